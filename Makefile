@@ -1,0 +1,49 @@
+# Needs only a POSIX shell and a Python from 3.10 to 3.13, best 3.10 (scripts/choose_python.sh says why).
+# Another interpreter: make PYTHON=/path/to/python …     Some of the tests: make test ARGS='tests/test_counts.py -k ties'
+
+BIN := .venv/bin
+# One thread a process: on rings this small OpenFHE is slower with more, and the test processes share the cores already.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+JOBS ?= 2
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # every target begins by seeing to the same .venv
+.PHONY: help demo test test-all bench lint types format clean run-venv dev-venv
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: run-venv ## install, then compute an encrypted AUC on real data from several clinics
+	@$(BIN)/fhe-auc demo $(ARGS)
+
+test: dev-venv ## run the tests, but for the slow ones
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-all: dev-venv ## run all tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m "" $(ARGS)
+
+bench: dev-venv ## run the benchmarks
+	$(ONE_THREAD) $(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+
+lint: dev-venv ## check style, format, and which package may import which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: dev-venv ## check types
+	$(BIN)/mypy
+
+format: dev-venv ## format, and mend what can be mended without asking
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean: ## remove all that make, Python and the tools made, .venv too
+	rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+run-venv:
+	@scripts/make_venv.sh run
+
+dev-venv:
+	@scripts/make_venv.sh dev
