@@ -1,0 +1,376 @@
+"""Exact counts of one party's rows at each threshold, and the trapezoid that turns pooled counts into an AUC.
+
+    TP_k = #{label 1, score >= theta_k}      FP_k = #{label 0, score >= theta_k}      TP_{m+1} = FP_{m+1} = 0
+    T_k = TP_k + TP_{k+1}      p_k = TP_k - TP_{k+1}      F_k = FP_k - FP_{k+1}       k = 1 ... m
+    num = sum_k T_k F_k        den = 2 P N                tie = sum_k p_k F_k         AUC = num / den
+
+[FHE] Baykara, Ünal, Akgün, "Enabling Privacy-preserving Model Evaluation in Federated Learning via Fully Homomorphic
+Encryption", arXiv 2403.14428, eq. 2-3. Everything up to the products is linear in the rows, so parties' counts add up.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from operator import mul
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc import thresholds as grids
+from fhe_auc.errors import InputError, UndefinedAucError
+
+__all__ = ["Counts", "PartyData", "Trapezoid", "count", "trapezoid"]
+
+# T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
+_MAX_ROWS = 2**62 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartyData:
+    """One party's test rows. Make it with `PartyData.from_arrays`, which checks them.
+
+    Attributes
+    ----------
+    name : str
+        Name of the party, not blank.
+    y_true : ndarray of bool, shape (n,)
+        Labels, n >= 1, read-only.
+    y_score : ndarray of float64, shape (n,)
+        Finite scores, a higher score meaning label 1 is likelier; read-only.
+
+    Raises
+    ------
+    InputError
+        If constructed with arrays that `from_arrays` has not prepared.
+    """
+
+    name: str
+    # Kept out of the repr, and so out of logs: even the number of rows is the party's secret.
+    y_true: NDArray[np.bool_] = field(repr=False)
+    y_score: NDArray[np.float64] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for array, dtype in ((self.y_true, np.bool_), (self.y_score, np.float64)):
+            if np.asarray(array).dtype != dtype or np.asarray(array).flags.writeable:
+                raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        name: str,
+        y_true: ArrayLike,
+        y_score: ArrayLike,
+        *,
+        describe_row: Callable[[int], str] = "row {}".format,
+    ) -> PartyData:
+        """Check a party's rows and take a read-only copy of them.
+
+        Parameters
+        ----------
+        name : str
+            Name of the party, not blank.
+        y_true : array-like, shape (n,)
+            Labels: booleans, or numbers equal to 0 or 1.
+        y_score : array-like, shape (n,)
+            Finite numbers that float64 holds exactly (float32 and float16 always are); no range is required.
+        describe_row : callable, optional
+            How error messages name the row with a given index (from 0); by default "row 12".
+
+        Returns
+        -------
+        PartyData
+
+        Raises
+        ------
+        InputError
+            If the name is blank, the arrays are empty, not one-dimensional or of different lengths, or an entry is
+            missing, masked, not a number, not a label or not finite. The message names party, row and value.
+
+        Examples
+        --------
+        >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
+        PartyData(name='north')
+        """
+        if not isinstance(name, str) or not name.strip():  # type: ignore[redundant-expr]
+            raise InputError(f"party {name!r}: the name of a party must be text and not blank")
+        labels, scores = _one_dimensional(y_true, name, "labels"), _one_dimensional(y_score, name, "scores")
+        if len(labels) != len(scores):
+            raise InputError(f"party {name!r}: {len(labels)} labels but {len(scores)} scores; each row needs both")
+        if len(labels) == 0:
+            raise InputError(f"party {name!r}: there are no rows")
+
+        def refuse(row: int, what: str) -> InputError:
+            return InputError(f"party {name!r}, {describe_row(row)}: {what}")
+
+        return cls(str(name), _checked_labels(labels, refuse), _checked_scores(scores, refuse))
+
+
+def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+    if isinstance(values, np.ndarray):
+        return _require_one_dimensional(values, party, what)
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":  # numpy may have turned numbers beside a text into text: keep each as it was
+            array = np.asarray(values, dtype=object)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"party {party!r}: the {what} must be one-dimensional numbers ({error})") from None
+    return _require_one_dimensional(array, party, what)
+
+
+def _require_one_dimensional(array: NDArray[Any], party: str, what: str) -> NDArray[Any]:
+    if array.ndim != 1:
+        raise InputError(f"party {party!r}: the {what} must be one-dimensional, but have shape {array.shape}")
+    return array
+
+
+def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.bool_]:
+    numbers = _real_numbers(values, "label", refuse)
+    row = _first(~((numbers == 0) | (numbers == 1)))
+    if row is not None:
+        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1")
+    return _frozen(numbers == 1)
+
+
+def _checked_scores(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    numbers = _real_numbers(values, "score", refuse)
+    row = _first(~np.isfinite(numbers))
+    if row is not None:
+        raise refuse(row, f"score is {_show(numbers[row])}; scores must be finite")
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = numbers.astype(np.float64)
+        # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.
+        row = _first(scores.astype(numbers.dtype) != numbers)
+    if row is not None:
+        raise refuse(row, f"score is {_show(numbers[row])}, which float64 cannot hold exactly")
+    return _frozen(scores)
+
+
+def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
+    """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
+    if isinstance(values, np.ma.MaskedArray):
+        row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
+        if row is not None:
+            raise refuse(row, f"{what} is masked; drop the row or fill in its value")
+        values = values.data
+    if values.dtype.kind in "biuf":
+        return values
+    numbers = np.empty(len(values), dtype=np.float64)
+    for row, entry in enumerate(values):
+        if entry is None:
+            raise refuse(row, f"{what} is missing")
+        number = _plain(entry)
+        if not isinstance(number, (bool, int, float)):
+            raise refuse(row, f"{what} is {_show(number)}, which is not a number")
+        if isinstance(number, int) and abs(number) > 2**53:  # float64 no longer tells neighbours apart
+            raise refuse(row, f"{what} is {_show(number)}, which is too large")
+        numbers[row] = number
+    return numbers
+
+
+def _first(flags: NDArray[np.bool_]) -> int | None:
+    return int(flags.argmax()) if flags.any() else None
+
+
+def _plain(entry: object) -> object:
+    """Return numpy's numbers and texts as Python's own, but no dates, which would turn into integers."""
+    return entry.item() if isinstance(entry, np.generic) and entry.dtype.kind in "biufcUS" else entry
+
+
+def _show(value: object) -> str:
+    """Write one entry on one line, shortened."""
+    return reprlib.repr(_plain(value))
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    copy = np.array(array)  # subclasses are not kept
+    copy.flags.writeable = False
+    return copy
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Counts:
+    """True and false positives at each of m thresholds, of one party or pooled.
+
+    Attributes
+    ----------
+    tp, fp : ndarray of int64, shape (m,)
+        TP_k and FP_k for ascending thresholds: never negative, never increasing, read-only. The first counts every row.
+
+    Raises
+    ------
+    InputError
+        If the arrays cannot be such counts, or exceed 2^62 - 1 rows.
+
+    Notes
+    -----
+    ``repr`` shows the number of thresholds only: the counts are the party's secret. ``==`` is identity; compare
+    values with `equals`.
+    """
+
+    tp: NDArray[np.int64]
+    fp: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "fp"):
+            array = np.asarray(getattr(self, name))
+            if array.ndim != 1 or array.size == 0 or array.dtype != np.int64:
+                raise InputError(f"counts: {name} must be a one-dimensional int64 array of at least one threshold")
+            if array[-1] < 0 or array[0] > _MAX_ROWS or (array[1:] > array[:-1]).any():
+                raise InputError(f"counts: {name} must fall from at most 2^62 - 1 to at least 0 as the threshold rises")
+            object.__setattr__(self, name, _frozen(array))
+        if self.tp.shape != self.fp.shape:
+            raise InputError(f"counts: {len(self.tp)} true-positive but {len(self.fp)} false-positive counts")
+
+    def __repr__(self) -> str:
+        return f"Counts(thresholds={self.thresholds})"
+
+    @property
+    def thresholds(self) -> int:
+        """Number of thresholds m, which is the number of bins as well."""
+        return len(self.tp)
+
+    @property
+    def positives(self) -> int:
+        """Rows with label 1: P = TP_1."""
+        return int(self.tp[0])
+
+    @property
+    def negatives(self) -> int:
+        """Rows with label 0: N = FP_1."""
+        return int(self.fp[0])
+
+    @property
+    def bin_positives(self) -> NDArray[np.int64]:
+        """Rows with label 1 in each bin: p_k = TP_k - TP_{k+1}, shape (m,)."""
+        return -np.diff(self.tp, append=0)
+
+    @property
+    def bin_negatives(self) -> NDArray[np.int64]:
+        """Rows with label 0 in each bin: F_k = FP_k - FP_{k+1}, shape (m,)."""
+        return -np.diff(self.fp, append=0)
+
+    @property
+    def trapezoid_heights(self) -> NDArray[np.int64]:
+        """Twice the mean height of each trapezoid: T_k = TP_k + TP_{k+1}, shape (m,)."""
+        return 2 * self.tp - self.bin_positives
+
+    def __add__(self, other: Counts) -> Counts:
+        """Pool with the counts of other rows at the same thresholds.
+
+        Raises
+        ------
+        InputError
+            If the numbers of thresholds differ, or the sum exceeds 2^62 - 1 rows.
+        """
+        if not isinstance(other, Counts):
+            return NotImplemented
+        if self.thresholds != other.thresholds:
+            raise InputError(f"counts at {self.thresholds} and at {other.thresholds} thresholds do not add up")
+        return Counts(self.tp + other.tp, self.fp + other.fp)
+
+    def equals(self, other: Counts) -> bool:
+        """Tell whether both hold the same counts at the same number of thresholds."""
+        return np.array_equal(self.tp, other.tp) and np.array_equal(self.fp, other.fp)
+
+
+def count(data: PartyData, thresholds: ArrayLike) -> Counts:
+    """Count a party's true and false positives at each threshold.
+
+    A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
+    counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends.
+
+    Parameters
+    ----------
+    data : PartyData
+        The party's n rows.
+    thresholds : array-like, shape (m,)
+        Ascending decision points, as from `fhe_auc.thresholds`.
+
+    Returns
+    -------
+    Counts
+        In O(n log m) time.
+
+    Raises
+    ------
+    ThresholdError
+        If the thresholds are not finite and strictly ascending.
+    """
+    grid = grids.explicit(thresholds)
+    bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0)
+
+    def at_or_above(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
+        per_bin = np.bincount(bins[rows], minlength=len(grid)).astype(np.int64)
+        return per_bin[::-1].cumsum()[::-1]
+
+    return Counts(at_or_above(data.y_true), at_or_above(~data.y_true))
+
+
+@dataclass(frozen=True, slots=True)
+class Trapezoid:
+    """The AUC as an exact fraction of integers ([FHE] eq. 2-3).
+
+    Attributes
+    ----------
+    num : int
+        sum_k T_k F_k, in [0, den].
+    den : int
+        2 P N, at least 2.
+    tie : int
+        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, in [0, den / 2].
+    """
+
+    num: int
+    den: int
+    tie: int
+
+    @property
+    def fraction(self) -> Fraction:
+        """The AUC as a reduced fraction."""
+        return Fraction(self.num, self.den)
+
+    @property
+    def auc(self) -> float:
+        """The AUC in [0, 1], correctly rounded."""
+        return self.num / self.den
+
+    @property
+    def resolution(self) -> float:
+        """Half-width in [0, 1/2]: the AUC of the rows themselves (ties counted half) lies in ``auc ± resolution``.
+
+        Only pairs inside one bin are undecided, and each of them counts half in `auc`.
+        """
+        return self.tie / self.den
+
+
+def trapezoid(counts: Counts) -> Trapezoid:
+    """Compute the area under the ROC curve from pooled counts, in exact integers of any size.
+
+    Parameters
+    ----------
+    counts : Counts
+        Pooled counts.
+
+    Returns
+    -------
+    Trapezoid
+
+    Raises
+    ------
+    UndefinedAucError
+        If there are no positive or no negative rows.
+    """
+    if counts.positives == 0 or counts.negatives == 0:
+        missing = "positive" if counts.positives == 0 else "negative"
+        raise UndefinedAucError(f"the pooled rows hold no {missing} row, so there is no AUC; add rows of both labels")
+    # Python's integers: at 10^10 rows the products reach 10^20, beyond int64.
+    negatives = counts.bin_negatives.tolist()
+    return Trapezoid(
+        num=sum(map(mul, counts.trapezoid_heights.tolist(), negatives)),
+        den=2 * counts.positives * counts.negatives,
+        tie=sum(map(mul, counts.bin_positives.tolist(), negatives)),
+    )

@@ -1,0 +1,63 @@
+"""Every error that this package raises on purpose.
+
+All derive from `FheAucError`, so that a caller can catch the lot. The message is one line that names the culprit
+and what to do; it never carries a score, a label count or key material of another party.
+"""
+
+
+class FheAucError(Exception):
+    """Base class of all errors raised on purpose by fhe-auc."""
+
+
+class InputError(FheAucError, ValueError):
+    """A file, an array or an argument is not what it must be; the message names the party, the row and the value."""
+
+
+class ThresholdError(InputError):
+    """A threshold grid is not strictly ascending, not finite, or not understood."""
+
+
+class CapacityError(InputError):
+    """No parameter set with 128-bit security holds the stated workload at the stated precision."""
+
+
+class BackendUnavailableError(InputError):
+    """The encryption library asked for cannot be imported by this interpreter."""
+
+
+class UnknownProtocolError(InputError):
+    """No installed plug-in has that name."""
+
+
+class EvaluationError(FheAucError):
+    """The evaluation could not be finished; no number was released."""
+
+
+class UndefinedAucError(EvaluationError):
+    """The pooled rows hold one class only, so that there is no AUC."""
+
+
+class TooFewPartiesError(EvaluationError):
+    """Fewer parties submitted than the session's policy asks for."""
+
+
+class ResultCheckError(EvaluationError):
+    """The decrypted result fails its redundancy check (overflow, damage or a wrong key), so that no number is given."""
+
+
+class DeserialisationError(FheAucError, ValueError):
+    """Bytes received do not hold what they should: truncated, damaged, or made for something else.
+
+    Attributes
+    ----------
+    field : str
+        What did not match: "length", "format", "version", "checksum", "body", "payload", or a field of the message.
+    """
+
+    def __init__(self, message: str, *, field: str = "payload") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class MessageError(DeserialisationError):
+    """A protocol message was refused; the text and `field` say what did not match."""

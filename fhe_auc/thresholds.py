@@ -1,0 +1,255 @@
+"""Threshold grids: the ascending decision points at which every party counts.
+
+None of these grids looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] and [DPAUC]
+use uniform points, but a classifier of rare events puts all its scores near 0, into a few of their bins. On real data
+with 0.36 % positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import os
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import ThresholdError
+
+__all__ = ["GRIDS", "MAX_SIZE", "MIN_SIZE", "digest", "explicit", "hybrid", "parse", "resolve", "uniform"]
+
+MIN_SIZE = 2  # with a single bin every AUC is 1/2
+MAX_SIZE = 2**20
+DEFAULT_SIZE = 1000
+
+_LOGIT_REACH = 9  # sigmoid(±9) = 1.2e-4 and 1 - 1.2e-4
+_FILE_SUFFIXES = (".npy", ".txt", ".csv")
+
+
+def uniform(m: int) -> NDArray[np.float64]:
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE] and [DPAUC].
+
+    Parameters
+    ----------
+    m : int
+        Number of thresholds, 2 to 2^20.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer in that range.
+    """
+    return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
+
+
+def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
+    """Return m thresholds that are dense near 0 and 1 as well as in between.
+
+    Seven tenths of them (rounded to an even number L) are sigmoid(x) at L equidistant x from -9 to 9, the other m - L
+    are equidistant from 0 to 1. With an even L no x is 0, so that 1/2, the one value that both halves could share,
+    comes from one of them at most, and the union has exactly m points.
+
+    The points are the same to the last bit on every machine (decimal arithmetic rather than the processor's exp), so
+    that parties may compare a `digest` instead of the grid.
+
+    Parameters
+    ----------
+    m : int, optional
+        Number of thresholds, 2 to 2^20.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer in that range.
+    """
+    return _hybrid(_checked_size(m))
+
+
+@lru_cache(maxsize=8)
+def _hybrid(m: int) -> NDArray[np.float64]:
+    on_logit = 2 * round(0.35 * m)
+    return explicit(np.union1d(np.linspace(0.0, 1.0, m - on_logit), _sigmoid_points(on_logit)))
+
+
+def _sigmoid_points(size: int) -> NDArray[np.float64]:
+    with localcontext() as context:
+        context.prec = 25
+        step = Decimal(2 * _LOGIT_REACH) / (size - 1)
+        lower = [1 / (1 + (_LOGIT_REACH - step * k).exp()) for k in range(size // 2)]
+        upper = [1 - point for point in reversed(lower)]
+    return np.array([*lower, *upper], dtype=np.float64)
+
+
+def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
+    """Check thresholds of the caller's own and take a read-only copy.
+
+    Parameters
+    ----------
+    thresholds : array-like, shape (m,)
+        Finite numbers in strictly ascending order, m from 2 to 2^20. They need not lie in [0, 1]: scores may be
+        margins or logits. The first acts as minus infinity, whatever its value.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If they are anything else; the message names the position (from 0) and the value.
+    """
+    try:
+        given = np.asarray(thresholds)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ThresholdError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
+    if given.ndim != 1 or given.dtype.kind not in "iuf":
+        raise ThresholdError(
+            f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
+        )
+    if isinstance(thresholds, np.ma.MaskedArray) and thresholds.mask.any():  # asarray drops the mask
+        raise ThresholdError(f"threshold {int(thresholds.mask.argmax())} is masked")
+    _checked_size(len(given))
+    with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
+        grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0, its equal: one digest for both
+    if not np.isfinite(grid).all():
+        position = int(np.argmin(np.isfinite(grid)))
+        raise ThresholdError(f"threshold {position} is {grid[position]}; thresholds must be finite")
+    rises = np.diff(grid) > 0
+    if not rises.all():
+        position = int(np.argmin(rises)) + 1
+        raise ThresholdError(
+            f"threshold {position} is {grid[position]} after {grid[position - 1]}; they must be strictly ascending"
+        )
+    grid.flags.writeable = False
+    return grid
+
+
+GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType({"uniform": uniform, "hybrid": hybrid})
+"""The grids that a specification ``NAME:SIZE`` can name."""
+
+
+def parse(spec: str) -> NDArray[np.float64]:
+    """Make the thresholds that a specification names.
+
+    Parameters
+    ----------
+    spec : str
+        ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), or the path of a ``.npy`` file with a
+        one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If the specification is not understood (the message lists what is), or the file does not hold thresholds.
+    """
+    name, colon, size = spec.strip().partition(":")
+    if name in GRIDS:
+        if not colon and name == "hybrid":
+            return hybrid()
+        if not re.fullmatch("[0-9]{1,9}", size):
+            raise ThresholdError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
+        return GRIDS[name](int(size))
+    path = Path(spec)
+    if path.suffix.lower() in _FILE_SUFFIXES:
+        return _read(path)
+    known = ", ".join(f"{grid}:SIZE" for grid in GRIDS)
+    raise ThresholdError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
+
+
+def _read(path: Path) -> NDArray[np.float64]:
+    try:
+        numbers = _load_array(path) if path.suffix.lower() == ".npy" else _parse_lines(path)
+        return explicit(numbers)
+    except ThresholdError as error:
+        raise ThresholdError(f"thresholds file {str(path)!r}: {error}") from None
+    except FileNotFoundError:
+        raise ThresholdError(f"thresholds file {str(path)!r} does not exist") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {error}") from None
+
+
+def _load_array(path: Path) -> NDArray[np.float64]:
+    loaded = np.load(path, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray):
+        raise ThresholdError("holds an archive, not one array")
+    return loaded
+
+
+def _parse_lines(path: Path) -> NDArray[np.float64]:
+    numbers = []
+    for line, text in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        if text.strip():
+            try:
+                numbers.append(float(text))
+            except ValueError:
+                raise ThresholdError(f"line {line} is {text[:40]!r}, which is not a number") from None
+    return np.array(numbers, dtype=np.float64)
+
+
+def resolve(thresholds: str | os.PathLike[str] | ArrayLike | None) -> NDArray[np.float64]:
+    """Return the thresholds meant by an argument of the public API.
+
+    Parameters
+    ----------
+    thresholds : str, path, array-like or None
+        A specification or file for `parse`, the thresholds themselves for `explicit`, or None for the default,
+        ``hybrid:1000``.
+
+    Returns
+    -------
+    ndarray of float64, shape (m,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If they are not understood.
+    """
+    if thresholds is None:
+        return hybrid()
+    if isinstance(thresholds, (str, os.PathLike)):
+        return parse(os.fspath(thresholds))
+    return explicit(thresholds)
+
+
+def digest(grid: ArrayLike) -> bytes:
+    """Return the SHA-256 digest, 32 bytes, of a grid's little-endian float64 values.
+
+    Raises
+    ------
+    ThresholdError
+        If the grid is not one that `explicit` accepts.
+    """
+    return hashlib.sha256(explicit(grid).astype("<f8").tobytes()).digest()
+
+
+def _checked_size(m: int) -> int:
+    try:
+        size = operator.index(m)
+    except TypeError:
+        raise ThresholdError(f"the number of thresholds must be an integer, not {m!r}") from None
+    if not MIN_SIZE <= size <= MAX_SIZE:
+        raise ThresholdError(f"the number of thresholds must be from {MIN_SIZE} to {MAX_SIZE:,}, not {size:,}")
+    return size

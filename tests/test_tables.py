@@ -1,0 +1,322 @@
+"""Files become parties, and whatever is wrong with a file is said with its name, row and value."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.tables import read_parties
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory of our own, so that errors show short file names."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, *lines: str, encoding: str = "utf-8") -> str:
+    Path(name).write_text("\n".join(lines) + "\n", encoding=encoding)
+    return name
+
+
+def write_parquet(name: str, **columns: Any) -> str:
+    pq.write_table(pa.table(columns), name)
+    return name
+
+
+def write_npz(name: str, **columns: Any) -> str:
+    np.savez(name, **columns)
+    return name
+
+
+def plain(parties: list[PartyData]) -> dict[str, tuple[list[int], list[float]]]:
+    return {party.name: (party.y_true.astype(int).tolist(), party.y_score.tolist()) for party in parties}
+
+
+# --- Bad files --------------------------------------------------------------------------------------------------------
+
+
+def test_no_files_are_refused() -> None:
+    with pytest.raises(InputError, match="no files given"):
+        read_parties([])
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.parquet", "none.npz"])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    with pytest.raises(InputError, match=f"^file '{name}' does not exist$"):
+        read_parties([name])
+
+
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.csv.gz"])
+def test_an_unknown_suffix_is_refused_with_those_known(folder: Path, name: str) -> None:
+    Path(name).touch()
+    with pytest.raises(InputError, match=rf"file '{name}': unknown suffix .*; known are \.csv, \.parquet, \.npz"):
+        read_parties([name])
+
+
+@pytest.mark.parametrize("name", ["bad.csv", "bad.parquet", "bad.npz"])
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00\x01" * 20, b"PK\x03\x04 not really", b"PAR1PAR1"])
+def test_a_damaged_file_is_named_on_one_line(folder: Path, name: str, content: bytes) -> None:
+    Path(name).write_bytes(content)
+    with pytest.raises(InputError, match=f"^file '{name}'") as caught:
+        read_parties([name])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_a_directory_is_not_a_table(folder: Path, suffix: str) -> None:
+    Path(f"folder.{suffix}").mkdir()
+    with pytest.raises(InputError, match=f"^file 'folder.{suffix}' cannot be read"):
+        read_parties([f"folder.{suffix}"])
+
+
+def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
+    files = [
+        write("a.csv", "label, score", "1,0.5"),
+        write_parquet("b.parquet", label=[1], score=[0.5]),
+        write_npz("c.npz", label=[1], score=[0.5]),
+    ]
+    for file in files:
+        with pytest.raises(
+            InputError, match=f"^file '{file}': there is no column 'y_true'; there are 'label', 'score'$"
+        ):
+            read_parties([file])
+        with pytest.raises(InputError, match=f"^file '{file}': there is no column 'site'; there are 'label', 'score'$"):
+            read_parties([file], site_column="site", label_column="label", score_column="score")
+
+
+def test_a_column_that_is_there_twice_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="column 'y_score' is there 2 times"):
+        read_parties([write("a.csv", "y_true,y_score, y_score", "1,0.5,0.6")])
+
+
+def test_one_column_cannot_be_both_label_and_score(folder: Path) -> None:
+    with pytest.raises(InputError, match="must differ, not 'x', 'x'"):
+        read_parties(["a.csv"], label_column="x", score_column="x")
+
+
+def test_a_line_with_too_many_fields_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match=r"file 'a\.csv' cannot be read: .*Expected 2 columns, got 3"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "1,0,5")])
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("1,", "score is missing"),
+        ("1,  ", "score is missing"),
+        (",0.5", "label is missing"),
+        ("1,abc", "score is 'abc', which is not a number"),
+        ("1,NA", "score is 'NA', which is not a number"),
+        ("1,1_000", "score is '1_000', which is not a number"),
+        ('1,"0,5"', "score is '0,5', which is not a number"),
+        ("yes,0.5", "label is 'yes', which is not a number"),
+        ("1,nan", "score is nan; scores must be finite"),
+        ("1,1e400", "score is inf; scores must be finite"),
+        ("2,0.5", "label is 2.0; labels must be 0 or 1"),
+        ("NaN,0.5", "label is nan; labels must be 0 or 1"),
+    ],
+)
+def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, line: str, shown: str) -> None:
+    with pytest.raises(InputError, match=rf"^party 'a', row 2 of file 'a\.csv': {shown}"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "0,0.25", line, "0,0.75")])
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "shown"),
+    [
+        ([0, None], [0.5, 0.6], "row 1 of file 'a.parquet': label is missing"),
+        ([0, 1], [0.5, None], "row 1 of file 'a.parquet': score is missing"),
+        ([0, 1], [0.5, float("nan")], "row 1 of file 'a.parquet': score is nan"),
+        ([0, 3], [0.5, 0.6], "row 1 of file 'a.parquet': label is 3;"),
+        ([0, 1], ["0.5", "0.6"], "row 0 of file 'a.parquet': score is '0.5', which is not a number"),
+        ([0, 1], [[0.5], [0.6]], r"row 0 of file 'a.parquet': score is \[0.5\], which is not a number"),
+        (pa.array([], pa.int64()), pa.array([], pa.float64()), "there are no rows"),
+    ],
+)
+def test_a_bad_parquet_entry_is_named_with_party_row_file_and_value(
+    folder: Path, y_true: Any, y_score: Any, shown: str
+) -> None:
+    with pytest.raises(InputError, match=f"^party 'a'[,:] {shown}"):
+        read_parties([write_parquet("a.parquet", y_true=y_true, y_score=y_score)])
+
+
+@pytest.mark.parametrize(
+    ("y_true", "y_score", "shown"),
+    [
+        ([0, 5], [0.5, 0.6], "^party 'a', row 1 of file 'a.npz': label is 5;"),
+        ([0, 1], [0.5, np.inf], "^party 'a', row 1 of file 'a.npz': score is inf;"),
+        ([0, 1], ["0.5", "x"], "^party 'a', row 0 of file 'a.npz': score is '0.5', which is not a number"),
+        ([0, 1], [0.5], "^file 'a.npz': the columns differ in length: y_true 2, y_score 1"),
+        ([0, 1], [[0.5], [0.6]], r"^file 'a.npz': column 'y_score' must be one-dimensional, but has shape \(2, 1\)"),
+        ([0, 1], np.array([0.5, None]), "^file 'a.npz': column 'y_score' cannot be read: Object arrays"),
+        ([], [], "^party 'a': there are no rows"),
+    ],
+)
+def test_a_bad_npz_entry_is_named_with_its_row_and_value(folder: Path, y_true: Any, y_score: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        read_parties([write_npz("a.npz", y_true=y_true, y_score=y_score)])
+
+
+def test_a_npy_file_in_disguise_is_refused(folder: Path) -> None:
+    with Path("a.npz").open("wb") as file:
+        np.save(file, np.arange(3))
+    with pytest.raises(InputError, match=r"file 'a\.npz': holds one array, not named columns"):
+        read_parties(["a.npz"])
+
+
+def test_a_file_without_rows_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="party 'a': there are no rows"):
+        read_parties([write("a.csv", "y_true,y_score")])
+    with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
+        read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
+
+
+def test_two_files_cannot_name_the_same_party(folder: Path) -> None:
+    Path("sub").mkdir()
+    files = [write(name, "y_true,y_score", "1,0.5") for name in ("north.csv", "sub/north.csv")]
+    with pytest.raises(
+        InputError, match=r"files 'north\.csv' and 'sub/north\.csv' both name a party 'north'; rename one"
+    ):
+        read_parties(files)
+
+
+@pytest.mark.parametrize("site_column", [None, "site"])
+def test_a_file_given_twice_is_refused(folder: Path, site_column: str | None) -> None:
+    write("a.csv", "y_true,y_score,site", "1,0.5,x")
+    with pytest.raises(InputError, match=r"file '\./a\.csv' is given twice|file 'a\.csv' is given twice"):
+        read_parties(["a.csv", folder / "a.csv"][::-1], site_column=site_column)
+
+
+@pytest.mark.parametrize("site", ["", "  ", '""'])
+def test_a_missing_site_is_named_with_its_row(folder: Path, site: str) -> None:
+    with pytest.raises(InputError, match=r"^file 'a\.csv', row 1: the site is missing"):
+        read_parties([write("a.csv", "site,y_true,y_score", "x,1,0.5", f"{site},1,0.5")], site_column="site")
+    with pytest.raises(InputError, match=r"^file 'a\.parquet', row 1: the site is missing"):
+        read_parties(
+            [write_parquet("a.parquet", site=["x", None], y_true=[0, 1], y_score=[0.1, 0.2])], site_column="site"
+        )
+
+
+@pytest.mark.parametrize("index", [-1, 2])
+def test_a_site_index_without_a_name_is_refused(folder: Path, index: int) -> None:
+    file = write_npz("a.npz", site=[0, index], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
+    with pytest.raises(InputError, match=f"^file 'a.npz': row 1: the site is {index}, but there are 2 names of sites"):
+        read_parties([file], site_column="site")
+
+
+def test_a_site_index_must_be_an_integer(folder: Path) -> None:
+    file = write_npz("a.npz", site=[0.0, 1.0], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
+    with pytest.raises(InputError, match="must hold indices into the names of the sites, but is of type float64"):
+        read_parties([file], site_column="site")
+
+
+def test_a_bad_row_of_a_site_is_named_as_it_stands_in_its_file(folder: Path) -> None:
+    first = write("a.csv", "site,y_true,y_score", "x,1,0.5", "y,1,0.5")
+    second = write("b.csv", "site,y_true,y_score", "y,0,0.5", "x,0,0.5", "y,0,oops")
+    with pytest.raises(InputError, match=r"^party 'y', row 2 of file 'b\.csv': score is 'oops', which is not a number"):
+        read_parties([first, second], site_column="site")
+
+
+# --- Good files -------------------------------------------------------------------------------------------------------
+
+LABELS, SCORES = [0, 1, 1, 0], [0.125, 0.5, -3.0, 1e-9]
+
+
+def test_each_file_is_a_party_named_by_its_stem(folder: Path) -> None:
+    files = [
+        write("north.csv", "y_true,y_score", *(f"{a},{b}" for a, b in zip(LABELS, SCORES, strict=True))),
+        Path(write_parquet("south.PARQUET", y_true=LABELS, y_score=SCORES)),
+        write_npz("west.v2.npz", y_true=np.array(LABELS, dtype=np.uint8), y_score=np.array(SCORES)),
+    ]
+    assert plain(read_parties(files)) == dict.fromkeys(["north", "south", "west.v2"], (LABELS, SCORES))
+    assert plain(read_parties("north.csv")) == {"north": (LABELS, SCORES)}
+
+
+def test_csv_headers_may_be_quoted_spaced_and_begin_with_a_byte_order_mark(folder: Path) -> None:
+    file = write(
+        "a.csv", '"y_true", y_score ,"note, long"', '1, 0.5 ,"two', 'lines"', "", "0,+.25,x", encoding="utf-8-sig"
+    )
+    assert plain(read_parties([file])) == {"a": ([1, 0], [0.5, 0.25])}
+
+
+def test_csv_labels_may_be_written_in_every_usual_way(folder: Path) -> None:
+    lines = [f"{label},0.5" for label in ("0", "1", "0.0", "1.0", "1e0", "True", "false", " TRUE ")]
+    assert plain(read_parties([write("a.csv", "y_true,y_score", *lines)]))["a"][0] == [0, 1, 0, 1, 1, 1, 0, 1]
+
+
+def test_csv_scores_keep_their_last_bit(folder: Path) -> None:
+    scores = np.random.default_rng(1).random(200)
+    file = write("a.csv", "y_true,y_score", *(f"1,{score!r}" for score in scores.tolist()))
+    assert np.array_equal(read_parties([file])[0].y_score, scores)
+
+
+def test_a_column_may_change_its_kind_far_down_the_file(folder: Path) -> None:
+    lines = ["1,1"] * 300_000  # more than one block of the CSV reader
+    file = write("a.csv", "y_true,y_score", *lines, "0,0.5")
+    assert read_parties([file])[0].y_score[-1] == 0.5
+    with pytest.raises(InputError, match=r"row 300000 of file 'b\.csv': score is 'x'"):
+        read_parties([write("b.csv", "y_true,y_score", *lines, "0,x")])
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores"),
+    [
+        (pa.array([False, True]), pa.array([0.5, 0.25], pa.float32())),
+        (pa.array([0, 1], pa.int8()), pa.array(np.array([0.5, 0.25], dtype=np.float16))),
+        (pa.array([0.0, 1.0]), pa.array(["0.50", "0.25"]).cast(pa.decimal128(5, 2))),
+        (pa.array([0, 1]).dictionary_encode(), pa.array([0.5, 0.25])),
+    ],
+)
+def test_parquet_columns_may_be_any_kind_of_number(folder: Path, labels: Any, scores: Any) -> None:
+    pq.write_table(pa.table({"y_true": labels, "y_score": scores}), "a.parquet")
+    assert plain(read_parties(["a.parquet"])) == {"a": ([0, 1], [0.5, 0.25])}
+
+
+def test_a_site_column_splits_files_into_parties_in_order_of_first_appearance(folder: Path) -> None:
+    first = write("a.csv", "ward,label,risk", "007,1,0.5", "7,0,0.25", "NA,1,0.125", "007,0,0.75")
+    second = write_parquet("b.parquet", ward=["east", "007"], label=[True, False], risk=[0.1, 0.2])
+    third = write_npz("c.npz", ward=[7, 8], label=[1, 0], risk=[0.6, 0.7])
+    parties = read_parties([first, second, third], site_column="ward", label_column="label", score_column="risk")
+    assert list(plain(parties).items()) == [
+        ("007", ([1, 0, 0], [0.5, 0.75, 0.2])),
+        ("7", ([0, 1], [0.25, 0.6])),
+        ("NA", ([1], [0.125])),
+        ("east", ([1], [0.1])),
+        ("8", ([0], [0.7])),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sites", [pa.array([10, 2, 10]), pa.array(["10", "2", "10"]), pa.array(["10", "2", "10"]).dictionary_encode()]
+)
+def test_parquet_sites_may_be_numbers_text_or_categories(folder: Path, sites: Any) -> None:
+    file = write_parquet("a.parquet", site=sites, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3])
+    assert plain(read_parties([file], site_column="site")) == {"10": ([0, 1], [0.1, 0.3]), "2": ([1], [0.2])}
+
+
+@pytest.mark.parametrize("names", [["x", "y"], [b"x", b"y"]])
+def test_npz_sites_may_be_indices_into_names(folder: Path, names: Any) -> None:
+    file = write_npz(
+        "a.npz", site=np.array([1, 0, 1], dtype=np.int16), site_names=names, y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.3]
+    )
+    assert plain(read_parties([file], site_column="site")) == {"y": ([0, 1], [0.1, 0.3]), "x": ([1], [0.2])}
+
+
+def test_the_rows_of_a_site_keep_their_order(folder: Path) -> None:
+    scores = np.random.default_rng(1).random(1000)
+    file = write_npz("a.npz", site=np.arange(1000) % 3, y_true=np.ones(1000), y_score=scores)
+    for site, party in enumerate(read_parties([file], site_column="site")):
+        assert np.array_equal(party.y_score, scores[site::3])
+
+
+def test_csv_notes_may_run_over_lines_across_the_blocks_of_the_reader(folder: Path) -> None:
+    note = '"' + "\n" * 50 + '"'
+    file = write("a.csv", "note,y_true,y_score", *[f"{note},1,0.5"] * 30_000)
+    assert len(read_parties([file])[0].y_score) == 30_000

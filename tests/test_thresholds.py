@@ -1,0 +1,174 @@
+"""Grids have exactly the points they say, and whatever is no grid is refused with its position and value."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc import thresholds
+from fhe_auc.errors import ThresholdError
+
+# --- Bad thresholds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
+@pytest.mark.parametrize("size", [-1, 0, 1, 2**20 + 1, 10**30])
+def test_silly_sizes_are_refused(grid: Any, size: int) -> None:
+    with pytest.raises(ThresholdError, match=f"from 2 to 1,048,576, not {size:,}"):
+        grid(size)
+
+
+@pytest.mark.parametrize("grid", [thresholds.uniform, thresholds.hybrid])
+@pytest.mark.parametrize("size", [100.0, "100", None, [100]])
+def test_a_size_that_is_no_integer_is_refused(grid: Any, size: Any) -> None:
+    with pytest.raises(ThresholdError, match="must be an integer"):
+        grid(size)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ([0.1, 0.3, 0.2], r"threshold 2 is 0\.2 after 0\.3; they must be strictly ascending"),
+        ([0.1, 0.1], r"threshold 1 is 0\.1 after 0\.1; they must be strictly ascending"),
+        ([-0.0, 0.0], "strictly ascending"),
+        ([2**53, 2**53 + 1], "strictly ascending"),
+        ([0.1, np.nan, 0.2], "threshold 1 is nan; thresholds must be finite"),
+        ([0.1, 0.2, np.inf], "threshold 2 is inf; thresholds must be finite"),
+        (np.array([0, np.longdouble("1e400")]), "threshold 1 is inf; thresholds must be finite"),
+        ([], "from 2 to 1,048,576, not 0"),
+        ([0.5], "from 2 to 1,048,576, not 1"),
+        (np.arange(2**20 + 1), "from 2 to 1,048,576, not 1,048,577"),
+        ([[0.1, 0.2]], r"one-dimensional array of numbers, not of type float64 and shape \(1, 2\)"),
+        (0.5, "one-dimensional array of numbers"),
+        (["0.1", "0.2"], "one-dimensional array of numbers"),
+        ([0.1, None], "one-dimensional array of numbers, not of type object"),
+        ([False, True], "one-dimensional array of numbers, not of type bool"),
+        ([[0.1], [0.2, 0.3]], "one-dimensional array of numbers"),
+        (np.ma.masked_array([0.1, 0.2], mask=[0, 1]), "threshold 1 is masked"),
+    ],
+)
+def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
+    with pytest.raises(ThresholdError, match=shown):
+        thresholds.explicit(given)
+
+
+@pytest.mark.parametrize("spec", ["", "quantile:100", "Uniform:100", "100", "grid.json", "uniform 100"])
+def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
+    with pytest.raises(
+        ThresholdError, match=rf"{spec!r} are unknown; known are uniform:SIZE, hybrid:SIZE, or a \.npy/"
+    ):
+        thresholds.parse(spec)
+
+
+@pytest.mark.parametrize(
+    "spec", ["uniform", "uniform:", "uniform:ten", "uniform:-5", "hybrid:1e3", "hybrid:", "hybrid:1_000"]
+)
+def test_a_specification_without_a_proper_size_is_refused(spec: str) -> None:
+    with pytest.raises(ThresholdError, match=r"say how many, 2 to 1,048,576, as in '(uniform|hybrid):100'"):
+        thresholds.parse(spec)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "shown"),
+    [
+        ("words.txt", b"0.1\nhalf\n", r"words.txt': line 2 is 'half', which is not a number"),
+        ("header.csv", b"theta\n0.1\n0.2\n", r"header.csv': line 1 is 'theta', which is not a number"),
+        ("falling.txt", b"0.2\n0.1\n", r"falling.txt': threshold 1 is 0\.1 after 0\.2"),
+        ("empty.txt", b"", r"empty.txt': the number of thresholds must be from 2"),
+        ("bytes.txt", b"\xff\xfe\x00", r"bytes.txt' cannot be read"),
+        ("empty.npy", b"", r"empty.npy' cannot be read"),
+        ("text.npy", b"0.1\n0.2\n", r"text.npy' cannot be read"),
+    ],
+)
+def test_a_file_without_thresholds_is_refused(tmp_path: Path, name: str, content: bytes, shown: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ThresholdError, match=shown):
+        thresholds.parse(str(tmp_path / name))
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ThresholdError, match=r"none\.npy' does not exist"):
+        thresholds.parse(str(tmp_path / "none.npy"))
+
+
+def test_pickles_and_archives_are_not_loaded(tmp_path: Path) -> None:
+    np.save(tmp_path / "pickle.npy", np.array([0.1, None]), allow_pickle=True)
+    with (tmp_path / "archive.npy").open("wb") as file:
+        np.savez(file, np.array([0.1, 0.2]))
+    with pytest.raises(ThresholdError, match=r"pickle\.npy' cannot be read"):
+        thresholds.resolve(tmp_path / "pickle.npy")
+    with pytest.raises(ThresholdError, match=r"archive\.npy': holds an archive"):
+        thresholds.resolve(tmp_path / "archive.npy")
+
+
+# --- Grids ------------------------------------------------------------------------------------------------------------
+
+
+def test_uniform_is_equidistant_from_0_to_1() -> None:
+    assert np.array_equal(thresholds.uniform(100), np.linspace(0, 1, 100))
+
+
+def test_hybrid_has_exactly_the_size_asked_for() -> None:
+    for size in [*range(2, 300), 1000, 1001, 4096, 20_001]:
+        assert len(thresholds.hybrid(size)) == size
+
+
+def test_hybrid_is_three_tenths_uniform_and_seven_tenths_logistic() -> None:
+    logistic = 1 / (1 + np.exp(-np.linspace(-9, 9, 700)))
+    union = np.sort(np.concatenate([np.linspace(0, 1, 300), logistic]))
+    np.testing.assert_allclose(thresholds.hybrid(), union, rtol=1e-14)
+
+
+def test_hybrid_is_the_same_to_the_last_bit_everywhere() -> None:
+    assert (
+        thresholds.digest(thresholds.hybrid()).hex()
+        == "d221b7228fb2a6bb6361f6673817fbf31341050a75501396c31cdee964251639"
+    )
+
+
+def test_grids_are_read_only() -> None:
+    for grid in thresholds.uniform(5), thresholds.hybrid(5), thresholds.explicit([1, 2]):
+        assert grid.dtype == np.float64
+        assert not grid.flags.writeable
+
+
+def test_explicit_takes_margins_as_well_and_copies() -> None:
+    given = np.array([-7.5, 0.0, 12.0])
+    grid = thresholds.explicit(given)
+    given[0] = 5.0
+    assert grid.tolist() == [-7.5, 0.0, 12.0]
+
+
+# --- Specifications ---------------------------------------------------------------------------------------------------
+
+
+def test_specifications_name_grids() -> None:
+    assert np.array_equal(thresholds.parse("uniform:100"), thresholds.uniform(100))
+    assert np.array_equal(thresholds.parse("hybrid:64"), thresholds.hybrid(64))
+    assert np.array_equal(thresholds.parse(" hybrid "), thresholds.hybrid(1000))
+
+
+def test_thresholds_come_from_files(tmp_path: Path) -> None:
+    grid = thresholds.hybrid(50)
+    np.save(tmp_path / "grid.npy", grid)
+    np.savetxt(tmp_path / "grid.txt", grid, fmt="%.17g")
+    (tmp_path / "grid.CSV").write_text("\ufeff" + "\r\n".join(map(repr, grid.tolist())) + "\r\n\r\n", encoding="utf-8")
+    for name in "grid.npy", "grid.txt", "grid.CSV":
+        assert np.array_equal(thresholds.parse(str(tmp_path / name)), grid)
+
+
+def test_resolve_takes_a_specification_a_path_an_array_or_nothing(tmp_path: Path) -> None:
+    np.save(tmp_path / "grid.npy", [0.25, 0.5])
+    assert np.array_equal(thresholds.resolve(None), thresholds.hybrid(1000))
+    assert np.array_equal(thresholds.resolve("uniform:7"), thresholds.uniform(7))
+    assert thresholds.resolve(tmp_path / "grid.npy").tolist() == [0.25, 0.5]
+    assert thresholds.resolve([0.25, 0.5]).tolist() == [0.25, 0.5]
+
+
+def test_the_digest_depends_on_the_values_only() -> None:
+    known = "fc62429c3e69001d65972cdeb94fb9aa18a7d9c16bc449e1e474e7e41bb95a7d"
+    assert thresholds.digest(np.array([0.0, 1.0])).hex() == known
+    assert thresholds.digest([-0.0, 1]).hex() == known
+    assert thresholds.digest(np.array([0, 1], dtype=">f4")).hex() == known
+    assert thresholds.digest([0.0, np.nextafter(1.0, 2.0)]).hex() != known
