@@ -1,0 +1,95 @@
+"""The aggregation circuit, the same for every CKKS protocol.
+
+    acc  = Σ_parties ciphertext                  as submissions arrive: memory does not grow with the parties
+    prod = acc · rotate(acc, cB)                 both halves now hold X·Y
+    prod += rotate(prod, c·2^j)                  full trace: every slot of a class holds copies · Σ_k X[q, k]·Y[q, k]
+    result = prod · r + flooding
+
+The trace runs over all slots, not only over the bins: without it other slots show partial sums, and with sums over the
+bins alone the noise still differs between windows by enough to estimate r and the counts. The order (trace, multiply,
+flood) matters as well: without flooding r is the gcd of the decrypted coefficients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fhe_auc import blinding
+from fhe_auc.ckks import Ciphertext, PublicContext
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.packing import Packing
+from fhe_auc.planner import Plan
+
+
+class Aggregation:
+    """Running sum of submissions, and the circuit on it; it never holds more than one submission's ciphertexts.
+
+    Parameters
+    ----------
+    context : PublicContext
+        The aggregator's keys.
+    plan : Plan
+        Packing, blinding and flooding.
+    """
+
+    def __init__(self, context: PublicContext, plan: Plan) -> None:
+        self._context = context
+        self._plan = plan
+        self._sums: list[Ciphertext] = []
+
+    def add(self, blocks: Sequence[bytes]) -> None:
+        """Add one party's submission; on error the running sum is as it was.
+
+        Raises
+        ------
+        DeserialisationError
+            Not the ciphertexts that the plan calls for.
+        """
+        if len(blocks) != self._plan.packing.blocks:
+            raise DeserialisationError(f"expected {self._plan.packing.blocks} ciphertexts, got {len(blocks)}")
+        ciphertexts = [self._context.load_submission(block) for block in blocks]
+        if self._sums:
+            ciphertexts = [self._context.add(total, new) for total, new in zip(self._sums, ciphertexts, strict=True)]
+        self._sums = ciphertexts
+
+    def blinded_totals(self) -> bytes:
+        """Return the serialised result: every class total, times one fresh multiplier, flooded.
+
+        Where the plan limits the digits released, a fresh multiple δ·total of class 1 is added to class 0,
+        δ uniform in ±½·10^-digits.
+        """
+        product = trace(self._context, self._plan.packing, products(self._context, self._plan.packing, self._sums))
+        multiplier = blinding.multiplier(self._plan.blinding_bits)
+        slots = self._plan.packing.slots
+        result = self._context.multiply_integers(product, np.full(slots, multiplier, complex))
+        if self._plan.release_digits is not None:
+            blur = blinding.symmetric_integer(0.5 * 10.0**-self._plan.release_digits * multiplier)
+            weights = self._plan.packing.class_vector(np.array([blur, 0], complex))
+            neighbour = self._context.rotate(product, 1)
+            result = self._context.add(result, self._context.multiply_integers(neighbour, weights))
+        return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation))
+
+
+def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext]) -> Ciphertext:
+    """Return one ciphertext whose slots hold X·Y, bin by bin, added up over blocks."""
+    total = None
+    for ciphertext in sums:
+        product = context.multiply(ciphertext, context.rotate(ciphertext, packing.half))
+        total = product if total is None else context.add(total, product)
+    return total
+
+
+def trace(context: PublicContext, packing: Packing, ciphertext: Ciphertext) -> Ciphertext:
+    """Return the sum over all slots of each class, in every slot of that class."""
+    for step in packing.trace_steps:
+        ciphertext = context.add(ciphertext, context.rotate(ciphertext, step))
+    return ciphertext
+
+
+def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: float) -> Ciphertext:
+    """Add fresh public-key encryptions of Gaussian noise of this standard deviation (plain units, E|z|² its square)."""
+    for layer in blinding.flooding_layers(context.parameters.slots, standard_deviation):
+        ciphertext = context.add(ciphertext, context.encrypt(layer, degree=2))
+    return ciphertext

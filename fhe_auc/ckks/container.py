@@ -1,0 +1,43 @@
+"""The container of every serialised context and ciphertext: what it is, and which context it belongs to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.serialise import frame, unframe
+
+_MAGIC = b"fheckks"
+
+
+class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    kind: str
+    fingerprint: bytes
+    payload: bytes
+
+
+def seal(kind: str, fingerprint: bytes, payload: bytes) -> bytes:
+    """Wrap `payload`, marked with what it is and the fingerprint of the context it belongs to."""
+    return frame(_MAGIC, _Container(kind, fingerprint, payload))
+
+
+def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
+    """Return (fingerprint, payload) of a container of `kind`.
+
+    Raises
+    ------
+    DeserialisationError
+        Not a container, another format version, damaged, truncated, or of another kind.
+    """
+    container = unframe(_MAGIC, data, _Container, kind)
+    if container.kind != kind:
+        raise DeserialisationError(f"expected a {kind}, got a {container.kind[:40]!r}", field="kind")
+    return container.fingerprint, container.payload
+
+
+def open_for(kind: str, fingerprint: bytes, data: bytes) -> bytes:
+    """Return the payload of a container of `kind` made for the context `fingerprint`; errors as `open_any`."""
+    found, payload = open_any(kind, data)
+    if found != fingerprint:
+        raise DeserialisationError(f"the {kind} was made under another key (fingerprint mismatch)", field="fingerprint")
+    return payload

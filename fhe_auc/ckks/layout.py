@@ -1,0 +1,118 @@
+"""Carry only coefficients over the wire: what an encryption library's parser sees of foreign bytes is never its header.
+
+Both libraries serialise an object as a header (parameters, sizes, pointers) around long runs of 64-bit coefficients.
+A changed header can abort the process (OpenFHE) and a coefficient outside its modulus is accepted (OpenFHE) or costs
+time (SEAL). So nobody sends headers: the receiver makes an object of the same kind itself, learns from it where the
+coefficients stand, and fills received coefficients into its own header after checking that each is below its modulus.
+As a second gain every coefficient takes only the bytes that its modulus needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from fhe_auc.errors import DeserialisationError
+
+_WORD = 8  # bytes of a coefficient in both libraries' formats
+
+
+@dataclass(frozen=True)
+class Run:
+    """One polynomial modulo one prime: `count` words from byte `offset`, each in [0, modulus)."""
+
+    offset: int
+    count: int
+    modulus: int
+
+    @property
+    def end(self) -> int:
+        """First byte behind the run."""
+        return self.offset + self.count * _WORD
+
+    @property
+    def width(self) -> int:
+        """Bytes a coefficient takes on the wire."""
+        return (self.modulus.bit_length() + 7) // 8
+
+
+class Finder(Protocol):
+    """Finds what differs from object to object in a library's serialisation."""
+
+    def __call__(self, raw: bytes) -> tuple[Sequence[Run], Sequence[tuple[int, int]]]:
+        """Return coefficient runs, and (offset, length) of the seeds of compressed ciphertexts."""
+        ...
+
+
+class Layout:
+    """Where the coefficients of one kind of object stand.
+
+    Parameters
+    ----------
+    template : bytes
+        A serialised object of that kind, made by the receiver itself.
+    find : Finder
+        Finds runs and seeds in the library's format.
+    tag : bytes
+        The key's name in `template`. Names are never sent: the receiver writes in its own.
+    """
+
+    def __init__(self, template: bytes, find: Finder, *, tag: bytes = b"") -> None:
+        self._find = find
+        runs, seeds = find(template)
+        self._runs, self._seeds = tuple(runs), tuple(seeds)
+        self._tag = tag
+        self._template = template
+
+    @cached_property
+    def packed_size(self) -> int:
+        """Bytes of a packed object."""
+        return sum(run.count * run.width for run in self._runs) + sum(length for _, length in self._seeds)
+
+    def pack(self, raw: bytes) -> bytes:
+        """Return coefficients and seeds of the serialised object `raw`, which this process has made itself.
+
+        Raises
+        ------
+        DeserialisationError
+            `raw` is not an object of this kind.
+        """
+        runs, seeds = self._find(raw)
+        shape = [(run.count, run.modulus) for run in runs], [length for _, length in seeds]
+        if shape != ([(run.count, run.modulus) for run in self._runs], [length for _, length in self._seeds]):
+            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
+        parts = []
+        for run in runs:
+            words = np.frombuffer(raw, np.uint8, run.count * _WORD, run.offset).reshape(run.count, _WORD)
+            parts.append(words[:, : run.width].tobytes())
+        parts += [raw[offset : offset + length] for offset, length in seeds]
+        return b"".join(parts)
+
+    def unpack(self, packed: bytes, tag: bytes = b"") -> bytes:
+        """Return bytes that the library can parse: this layout's header, the coefficients in `packed`, the name `tag`.
+
+        Raises
+        ------
+        DeserialisationError
+            Wrong length, or a coefficient that is not below its modulus.
+        """
+        if len(packed) != self.packed_size:
+            raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
+        raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)
+        position = 0
+        for run in self._runs:
+            size = run.count * run.width
+            words = np.zeros((run.count, _WORD), np.uint8)
+            words[:, : run.width] = np.frombuffer(packed, np.uint8, size, position).reshape(run.count, run.width)
+            if int(words.view("<u8").max()) >= run.modulus:
+                raise DeserialisationError("a coefficient is not below its modulus")
+            raw[run.offset : run.end] = words.data.cast("B")
+            position += size
+        for offset, length in self._seeds:
+            raw[offset : offset + length] = packed[position : position + length]
+            position += length
+        return bytes(raw)

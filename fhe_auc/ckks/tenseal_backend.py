@@ -1,0 +1,243 @@
+"""CKKS on Microsoft SEAL, through `tenseal.sealapi`.
+
+Submissions are seeded: the second polynomial of a secret-key encryption is the output of a generator whose seed is
+sent in its place, which halves the upload.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from itertools import cycle, islice
+from typing import Any
+
+import numpy as np
+import tenseal.sealapi as seal
+import zstandard
+
+from fhe_auc.ckks.context import (
+    Ciphertext,
+    KeyPair,
+    PublicContext,
+    SecretContext,
+    Slots,
+    StoredPublic,
+    StoredSecret,
+)
+from fhe_auc.ckks.layout import Layout, Run
+from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.errors import DeserialisationError
+
+# SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
+# every array inside it; arrays go on with a 64-bit count and the words themselves.
+_HEADER = struct.Struct("<HBBBBHQ")
+_MAGIC = 0xA15E
+_UNCOMPRESSED, _ZSTD = 0, 2
+_SEED_BYTES = 64
+_SEED_INFO_BYTES = _HEADER.size + 1 + _SEED_BYTES
+
+
+@contextmanager
+def _memory_file() -> Iterator[tuple[int, str]]:
+    """Yield an anonymous file's descriptor and path: SEAL takes paths only, and keys must stay off the disk."""
+    descriptor = os.memfd_create("fhe-auc")
+    try:
+        yield descriptor, f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _save(item: Any) -> bytes:
+    """Return SEAL's uncompressed serialisation of `item` (saving always compresses)."""
+    with _memory_file() as (_, path):
+        item.save(path)
+        with open(path, "rb") as stream:
+            data = stream.read()
+    magic, header_size, major, minor, compression, reserved, _ = _HEADER.unpack_from(data)
+    if magic != _MAGIC or header_size != _HEADER.size or compression != _ZSTD:
+        raise DeserialisationError("SEAL wrote a format that this version of fhe-auc does not know")
+    body = zstandard.ZstdDecompressor().decompressobj().decompress(data[_HEADER.size :])
+    size = _HEADER.size + len(body)
+    return _HEADER.pack(magic, header_size, major, minor, _UNCOMPRESSED, reserved, size) + body
+
+
+def _coefficients(raw: bytes, ring_dimension: int, moduli: list[int]) -> tuple[list[Run], list[tuple[int, int]]]:
+    """Find SEAL's arrays of whole polynomials, and the seed that stands right behind the array of a seeded object."""
+    mark = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8]
+    runs: list[Run] = []
+    seeds: list[tuple[int, int]] = []
+    position = raw.find(mark)
+    while position >= 0 and len(raw) >= position + _HEADER.size + 8:
+        size = _HEADER.unpack_from(raw, position)[-1]
+        start = position + _HEADER.size + 8
+        count = int.from_bytes(raw[start - 8 : start], "little")
+        if count and count % ring_dimension == 0 and size == _HEADER.size + 8 + 8 * count:
+            for modulus in islice(cycle(moduli), count // ring_dimension):
+                runs.append(Run(start, ring_dimension, modulus))
+                start = runs[-1].end
+        elif size == _SEED_INFO_BYTES and runs and runs[-1].end == position:
+            seeds.append((position + _SEED_INFO_BYTES - _SEED_BYTES, _SEED_BYTES))
+            start = position + _SEED_INFO_BYTES
+        else:
+            start = position + 1
+        position = raw.find(mark, start)
+    return runs, seeds
+
+
+def _public_key(generator: Any) -> Any:
+    key = seal.PublicKey()
+    generator.create_public_key(key)
+    return key
+
+
+class _Scheme:
+    """A SEAL context and the layouts of its objects, learned from throw-away ones."""
+
+    def __init__(self, parameters: CkksParameters) -> None:
+        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.CKKS)
+        settings.set_poly_modulus_degree(parameters.ring_dimension)
+        bits = [*parameters.modulus_bits, parameters.special_bits]
+        primes = seal.CoeffModulus.Create(parameters.ring_dimension, bits)
+        settings.set_coeff_modulus(primes)
+        self.parameters = parameters
+        self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+        self.encoder = seal.CKKSEncoder(self.context)
+        self.evaluator = seal.Evaluator(self.context)
+        # Galois elements by SEAL's rule: a left rotation by s is X -> X^(3^s mod 2N).
+        self.elements = {s: pow(3, s, 2 * parameters.ring_dimension) for s in parameters.rotations}
+
+        key_moduli = [prime.value() for prime in primes]
+        moduli = key_moduli[:-1]
+        generator = seal.KeyGenerator(self.context)
+        secret_key = generator.secret_key()
+        encryptor = seal.Encryptor(self.context, secret_key)
+        zero = self.encode(np.zeros(parameters.slots, complex), 1)
+        submission = encryptor.encrypt_symmetric(zero)
+        self.submission = self._learn(submission, moduli)
+        product = seal.Ciphertext()
+        encryptor.encrypt_symmetric(self.encode(np.zeros(parameters.slots, complex), 2), product)
+        self.result = self._learn(product, moduli)
+        self.secret_key = self._learn(secret_key, key_moduli)
+        self.public_key = self._learn(_public_key(generator), key_moduli)
+        self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
+        self.rotation_keys = self._learn(generator.create_galois_keys(list(self.elements.values())), key_moduli)
+
+    def _learn(self, item: Any, moduli: list[int]) -> Layout:
+        find = partial(_coefficients, ring_dimension=self.parameters.ring_dimension, moduli=moduli)
+        return Layout(_save(item), find)
+
+    def encode(self, values: Slots, degree: int) -> Any:
+        plaintext = seal.Plaintext()
+        self.encoder.encode(np.ascontiguousarray(values, complex), self.parameters.scale**degree, plaintext)
+        return plaintext
+
+    def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
+        """Fill `empty` (a SEAL object) from packed coefficients."""
+        raw = layout.unpack(packed)
+        with _memory_file() as (descriptor, path):
+            with open(descriptor, "wb", closefd=False) as stream:
+                stream.write(raw)
+            try:
+                empty.load(self.context, path)
+            except (RuntimeError, ValueError) as error:
+                raise DeserialisationError(f"SEAL refused the object: {error}") from None
+        return empty
+
+
+@lru_cache(maxsize=4)
+def _scheme(parameters: CkksParameters) -> _Scheme:
+    return _Scheme(parameters)
+
+
+class SealPublicContext(PublicContext):
+    """The aggregator's context on SEAL."""
+
+    def __init__(self, stored: StoredPublic) -> None:
+        super().__init__(stored)
+        self._scheme = scheme = _scheme(stored.parameters)
+        public_key = scheme.load(seal.PublicKey(), scheme.public_key, stored.public_key)
+        self._relin = scheme.load(seal.RelinKeys(), scheme.relinearisation_key, stored.relinearisation_key)
+        self._galois = scheme.load(seal.GaloisKeys(), scheme.rotation_keys, stored.rotation_keys)
+        self._encryptor = seal.Encryptor(scheme.context, public_key)
+
+    def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
+        ciphertext = seal.Ciphertext()
+        self._encryptor.encrypt(self._scheme.encode(values, degree), ciphertext)
+        return ciphertext
+
+    def add(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
+        total = seal.Ciphertext()
+        self._scheme.evaluator.add(left, right, total)
+        return total
+
+    def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
+        product = seal.Ciphertext()
+        self._scheme.evaluator.multiply(left, right, product)
+        self._scheme.evaluator.relinearize_inplace(product, self._relin)
+        return product
+
+    def multiply_integers(self, ciphertext: Ciphertext, weights: Slots) -> Ciphertext:
+        plaintext = seal.Plaintext()
+        self._scheme.encoder.encode(np.ascontiguousarray(weights, complex), 1.0, plaintext)
+        product = seal.Ciphertext()
+        self._scheme.evaluator.multiply_plain(ciphertext, plaintext, product)
+        return product
+
+    def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
+        rotated = seal.Ciphertext()
+        self._scheme.evaluator.apply_galois(ciphertext, self._scheme.elements[step], self._galois, rotated)
+        return rotated
+
+    def _parse_submission(self, packed: bytes) -> Ciphertext:
+        return self._scheme.load(seal.Ciphertext(), self._scheme.submission, packed)
+
+    def _pack_result(self, ciphertext: Ciphertext) -> bytes:
+        return self._scheme.result.pack(_save(ciphertext))
+
+
+class SealSecretContext(SecretContext):
+    """A party's context on SEAL."""
+
+    def __init__(self, stored: StoredSecret, fingerprint: bytes) -> None:
+        super().__init__(stored, fingerprint)
+        self._scheme = scheme = _scheme(stored.parameters)
+        secret_key = scheme.load(seal.SecretKey(), scheme.secret_key, stored.secret_key)
+        self._encryptor = seal.Encryptor(scheme.context, secret_key)
+        self._decryptor = seal.Decryptor(scheme.context, secret_key)
+
+    def _encrypt(self, values: Slots) -> bytes:
+        return self._scheme.submission.pack(_save(self._encryptor.encrypt_symmetric(self._scheme.encode(values, 1))))
+
+    def _decrypt(self, packed: bytes) -> Slots:
+        ciphertext = self._scheme.load(seal.Ciphertext(), self._scheme.result, packed)
+        plaintext = seal.Plaintext()
+        self._decryptor.decrypt(ciphertext, plaintext)
+        return np.asarray(self._scheme.encoder.decode_complex(plaintext), complex)
+
+
+def generate(parameters: CkksParameters) -> KeyPair:
+    """Return fresh keys: exactly the rotation keys that `parameters` names."""
+    scheme = _scheme(parameters)
+    generator = seal.KeyGenerator(scheme.context)
+    stored = StoredPublic(
+        parameters,
+        scheme.public_key.pack(_save(_public_key(generator))),
+        scheme.relinearisation_key.pack(_save(generator.create_relin_keys())),
+        scheme.rotation_keys.pack(_save(generator.create_galois_keys(list(scheme.elements.values())))),
+    )
+    public = SealPublicContext(stored)
+    secret_key = scheme.secret_key.pack(_save(generator.secret_key()))
+    return KeyPair(public, SealSecretContext(StoredSecret(parameters, secret_key), public.fingerprint))
+
+
+def load_public(stored: StoredPublic) -> PublicContext:
+    """Return the aggregator's context from its stored parts."""
+    return SealPublicContext(stored)
+
+
+def load_secret(stored: StoredSecret, fingerprint: bytes) -> SecretContext:
+    """Return a party's context from its stored parts."""
+    return SealSecretContext(stored, fingerprint)

@@ -1,0 +1,84 @@
+"""Where values sit in the slots of a ciphertext (DESIGN: one ciphertext per party).
+
+c interleaved classes, B bins, period 2cB, repeated to fill all N/2 slots:
+
+    slot q + c·k        holds X[q, k]      (class q, bin k)
+    slot cB + q + c·k   holds Y[q, k]
+
+A workload with more bins than fit is cut into blocks, one ciphertext each; their products are added up.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from fhe_auc.ckks import Slots
+
+
+class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The layout of `blocks` ciphertexts.
+
+    Attributes
+    ----------
+    slots : int
+        Slots of a ciphertext, N/2.
+    classes : int
+        c, a power of two.
+    bins : int
+        B, bins of one block, a power of two with 2cB ≤ slots.
+    blocks : int
+        Ciphertexts per submission.
+    """
+
+    slots: int
+    classes: int
+    bins: int
+    blocks: int
+
+    def __post_init__(self) -> None:
+        for name in ("slots", "classes", "bins"):
+            value = getattr(self, name)
+            if value < 1 or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two, got {value}")
+        if 2 * self.classes * self.bins > self.slots or self.blocks < 1:
+            raise ValueError(f"{self.classes} classes of {self.bins} bins do not fit {self.slots} slots")
+
+    @property
+    def copies(self) -> int:
+        """How often each product X[q, k]·Y[q, k] stands in the slots; totals come multiplied by this."""
+        return self.slots // (self.classes * self.bins)
+
+    @property
+    def half(self) -> int:
+        """Distance between X and Y: the rotation that brings factors together."""
+        return self.classes * self.bins
+
+    @property
+    def trace_steps(self) -> tuple[int, ...]:
+        """Rotations of the full trace: c, 2c, 4c, … below the number of slots."""
+        steps = []
+        step = self.classes
+        while step < self.slots:
+            steps.append(step)
+            step *= 2
+        return tuple(steps)
+
+    def pack(self, x: Slots, y: Slots) -> list[Slots]:
+        """Return the slot vectors of all blocks for X and Y of shape (c, m), m ≤ blocks·B; missing bins are zero."""
+        padded = np.zeros((2, self.classes, self.blocks * self.bins), complex)
+        padded[0, :, : x.shape[1]] = x
+        padded[1, :, : y.shape[1]] = y
+        vectors = []
+        for block in np.split(padded, self.blocks, axis=2):
+            period = block.transpose(0, 2, 1).reshape(-1)  # X then Y, bins in order, classes interleaved
+            vectors.append(np.tile(period, self.slots // period.size))
+        return vectors
+
+    def by_class(self, slots: Slots) -> Slots:
+        """Return a result's slots as an array of shape (c, slots/c): row q holds the copies of class q's total."""
+        return slots.reshape(-1, self.classes).T
+
+    def class_vector(self, values: Slots) -> Slots:
+        """Return slots that hold ``values[q]`` in every slot of class q."""
+        return np.tile(np.asarray(values, complex), self.slots // self.classes)

@@ -1,0 +1,274 @@
+"""From a workload to CKKS parameters, packing, blinding and flooding: the smallest upload that is precise and safe.
+
+Two inequalities decide, both in bits. Capacity: nothing may wrap around the modulus Q,
+
+    2·log2 Δ' + (2·log2 n - 1) + ρ + log2(copies) + 1 + ε  ≤  log2 Q
+
+with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits and ε for the redundancy in den's
+imaginary part. Precision: the error of the AUC at the *least* number of rows, worst class balance and smallest
+multiplier stays below a target. Scale Δ' buys precision, ρ buys finer-grained blinding, and both come out of the same
+modulus: the planner takes the largest ρ that leaves the precision asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+
+from fhe_auc.blinding import MULTIPLIER_RANGE_BITS
+from fhe_auc.ckks import BackendName, CkksParameters
+from fhe_auc.errors import CapacityError
+from fhe_auc.packing import Packing
+
+DEFAULT_MAX_ROWS = 10**6
+DEFAULT_MIN_ROWS = 100
+DEFAULT_BLINDING_BITS = 26
+DEFAULT_FLOODING_BITS = 40
+DEFAULT_PRECISION = 1e-7
+
+CHECK_WEIGHT = 2.0 ** (-5 / 3)
+"""κ: den travels as den·(1 + iκ), so that overflow shows. κ lies outside Q(√2), the field of the slots of a result with
+two classes; a wrap-around, an integer multiple of Q in some coefficients, therefore always breaks Im = κ·Re."""
+
+_CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
+_MAX_BLINDING_BITS = 50
+_CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
+_ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
+_BLUR_LEVELS_BITS = 5  # the digit blur has at least 2·2^5 + 1 levels, whatever the multiplier
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """A modulus chain for one ring dimension of one backend."""
+
+    ring_dimension: int
+    modulus_bits: tuple[int, ...]
+    special_bits: int
+
+
+CHAINS: dict[BackendName, tuple[Chain, ...]] = {
+    # All primes just under a whole number of bytes, since coefficients travel in whole bytes. The special prime is
+    # larger than every other, which keeps key-switching noise at a few bits.
+    "tenseal": (Chain(8192, (56, 56, 48), 58), Chain(16384, (56, 56, 56, 56), 60)),
+    # The library sets key-switching primes of 60 bits; 55 + 2·51 is the most it admits beside one at 8192.
+    "openfhe": (Chain(8192, (55, 51, 51), 60), Chain(16384, (55, 51, 51, 51), 60)),
+}
+_POLYNOMIALS = {"tenseal": 1, "openfhe": 2}  # of a submission: SEAL sends a seed for the second
+
+
+def switching_noise_bits(ring_dimension: int) -> int:
+    """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
+
+    Measured on both backends: 2^17.4 at N = 8192, 2^19.7 at N = 16384; a test holds it below this bound.
+    """
+    return 18 + 2 * (ring_dimension // 8192 - 1)
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the parameters must carry.
+
+    Attributes
+    ----------
+    thresholds : int
+        Decision points m.
+    parties : int
+        Most parties that submit.
+    classes : int
+        Class totals computed at once, a power of two.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: capacity holds up to max_rows, precision from min_rows on.
+    release_digits : int or None
+        Decimal digits of the AUC that parties may learn; None: all.
+    """
+
+    thresholds: int
+    parties: int
+    classes: int = 2
+    max_rows: int = DEFAULT_MAX_ROWS
+    min_rows: int = DEFAULT_MIN_ROWS
+    release_digits: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2)):
+            if getattr(self, name) < least:
+                raise CapacityError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        if self.max_rows < self.min_rows:
+            raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
+        if self.release_digits is not None and not 1 <= self.release_digits <= 6:
+            raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits}")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything public that parties and aggregator must agree on for the encrypted computation.
+
+    Attributes
+    ----------
+    workload : Workload
+    parameters : CkksParameters
+    packing : Packing
+    blinding_bits : int
+        ρ: multipliers lie in [2^(ρ-16), 2^ρ].
+    flooding_bits : int
+        λ: flooding exceeds the noise it hides by 2^λ.
+    precision : float
+        Bound on the numerical error of the AUC.
+    """
+
+    workload: Workload
+    parameters: CkksParameters
+    packing: Packing
+    blinding_bits: int
+    flooding_bits: int
+    precision: float
+
+    @property
+    def release_digits(self) -> int | None:
+        """Decimal digits of the AUC that parties may learn."""
+        return self.workload.release_digits
+
+    @property
+    def least_multiplier(self) -> float:
+        """Smallest blinding multiplier."""
+        return float(2.0 ** (self.blinding_bits - MULTIPLIER_RANGE_BITS))
+
+    @property
+    def flooding_deviation(self) -> float:
+        """Standard deviation of flooding in a slot, in plain units (squares of counts times multiplier and copies).
+
+        Sized for the largest multiplier: noise that grew with the multiplier would hide nothing.
+        """
+        noise = switching_noise_bits(self.parameters.ring_dimension) + self.blinding_bits + self.flooding_bits
+        return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
+
+    @property
+    def capacity_bits(self) -> float:
+        """Bits of the modulus that the largest honest result leaves unused."""
+        return self.parameters.log2_modulus - _needed_bits(
+            self.workload, self.packing, self.parameters.log2_scale, self.blinding_bits
+        )
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertexts, without envelopes."""
+        widths = sum(-(-bits // 8) for bits in self.parameters.modulus_bits)
+        polynomials = _POLYNOMIALS[self.parameters.backend]
+        return self.packing.blocks * polynomials * self.parameters.ring_dimension * widths
+
+
+def plan(
+    workload: Workload,
+    backend: BackendName,
+    *,
+    blinding_bits: int = DEFAULT_BLINDING_BITS,
+    flooding_bits: int = DEFAULT_FLOODING_BITS,
+    precision: float = DEFAULT_PRECISION,
+) -> Plan:
+    """Return the plan with the smallest upload.
+
+    Parameters
+    ----------
+    workload : Workload
+    backend : "openfhe" or "tenseal"
+    blinding_bits : int
+        Least ρ; more is used where capacity and precision allow.
+    flooding_bits : int
+        λ, statistical bits by which flooding hides the noise beneath it.
+    precision : float
+        Largest error of the AUC allowed from ``workload.min_rows`` rows on. With `release_digits` a hundredth of the
+        last digit is enough, and is what is asked for.
+
+    Raises
+    ------
+    CapacityError
+        No parameters with 128-bit security do.
+    """
+    if workload.release_digits is not None:
+        precision = max(precision, 10.0 ** -(workload.release_digits + 2))
+        levels = MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS
+        blinding_bits = max(blinding_bits, math.ceil(levels))
+    if not MULTIPLIER_RANGE_BITS < blinding_bits <= _MAX_BLINDING_BITS:
+        raise CapacityError(
+            f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {_MAX_BLINDING_BITS}, "
+            f"got {blinding_bits}"
+        )
+    if not 0 < flooding_bits <= 80:
+        raise CapacityError(f"flooding_bits must lie between 1 and 80, got {flooding_bits}")
+    fitting = [
+        found
+        for chain in CHAINS[backend]
+        for packing in _packings(workload, chain)
+        if (found := _fill(workload, backend, chain, packing, blinding_bits, flooding_bits, precision)) is not None
+    ]
+    if not fitting:
+        raise CapacityError(
+            f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
+            f"thresholds and {workload.parties:,} parties with an AUC error below {precision:g} from "
+            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits"
+        )
+    return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
+
+
+def _packings(workload: Workload, chain: Chain) -> Iterator[Packing]:
+    slots = chain.ring_dimension // 2
+    largest = slots // (2 * workload.classes)
+    if largest >= 1:
+        bins = min(1 << (workload.thresholds - 1).bit_length(), largest)
+        yield Packing(slots, workload.classes, bins, -(-workload.thresholds // bins))
+
+
+def _needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
+    largest_den = 2 * math.log2(workload.max_rows) - 1
+    return 2 * log2_scale + largest_den + blinding_bits + math.log2(packing.copies) + 1 + _CHECK_BITS
+
+
+def _fill(
+    workload: Workload,
+    backend: BackendName,
+    chain: Chain,
+    packing: Packing,
+    least_blinding_bits: int,
+    flooding_bits: int,
+    precision: float,
+) -> Plan | None:
+    """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
+    rotations = set(packing.trace_steps) | ({1} if workload.release_digits is not None else set())
+    total_bits = sum(chain.modulus_bits)
+    for blinding_bits in range(_MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
+        spare = total_bits - _needed_bits(workload, packing, 0.0, blinding_bits)
+        log2_scale = math.floor(2 * spare) / 4  # quarter bits
+        if log2_scale < 1:
+            continue
+        parameters = CkksParameters(
+            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, tuple(sorted(rotations))
+        )
+        candidate = Plan(
+            workload=workload,
+            parameters=parameters,
+            packing=packing,
+            blinding_bits=blinding_bits,
+            flooding_bits=flooding_bits,
+            precision=precision,
+        )
+        error = error_bound(candidate)
+        if error <= precision:
+            return msgspec.structs.replace(candidate, precision=error)
+    return None
+
+
+def error_bound(candidate: Plan) -> float:
+    """Return a bound on |AUC error| from min_rows rows on, whatever the class balance, at the smallest multiplier.
+
+    Independent Gaussian contributions, added in quadrature, times seven: the flooding, of which recovery averages the
+    slots of a class; and the encryption noise of all parties, which is multiplied by X ≤ 2P in every bin.
+    """
+    packing, parameters, workload = candidate.packing, candidate.parameters, candidate.workload
+    least_den = 2.0 * (workload.min_rows - 1)
+    one_total = candidate.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
+    # num and den are flooded independently, hence the factor √2 (twice, half of it in the line above).
+    flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.copies * least_den)
+    slot_noise = _ERROR_DEVIATION * math.sqrt(workload.parties * parameters.ring_dimension) / parameters.scale
+    # |X| ≤ 2P·|1 + iκ|; each noise slot enters two products, num and den err independently: √2·√2 over √2 (real part).
+    bins = packing.blocks * packing.bins
+    encryption = slot_noise * math.sqrt(2 * bins / packing.copies) * math.hypot(1, CHECK_WEIGHT)
+    return _CONFIDENCE * math.hypot(flooding, encryption)

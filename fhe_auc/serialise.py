@@ -1,0 +1,62 @@
+"""Values to bytes and back: msgpack, strictly typed, in a frame that shows damage.
+
+    7 bytes magic | 1 byte format version | 32 bytes SHA-256 of the rest | msgpack
+
+The digest finds damage, not forgery: who sent the bytes is settled by signatures (`keys`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TypeVar
+
+import msgspec
+
+from fhe_auc.errors import DeserialisationError
+
+FORMAT_VERSION = 1
+_MAGIC_BYTES = 7
+_HEAD = _MAGIC_BYTES + 1
+_DIGEST = 32
+T = TypeVar("T")
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as msgpack; equal values give equal bytes."""
+    return msgspec.msgpack.encode(value, order="deterministic")
+
+
+def decode(data: bytes, shape: type[T], what: str) -> T:
+    """Return msgpack `data` as a `shape`; raise `DeserialisationError` naming `what` where it does not fit."""
+    try:
+        return msgspec.msgpack.decode(data, type=shape)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DeserialisationError(f"malformed {what}: {error}", field="body") from None
+
+
+def frame(magic: bytes, value: object) -> bytes:
+    """Return `value` encoded and framed; `magic` (7 bytes) says what kind of thing it is."""
+    body = encode(value)
+    return magic + bytes([FORMAT_VERSION]) + hashlib.sha256(body).digest() + body
+
+
+def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
+    """Return the value in a frame.
+
+    Raises
+    ------
+    DeserialisationError
+        Another kind of thing, another format version, truncated, damaged or malformed.
+    """
+    if data[:_MAGIC_BYTES] != magic:
+        raise DeserialisationError(f"not a {what}", field="format")
+    if data[_MAGIC_BYTES:_HEAD] not in (b"", bytes([FORMAT_VERSION])):
+        raise DeserialisationError(
+            f"{what} of format version {data[_MAGIC_BYTES]}, but this is {FORMAT_VERSION}: "
+            "install the same version of fhe-auc everywhere",
+            field="version",
+        )
+    digest, body = data[_HEAD : _HEAD + _DIGEST], data[_HEAD + _DIGEST :]
+    if hashlib.sha256(body).digest() != digest:
+        raise DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
+    return decode(body, shape, what)
