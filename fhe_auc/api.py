@@ -1,0 +1,140 @@
+"""The public API: pooled AUC of many parties, run in one process with every role really played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from numpy.typing import ArrayLike
+
+from fhe_auc import registry
+from fhe_auc import thresholds as grids
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.protocol import Protocol, Request
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+"""Called with (phase, parties done, parties in all)."""
+
+
+def federated_auc(
+    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]],
+    *,
+    protocol: str = "semi-honest",
+    thresholds: str | ArrayLike | None = None,
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    min_rows: int = DEFAULT_MIN_ROWS,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Return the AUC over all parties' rows, computed on encrypted counts.
+
+    Every role runs in this process, exchanging the same bytes that they would between sites.
+
+    Parameters
+    ----------
+    parties : iterable of (y_true, y_score) or PartyData
+        Each party's labels in {0, 1} and finite scores.
+    protocol : str
+        Installed protocol; see ``fhe-auc protocols``.
+    thresholds : str, array-like or None
+        "uniform:100", "hybrid:1000" (the default), the path of a file, or ascending numbers.
+    backend : "openfhe", "tenseal" or None
+        Encryption library; None takes openfhe where it can be imported, else tenseal.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on.
+    progress : callable, optional
+        Called with (phase, done, all).
+    **options
+        Options of the protocol; semi-honest has ``release_digits``.
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InputError
+        Bad input; the message names party, row and value.
+    UndefinedAucError
+        All rows have the same label.
+    EvaluationError
+        The result fails its checks.
+
+    Examples
+    --------
+    >>> evaluation = federated_auc([([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])])
+    >>> round(evaluation.auc, 6)
+    0.888889
+    """
+    named = _named(parties)
+    plugin = registry.load(protocol)
+    request = Request(
+        parties=tuple(data.name for data in named),
+        thresholds=grids.resolve(thresholds),
+        backend=backend,
+        max_rows=max_rows,
+        min_rows=min_rows,
+        options=options,
+    )
+    return run(plugin, request, named, progress or _silent)
+
+
+def run(plugin: Protocol, request: Request, parties: Sequence[PartyData], progress: Progress) -> Evaluation:
+    """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
+
+    "submit" and "recover" are means over parties.
+    """
+    started = time.perf_counter()
+    session = plugin.prepare(request)
+    seconds = {"keys": time.perf_counter() - started}
+    aggregator = plugin.aggregator(session.manifest, session.aggregator_material)
+    roles = [plugin.party(session.manifest, session.party_material, data) for data in parties]
+
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for done, role in enumerate(roles):
+            progress(f"round {aggregator.round}", done, len(roles))
+            submission = role.respond(message)
+            started = time.perf_counter()
+            aggregator.receive(role.name, submission)
+            seconds["ingest"] = seconds.get("ingest", 0.0) + time.perf_counter() - started
+        progress(f"round {aggregator.round}", len(roles), len(roles))
+        started = time.perf_counter()
+        message = aggregator.finish_round()
+        seconds["circuit"] = seconds.get("circuit", 0.0) + time.perf_counter() - started
+
+    evaluations = [role.result() for role in roles]
+    for phase in evaluations[0].seconds:
+        seconds[phase] = sum(evaluation.seconds[phase] for evaluation in evaluations) / len(evaluations)
+    return replace(
+        evaluations[0],
+        seconds=seconds,
+        upload_bytes_per_party=max(evaluation.upload_bytes_per_party for evaluation in evaluations),
+        download_bytes_per_party=max(evaluation.download_bytes_per_party for evaluation in evaluations),
+    )
+
+
+def _named(parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]]) -> list[PartyData]:
+    named = []
+    for number, party in enumerate(parties, start=1):
+        if isinstance(party, PartyData):
+            named.append(party)
+            continue
+        try:
+            y_true, y_score = party
+        except (TypeError, ValueError):
+            raise InputError(f"party {number}: expected a pair (y_true, y_score), got {type(party).__name__}") from None
+        named.append(PartyData.from_arrays(f"party {number}", y_true, y_score))
+    if not named:
+        raise InputError("there are no parties")
+    return named
+
+
+def _silent(phase: str, done: int, total: int) -> None:
+    pass

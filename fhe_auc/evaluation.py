@@ -1,0 +1,60 @@
+"""`Evaluation`: what a party learns, and what the session cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """The result of one session, as every party sees it.
+
+    Attributes
+    ----------
+    auc : float
+        Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
+    resolution : float
+        Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
+        the numerical error ``precision``.
+    precision : float
+        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic.
+    protocol, backend : str
+        Plug-in name and encryption library.
+    parties : int
+        Number of parties whose rows are counted.
+    thresholds : int
+        Number of decision points.
+    verified : bool
+        Whether the protocol would have caught an aggregator that lied.
+    security_bits : int
+        Classical security of the encryption parameters, in bits.
+    upload_bytes_per_party, download_bytes_per_party : int
+        Bytes of protocol messages that the busiest party sent and received (keys not counted).
+    seconds : Mapping[str, float]
+        Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
+    warnings : tuple[str, ...]
+        What the reader of the number ought to know.
+    """
+
+    auc: float
+    resolution: float
+    precision: float
+    protocol: str
+    backend: str
+    parties: int
+    thresholds: int
+    verified: bool
+    security_bits: int
+    upload_bytes_per_party: int
+    download_bytes_per_party: int
+    seconds: Mapping[str, float]
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types, ready for ``json.dumps``."""
+        plain = asdict(self)
+        plain["seconds"] = dict(self.seconds)
+        plain["warnings"] = list(self.warnings)
+        return plain

@@ -1,0 +1,71 @@
+"""The manifest: what all roles of a session agree on before it starts. It is public and holds nothing secret."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc.planner import Plan
+from fhe_auc.serialise import decode, encode
+
+AGGREGATOR = "aggregator"
+"""Sender name of the aggregator; no party may have it."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One session, as the key holder announces it.
+
+    Attributes
+    ----------
+    protocol : str
+        Name of the plug-in.
+    session : bytes
+        Fresh random id, 16 bytes.
+    parties : tuple of str
+        Names of all parties, each once.
+    grid : bytes
+        Thresholds, float64 little-endian, ascending.
+    min_parties : int
+        The aggregator may go on with this many submissions; below it the session ends without a result.
+    context : bytes
+        Fingerprint of the CKKS context; empty for protocols without encryption.
+    plan : Plan or None
+        Parameters of the encrypted computation.
+    """
+
+    protocol: str
+    session: bytes
+    parties: tuple[str, ...]
+    grid: bytes
+    min_parties: int
+    context: bytes = b""
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        if len(set(self.parties)) != len(self.parties) or AGGREGATOR in self.parties or not all(self.parties):
+            raise InputError(f"party names must be distinct, not empty and not {AGGREGATOR!r}")
+        if not 1 <= self.min_parties <= len(self.parties):
+            raise InputError(f"min_parties must lie between 1 and {len(self.parties)}, got {self.min_parties}")
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """Ascending decision points."""
+        return np.frombuffer(self.grid, "<f8")
+
+    def to_bytes(self) -> bytes:
+        """Serialise; equal manifests give equal bytes."""
+        return encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Manifest:
+        """Parse; raise `DeserialisationError` on anything else than a manifest."""
+        return decode(data, cls, "manifest")
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of the manifest; every message carries it."""
+        return hashlib.sha256(b"fhe-auc manifest\0" + self.to_bytes()).digest()

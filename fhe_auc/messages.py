@@ -1,0 +1,83 @@
+"""Protocol messages: a versioned, self-describing envelope."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fhe_auc.errors import DeserialisationError, MessageError
+from fhe_auc.serialise import frame, unframe
+
+_MAGIC = b"fheamsg"
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One message of a protocol.
+
+    Attributes
+    ----------
+    protocol : str
+        Name of the plug-in.
+    session : bytes
+        Random id of the session, 16 bytes.
+    round : int
+        Counted from 1.
+    sender : str
+        Party name, or "aggregator".
+    manifest : bytes
+        SHA-256 of the session's manifest: parties, thresholds, parameters and key fingerprint all hang on it.
+    payload : bytes
+        What the round carries.
+    """
+
+    protocol: str
+    session: bytes
+    round: int
+    sender: str
+    manifest: bytes
+    payload: bytes
+
+    def __repr__(self) -> str:
+        return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        return frame(_MAGIC, self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, limit: int) -> Message:
+        """Parse.
+
+        Parameters
+        ----------
+        data : bytes
+        limit : int
+            Longest message that makes sense here, in bytes.
+
+        Raises
+        ------
+        MessageError
+            Too long, not a message, another format version, truncated, damaged or malformed; ``error.field`` says
+            which: "length", "format", "version", "checksum" or "body".
+        """
+        if len(data) > limit:
+            raise MessageError(f"message of {len(data):,} bytes, at most {limit:,} expected", field="length")
+        try:
+            return unframe(_MAGIC, data, cls, "fhe-auc message")
+        except DeserialisationError as error:
+            raise MessageError(str(error), field=error.field) from None
+
+    def require(self, **expected: Any) -> None:
+        """Check fields.
+
+        Raises
+        ------
+        MessageError
+            A field differs from what is expected; the text names it, ``error.field`` too.
+        """
+        for field, value in expected.items():
+            found = getattr(self, field)
+            if found != value:
+                shown = [item.hex()[:16] if isinstance(item, bytes) else repr(item)[:80] for item in (found, value)]
+                raise MessageError(f"message with {field} {shown[0]}, expected {shown[1]}", field=field)

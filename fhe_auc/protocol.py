@@ -1,0 +1,101 @@
+"""What a protocol plug-in is: a factory for one session's manifest, keys and roles."""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.manifest import Manifest
+from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.rounds import Aggregator, Party
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the people who want the evaluation have agreed on, before any key exists.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Names.
+    thresholds : ndarray of float64, shape (m,)
+        Ascending decision points.
+    backend : str or None
+        Encryption library; None takes the preferred one.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: capacity up to the first, full precision from the second.
+    min_parties : int or None
+        Go on with this many submissions; None: all.
+    options : mapping
+        What only this protocol knows; an option that it does not know is refused.
+    """
+
+    parties: tuple[str, ...]
+    thresholds: NDArray[np.float64]
+    backend: str | None = None
+    max_rows: int = DEFAULT_MAX_ROWS
+    min_rows: int = DEFAULT_MIN_ROWS
+    min_parties: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A prepared session: the manifest for all, and each role's own material.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        Public.
+    aggregator_material : bytes
+        For the aggregator; holds no secret.
+    party_material : bytes
+        For parties only: it can decrypt. Not in the repr.
+    """
+
+    manifest: Manifest
+    aggregator_material: bytes = field(repr=False)
+    party_material: bytes = field(repr=False)
+
+
+class Protocol(ABC):
+    """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``."""
+
+    name: ClassVar[str]
+    """The plug-in's name, as on the command line."""
+
+    summary: ClassVar[str]
+    """One line for ``fhe-auc protocols``."""
+
+    trust: ClassVar[str]
+    """One line: what has to be trusted."""
+
+    @abstractmethod
+    def prepare(self, request: Request) -> Session:
+        """Do the key holder's part: plan, generate keys, name the session.
+
+        Raises
+        ------
+        InputError
+            The request cannot be met.
+        """
+
+    @abstractmethod
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator of a session."""
+
+    @abstractmethod
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+        """Return the party whose rows are `data`."""
+
+
+def new_session_id() -> bytes:
+    """Return a fresh random session id, 16 bytes."""
+    return secrets.token_bytes(16)

@@ -1,0 +1,245 @@
+"""Two roles that exchange bytes in rounds: the frame of every protocol, over any transport.
+
+    aggregator.start() -> message for all          party.respond(message) -> submission
+    aggregator.receive(party, submission)          one at a time, as they arrive
+    aggregator.finish_round() -> next message for all, or None at the end
+    party.result()                                 an Evaluation; the aggregator's record holds no AUC
+
+The base classes do what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
+protocol fills in what each round carries.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import AGGREGATOR, Manifest
+from fhe_auc.messages import Message
+
+_ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """What the aggregator may tell about an ended session: who took part, never how good the model is.
+
+    Attributes
+    ----------
+    session : bytes
+    counted : tuple of str
+        Parties whose submissions are in the result.
+    missing : tuple of str
+        Parties that never submitted anything acceptable.
+    refused : tuple of (str, str)
+        Refused submissions: party, reason.
+    """
+
+    session: bytes
+    counted: tuple[str, ...]
+    missing: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+class Aggregator(ABC):
+    """Base of every protocol's aggregator.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        What the session is. The aggregator chooses none of it.
+    """
+
+    rounds: ClassVar[int]
+    """Rounds in which parties answer."""
+
+    submission_limit: int
+    """Largest payload of a submission, in bytes."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.round = 0
+        self._answered: dict[str, None] = {}  # ordered by arrival
+        self._counted = manifest.parties
+        self._refused: list[tuple[str, str]] = []
+        self._ended = False
+
+    def start(self) -> bytes:
+        """Return the message that opens round 1.
+
+        Raises
+        ------
+        EvaluationError
+            The session has been started before.
+        """
+        if self.round:
+            raise EvaluationError("the session has already been started; every session runs once")
+        return self._open_next(self._opening())
+
+    def receive(self, party: str, submission: bytes) -> None:
+        """Take one party's submission of this round; a refused one leaves the session as it was.
+
+        Parameters
+        ----------
+        party : str
+            Who the transport says it comes from.
+        submission : bytes
+
+        Raises
+        ------
+        MessageError
+            Wrong, damaged, late, duplicate or replayed; the text names the party and the field.
+        """
+        try:
+            self._receive(party, submission)
+        except DeserialisationError as error:
+            self._refused.append((party, str(error)))
+            raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
+
+    def _receive(self, party: str, submission: bytes) -> None:
+        if not self.round or self._ended:
+            raise MessageError("the session is not open", field="round")
+        if party not in self._counted:
+            raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
+        message = Message.from_bytes(submission, limit=self.submission_limit + _ENVELOPE_BYTES)
+        message.require(
+            protocol=self.manifest.protocol,
+            session=self.manifest.session,
+            manifest=self.manifest.digest,
+            round=self.round,
+            sender=party,
+        )
+        if party in self._answered:
+            raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
+        self._accept(party, message.payload)
+        self._answered[party] = None
+
+    def finish_round(self) -> bytes | None:
+        """Close the round and return the next message for all, or None when the session has ended.
+
+        Raises
+        ------
+        TooFewPartiesError
+            Fewer submissions than the manifest's `min_parties`; the text names who is missing. The round stays open.
+        EvaluationError
+            The session is not open.
+        """
+        if not self.round or self._ended:
+            raise EvaluationError("the session is not open")
+        missing = [party for party in self._counted if party not in self._answered]
+        if self._must_answer() and len(self._answered) < self.manifest.min_parties:
+            named = ", ".join(repr(party) for party in missing[:10]) + (", …" if len(missing) > 10 else "")
+            raise TooFewPartiesError(
+                f"{len(self._answered)} of {len(self._counted)} parties submitted, at least "
+                f"{self.manifest.min_parties} are needed; missing: {named}"
+            )
+        if self._must_answer():
+            self._counted = tuple(party for party in self._counted if party in self._answered)
+        if self.round == self.rounds:
+            self._ended = True
+            return None
+        return self._open_next(self._close())
+
+    def result(self) -> SessionRecord:
+        """Return who took part; raise `EvaluationError` while the session runs."""
+        if not self._ended:
+            raise EvaluationError("the session has not ended")
+        missing = tuple(party for party in self.manifest.parties if party not in self._counted)
+        return SessionRecord(self.manifest.session, self._counted, missing, tuple(self._refused))
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Parties still in the session."""
+        return self._counted
+
+    def _open_next(self, payload: bytes) -> bytes:
+        self.round += 1
+        self._answered = {}
+        return Message(
+            self.manifest.protocol, self.manifest.session, self.round, AGGREGATOR, self.manifest.digest, payload
+        ).to_bytes()
+
+    def _must_answer(self) -> bool:
+        """Whether this round needs submissions; the last one only acknowledges."""
+        return self.round < self.rounds
+
+    def _opening(self) -> bytes:
+        """Return what the first message carries."""
+        return b""
+
+    @abstractmethod
+    def _accept(self, party: str, payload: bytes) -> None:
+        """Take one submission's payload; on `DeserialisationError` nothing may have changed."""
+
+    @abstractmethod
+    def _close(self) -> bytes:
+        """Return what the next round's message carries."""
+
+
+class Party(ABC):
+    """Base of every protocol's party.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    name : str
+        One of the manifest's parties.
+    """
+
+    download_limit: int
+    """Largest payload of the aggregator's messages, in bytes."""
+
+    def __init__(self, manifest: Manifest, name: str) -> None:
+        if name not in manifest.parties:
+            raise EvaluationError(f"{name!r} is not a party of this session")
+        self.manifest = manifest
+        self.name = name
+        self.bytes_sent = 0
+        self.bytes_received = 0
+        self._round = 0
+        self._evaluation: Evaluation | None = None
+
+    def respond(self, message: bytes) -> bytes:
+        """Return the submission that answers the aggregator's message.
+
+        Raises
+        ------
+        MessageError
+            Wrong, damaged, out of order or replayed; the party's state is as it was.
+        EvaluationError
+            The result fails its checks, or is undefined.
+        """
+        parsed = Message.from_bytes(message, limit=self.download_limit + _ENVELOPE_BYTES)
+        parsed.require(
+            protocol=self.manifest.protocol,
+            session=self.manifest.session,
+            manifest=self.manifest.digest,
+            sender=AGGREGATOR,
+            round=self._round + 1,
+        )
+        try:
+            payload = self._answer(parsed.round, parsed.payload)
+        except DeserialisationError as error:
+            raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
+        self._round = parsed.round
+        submission = Message(
+            self.manifest.protocol, self.manifest.session, parsed.round, self.name, self.manifest.digest, payload
+        ).to_bytes()
+        self.bytes_received += len(message)
+        self.bytes_sent += len(submission)
+        return submission
+
+    def result(self) -> Evaluation:
+        """Return the evaluation; raise `EvaluationError` while there is none."""
+        if self._evaluation is None:
+            raise EvaluationError(f"party {self.name!r} has no result: the session has not ended")
+        return replace(
+            self._evaluation, upload_bytes_per_party=self.bytes_sent, download_bytes_per_party=self.bytes_received
+        )
+
+    @abstractmethod
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        """Return what this party's submission of the round carries; set ``self._evaluation`` in the last one."""

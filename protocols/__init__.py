@@ -1,0 +1,1 @@
+"""Evaluation protocols, one module each, installed as plug-ins of `fhe_auc`."""

@@ -1,0 +1,257 @@
+"""AUC under CKKS with an aggregator that follows the protocol but is curious.  [FHE] §IV-C, repacked and mended.
+
+One ciphertext per party (block), two classes:
+
+    class 0   X = T_k + i·p_k       Y = F_k      total  num + i·tie
+    class 1   X = 2P·(1 + i·κ)      Y = F_k      total  den·(1 + i·κ)      since Σ F_k = N
+
+The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
+refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide.
+
+The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den to within the blur of a
+multiplier r unknown to them: below about 1,000 pooled rows assume that they can work out P and N, unless
+`release_digits` is set. A lying aggregator is not caught, and anyone with the secret key can read whatever ciphertext
+the aggregator hands over: the aggregator must not collude with a party.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from fhe_auc import ckks
+from fhe_auc.circuit import Aggregation
+from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, plan
+from fhe_auc.protocol import Protocol, Request, Session, new_session_id
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+from keys.holder import new_session_keys
+
+_CONFIDENCE = 10.0
+"""Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
+
+
+class _Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the aggregator sends in the last round."""
+
+    parties: int
+    ciphertext: bytes
+
+
+class Recovered(NamedTuple):
+    """What a party reads off the decrypted result."""
+
+    auc: float
+    resolution: float
+
+
+class SemiHonest(Protocol):
+    """Plug-in ``semi-honest``."""
+
+    name = "semi-honest"
+    summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
+    trust = "the aggregator computes what it should and does not collude with a party"
+
+    def prepare(self, request: Request) -> Session:
+        """Plan, generate keys and name the session; option: ``release_digits`` (1 to 6)."""
+        unknown = set(request.options) - {"release_digits"}
+        if unknown:
+            raise InputError(f"protocol {self.name!r} has no option {sorted(unknown)[0]!r}")
+        workload = Workload(
+            thresholds=len(request.thresholds),
+            parties=len(request.parties),
+            max_rows=request.max_rows,
+            min_rows=request.min_rows,
+            release_digits=request.options.get("release_digits"),
+        )
+        chosen = plan(workload, ckks.choose_backend(request.backend))
+        session_keys = new_session_keys(chosen.parameters)
+        manifest = Manifest(
+            protocol=self.name,
+            session=new_session_id(),
+            parties=request.parties,
+            grid=request.thresholds.astype("<f8").tobytes(),
+            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            context=session_keys.fingerprint,
+            plan=chosen,
+        )
+        return Session(manifest, session_keys.aggregator, session_keys.party)
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is a public context."""
+        return SemiHonestAggregator(manifest, ckks.load_public(material))
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+        """Return a party; `material` is a secret context."""
+        return SemiHonestParty(manifest, ckks.load_secret(material), data)
+
+
+class SemiHonestAggregator(Aggregator):
+    """Adds ciphertexts as they arrive, then evaluates, blinds and floods the class totals."""
+
+    rounds = 2
+
+    def __init__(self, manifest: Manifest, context: ckks.PublicContext) -> None:
+        super().__init__(manifest)
+        self._plan = _checked_plan(manifest, context)
+        self.submission_limit = _payload_limit(self._plan)
+        self._aggregation = Aggregation(context, self._plan)
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == 1:
+            self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
+
+    def _close(self) -> bytes:
+        return encode(_Result(len(self.counted), self._aggregation.blinded_totals()))
+
+
+class SemiHonestParty(Party):
+    """Counts and encrypts its rows, then decrypts the blinded totals and divides."""
+
+    def __init__(self, manifest: Manifest, context: ckks.SecretContext, data: PartyData) -> None:
+        super().__init__(manifest, data.name)
+        self._plan = _checked_plan(manifest, context)
+        self._context = context
+        self._data = data
+        if len(data.y_score) > self._plan.workload.max_rows:
+            raise InputError(
+                f"party {data.name!r} has more rows than the session's max_rows = {self._plan.workload.max_rows:,}"
+            )
+        self.download_limit = _payload_limit(self._plan)
+        self._seconds: dict[str, float] = {}
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        started = time.perf_counter()
+        if round_number == 1:
+            blocks = self._plan.packing.pack(*class_vectors(count(self._data, self.manifest.thresholds)))
+            answer = encode(tuple(self._context.encrypt(block) for block in blocks))
+            self._seconds["submit"] = time.perf_counter() - started
+            return answer
+        result = decode(payload, _Result, "result")
+        if not self.manifest.min_parties <= result.parties <= len(self.manifest.parties):
+            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        recovered = recover(self._context.decrypt(result.ciphertext), self._plan)
+        self._seconds["recover"] = time.perf_counter() - started
+        self._evaluation = Evaluation(
+            auc=recovered.auc,
+            resolution=recovered.resolution,
+            precision=self._plan.precision,
+            protocol=self.manifest.protocol,
+            backend=self._plan.parameters.backend,
+            parties=result.parties,
+            thresholds=len(self.manifest.thresholds),
+            verified=False,
+            security_bits=ckks.SECURITY_BITS,
+            upload_bytes_per_party=0,
+            download_bytes_per_party=0,
+            seconds=dict(self._seconds),
+            warnings=tuple(_warnings(self.manifest, self._plan, result.parties)),
+        )
+        return b""
+
+
+def class_vectors(counts: Counts) -> tuple[ckks.Slots, ckks.Slots]:
+    """Return X and Y of one party, each of shape (2, m), from its counts."""
+    x = np.empty((2, counts.thresholds), complex)
+    x[0] = counts.trapezoid_heights + 1j * counts.bin_positives
+    x[1] = 2 * counts.positives * (1 + 1j * CHECK_WEIGHT)
+    y = np.tile(counts.bin_negatives.astype(complex), (2, 1))
+    return x, y
+
+
+def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
+    """Return the AUC from the decrypted slots of the result.
+
+    Raises
+    ------
+    ResultCheckError
+        Slots of a class differ, den's redundancy is broken, or the ratio is no AUC. No number is given.
+    UndefinedAucError
+        The pooled rows have one class only.
+    """
+    by_class = chosen.packing.by_class(slots)
+    totals = by_class.mean(axis=1)
+    size = float(np.abs(totals).max())
+    # One slot errs by the flooding and by double-precision decoding, whose error is relative to the largest value.
+    slot_error = _CONFIDENCE * chosen.flooding_deviation + 2.0**-40 * size
+    total_error = slot_error / math.sqrt(by_class.shape[1]) + 2.0**-40 * size
+    if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > slot_error:
+        raise ResultCheckError(_REFUSED.format("the slots of a class differ"))
+    num, den = totals
+    # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
+    rounding = 0.0 if chosen.release_digits is None else 2.0 / chosen.least_multiplier * size
+    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 10 * chosen.precision * abs(den) + rounding
+    if abs(den.real) < _largest_zero(chosen, noise_shows=broken):
+        raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+    if broken:
+        raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"))
+    return _ratio(num / den.real, chosen)
+
+
+def _largest_zero(chosen: Plan, *, noise_shows: bool) -> float:
+    """Return how large a denominator may be that stands for zero.
+
+    P = N = 1 gives 2·r·copies, so anything below half of that at the smallest r is zero. With many rows of one class
+    encryption noise alone may exceed it (by r times the error bound times 2·max_rows); being noise, it breaks the
+    redundancy, and is still far too small for a wrap-around.
+    """
+    if not noise_shows:
+        return chosen.least_multiplier * chosen.packing.copies
+    noise = 2.0**chosen.blinding_bits * chosen.packing.copies * chosen.precision * 2 * chosen.workload.max_rows
+    return max(noise, chosen.least_multiplier * chosen.packing.copies)
+
+
+_REFUSED = (
+    "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, "
+    "a damaged message or a wrong key; if there may be more rows, raise max_rows"
+)
+
+
+def _ratio(ratio: complex, chosen: Plan) -> Recovered:
+    """Return AUC and resolution from the complex ratio, rounded where digits are limited."""
+    slack = 100 * chosen.precision
+    if chosen.release_digits is not None:
+        slack += 10.0**-chosen.release_digits
+    if not -slack <= ratio.real <= 1 + slack:
+        raise ResultCheckError(_REFUSED.format("the ratio is not between 0 and 1"))
+    auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
+    if chosen.release_digits is None:
+        return Recovered(auc, resolution)
+    # The blur of both, and rounding, go into the half-width.
+    unit = 10.0**-chosen.release_digits
+    return Recovered(round(auc, chosen.release_digits), math.ceil(resolution / unit + 1.5) * unit)
+
+
+def _warnings(manifest: Manifest, chosen: Plan, parties: int) -> list[str]:
+    found = []
+    if parties < len(manifest.parties):
+        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    if chosen.release_digits is None:
+        found.append(
+            "whoever sees the decrypted result may work out pooled P and N if the rows are few (below about 1,000); "
+            "limit release_digits to prevent it"
+        )
+    return found
+
+
+def _checked_plan(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> Plan:
+    if manifest.plan is None or manifest.plan.parameters != context.parameters:
+        raise InputError("the keys were made with other parameters than the session's manifest names")
+    if manifest.context != context.fingerprint:
+        raise InputError("the keys are not those of this session (fingerprint mismatch)")
+    if manifest.plan.workload.thresholds != len(manifest.thresholds):
+        raise InputError("the manifest's plan is for another number of thresholds")
+    return manifest.plan
+
+
+def _payload_limit(chosen: Plan) -> int:
+    """Return more bytes than any honest payload: a result has two polynomials, and submissions may have."""
+    return 2 * chosen.submission_bytes + 1024 * (1 + chosen.packing.blocks)
