@@ -260,15 +260,19 @@ def error_bound(candidate: Plan) -> float:
     """Return a bound on |AUC error| from min_rows rows on, whatever the class balance, at the smallest multiplier.
 
     Independent Gaussian contributions, added in quadrature, times seven: the flooding, of which recovery averages the
-    slots of a class; and the encryption noise of all parties, which is multiplied by X ≤ 2P in every bin.
+    slots of a class; and the noise of all parties' encryptions and of the rotation that brings X and Y together, both
+    multiplied by X ≤ 2P in every bin.
     """
     packing, parameters, workload = candidate.packing, candidate.parameters, candidate.workload
     least_den = 2.0 * (workload.min_rows - 1)
     one_total = candidate.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den are flooded independently, hence the factor √2 (twice, half of it in the line above).
     flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.copies * least_den)
-    slot_noise = _ERROR_DEVIATION * math.sqrt(workload.parties * parameters.ring_dimension) / parameters.scale
+    # A trace adds one switching's noise up over all slots, incoherently.
+    switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
+    encrypting = _ERROR_DEVIATION * math.sqrt(workload.parties * parameters.ring_dimension)
+    slot_noise = math.hypot(switching, encrypting) / parameters.scale
     # |X| ≤ 2P·|1 + iκ|; each noise slot enters two products, num and den err independently: √2·√2 over √2 (real part).
     bins = packing.blocks * packing.bins
-    encryption = slot_noise * math.sqrt(2 * bins / packing.copies) * math.hypot(1, CHECK_WEIGHT)
-    return _CONFIDENCE * math.hypot(flooding, encryption)
+    fresh = slot_noise * math.sqrt(2 * bins / packing.copies) * math.hypot(1, CHECK_WEIGHT)
+    return _CONFIDENCE * math.hypot(flooding, fresh)
