@@ -1,0 +1,138 @@
+"""The command line ``fhe-auc``: its commands, those of plug-ins, and how every error becomes one line and a status.
+
+Exit status: 0 done; 1 the evaluation failed; 2 bad usage or bad input; 130 interrupted.
+
+A package adds commands through the entry-point group ``fhe_auc.commands``: the entry point's name is the command's, its
+value a `click.Command`. Errors that they raise are treated like those of the commands here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import click
+
+from fhe_auc import __version__
+from fhe_auc.cli import failures, output
+from fhe_auc.cli.demo import demo
+from fhe_auc.cli.evaluate import evaluate
+from fhe_auc.cli.plan import plan
+from fhe_auc.cli.protocols import protocols
+from fhe_auc.errors import EvaluationError
+
+__all__ = ["GROUP", "main"]
+
+GROUP = "fhe_auc.commands"
+"""Entry-point group of plug-in commands."""
+
+
+class _BrokenCommand(click.Command):
+    """Stands for a plug-in that does not load, so that the others still work and this one can say why."""
+
+    def __init__(self, point: EntryPoint, error: Exception) -> None:
+        lax = {"ignore_unknown_options": True, "allow_extra_args": True}
+        super().__init__(point.name, context_settings=lax, add_help_option=False, short_help="(does not load)")
+        self.reason = f"command {point.name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
+
+    def invoke(self, ctx: click.Context) -> None:
+        raise EvaluationError(f"{self.reason}; mend or remove the package that brings it")
+
+
+class _Program(click.Group):
+    """A group that loads a plug-in's command when it is needed, and turns errors into one line and a status."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_plug_ins()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands and cmd_name in _plug_ins():
+            self.add_command(_load(_plug_ins()[cmd_name]), cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_commands(ctx, formatter)
+        for command in self.commands.values():
+            if isinstance(command, _BrokenCommand):
+                output.print_warning(command.reason)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            super().invoke(ctx)
+            sys.stdout.flush()  # a reader that has gone is noticed here, and not when the interpreter ends
+        except KeyboardInterrupt:
+            raise failures.Interrupted from None  # before click prints an empty line
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        arguments, debug = _without_debug(sys.argv[1:] if args is None else args)
+        output.never_fail_to_encode()
+        try:
+            status = super().main(arguments, prog_name or "fhe-auc", complete_var, standalone_mode=False, **extra)
+        except Exception as error:  # the outermost frame of the program: nobody above could say it better
+            if not standalone_mode:
+                raise
+            status = failures.report(error, debug=debug)
+        if not standalone_mode:
+            return status
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _plug_ins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _load(point: EntryPoint) -> click.Command:
+    try:
+        command = point.load()
+        if not isinstance(command, click.Command):
+            raise TypeError(f"expected a click.Command, got {type(command).__name__}")
+    except Exception as error:  # whatever a foreign package raises on import must not take the others down
+        return _BrokenCommand(point, error)
+    return command
+
+
+def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
+    """Take ``--debug`` out, wherever it stands before a ``--``: plug-ins' commands need not know of it."""
+    end = args.index("--") if "--" in args else len(args)
+    before = [argument for argument in args[:end] if argument != "--debug"]
+    return [*before, *args[end:]], len(before) < end
+
+
+@click.group(
+    "fhe-auc",
+    cls=_Program,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=output.examples(
+        "fhe-auc demo                               real data of 78 clinics, checked against scikit-learn",
+        "fhe-auc evaluate north.csv south.csv       your own files, one a party",
+        "fhe-auc evaluate --help                    what a command does, with examples",
+    )
+    + "\n\nExit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="On an error, print the traceback too. May stand anywhere.")
+@click.pass_context
+def main(ctx: click.Context, debug: bool) -> None:
+    """Tell how good a shared classifier is on everyone's data.
+
+    Computes the AUC over the test rows of many parties on encrypted counts: nobody hands over a row, and the
+    aggregator that adds everything up sees ciphertexts only.
+    """
+    # --debug is declared for the help; `_Program.main` has taken it out before click sees the arguments.
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
+
+
+for _command in (demo, evaluate, plan, protocols):
+    main.add_command(_command)

@@ -1,0 +1,56 @@
+"""From an exception to one line on stderr and an exit status."""
+
+from __future__ import annotations
+
+import traceback
+
+import click
+
+from fhe_auc.cli import output
+from fhe_auc.errors import FheAucError, InputError
+
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+class Interrupted(Exception):
+    """The user pressed Ctrl-C."""
+
+
+def report(error: Exception, *, debug: bool) -> int:
+    """Print one line on stderr that says what is wrong and return the exit status; with `debug` the traceback first."""
+    if isinstance(error, (Interrupted, click.Abort)):
+        output.print_line("interrupted")
+        return INTERRUPTED
+    if debug:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    line, status = _describe(error)
+    output.print_line(line)
+    return status
+
+
+def _describe(error: Exception) -> tuple[str, int]:
+    if isinstance(error, click.UsageError):
+        return f"error: {_one_sentence(error.format_message())}; see {_command(error)} --help", BAD_INPUT
+    if isinstance(error, click.ClickException):
+        return f"error: {error.format_message()}", error.exit_code
+    if isinstance(error, FheAucError):
+        return f"error: {error}", BAD_INPUT if isinstance(error, InputError) else FAILED
+    if isinstance(error, MemoryError):
+        return "error: not enough memory; take fewer thresholds, or fewer rows at a time", FAILED
+    if isinstance(error, OSError):  # a full disk, say: not a bug
+        return f"error: {error}", FAILED
+    # Not the message: it might quote a party's rows.
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" in {place[0].filename}, line {place[0].lineno}" if place else ""
+    return f"internal error: {type(error).__name__}{where} (run with --debug for the traceback)", FAILED
+
+
+def _one_sentence(message: str) -> str:
+    text = " ".join(message.split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _command(error: click.UsageError) -> str:
+    return error.ctx.command_path if error.ctx is not None else "fhe-auc"

@@ -1,0 +1,130 @@
+"""Options that several commands share, so that they are called and mean the same everywhere."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fhe_auc.ckks import BACKENDS
+from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+
+if TYPE_CHECKING:
+    from fhe_auc.counts import PartyData
+
+
+@dataclass(frozen=True)
+class PartyFiles:
+    """The parties' files and the columns to read, as given on the command line.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        ``.csv``, ``.parquet`` or ``.npz``.
+    site_column : str or None
+        Column that names the party of a row; None: each file is one party.
+    label_column, score_column : str
+        Names of the other two columns.
+    """
+
+    paths: tuple[Path, ...]
+    site_column: str | None
+    label_column: str
+    score_column: str
+
+    def read(self) -> list[PartyData]:
+        """Read the parties; raise `InputError` as `fhe_auc.tables.read_parties` does."""
+        from fhe_auc.tables import read_parties
+
+        return read_parties(
+            self.paths,
+            site_column=self.site_column,
+            label_column=self.label_column,
+            score_column=self.score_column,
+        )
+
+
+def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that takes FILE…: it receives one keyword argument ``files``, a `PartyFiles`."""
+
+    @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+    @click.option(
+        "--site-column", metavar="NAME", help="Column that names each row's party. Default: each file is one party."
+    )
+    @click.option(
+        "--label-column", metavar="NAME", default="y_true", show_default=True, help="Column of labels, 0 or 1."
+    )
+    @click.option(
+        "--score-column",
+        metavar="NAME",
+        default="y_score",
+        show_default=True,
+        help="Column of the classifier's scores; higher means likelier 1.",
+    )
+    @functools.wraps(command)
+    def with_files(
+        *args: Any,
+        paths: tuple[Path, ...],
+        site_column: str | None,
+        label_column: str,
+        score_column: str,
+        **options: Any,
+    ) -> Any:
+        return command(*args, files=PartyFiles(paths, site_column, label_column, score_column), **options)
+
+    return with_files
+
+
+protocol_option = click.option(
+    "--protocol", metavar="NAME", default="semi-honest", show_default=True, help="See `fhe-auc protocols`."
+)
+"""Decorator: the command receives ``protocol``."""
+
+thresholds_option = click.option(
+    "--thresholds",
+    metavar="SPEC",
+    default="hybrid:1000",
+    show_default=True,
+    help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, or a .npy, .txt or .csv file of numbers.",
+)
+"""Decorator: the command receives ``thresholds``, not yet parsed."""
+
+backend_option = click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    help="Encryption library. Default: openfhe where it can be imported, else tenseal.",
+)
+"""Decorator: the command receives ``backend``, or None."""
+
+release_digits_option = click.option(
+    "--release-digits",
+    metavar="N",
+    type=click.IntRange(1, 6),
+    help="Let the parties learn the AUC to N decimals only. Default: all.",
+)
+"""Decorator: the command receives ``release_digits``, or None."""
+
+
+def row_bounds(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``max_rows`` and ``min_rows``, public bounds on the pooled rows."""
+    most = click.option(
+        "--max-rows",
+        metavar="N",
+        type=click.IntRange(min=2),
+        default=DEFAULT_MAX_ROWS,
+        show_default=True,
+        help="Most rows of all parties together; beyond it the result may be refused.",
+    )
+    least = click.option(
+        "--min-rows",
+        metavar="N",
+        type=click.IntRange(min=2),
+        default=DEFAULT_MIN_ROWS,
+        show_default=True,
+        help="Fewest rows of all parties together for which the stated precision must hold.",
+    )
+    return most(least(command))

@@ -1,0 +1,209 @@
+"""What the commands print: the result on stdout (a table, or one JSON object), everything else on stderr.
+
+Colour and progress bars appear on a terminal only. rich is imported when something is printed, to keep start-up short.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from fhe_auc.api import Progress
+
+Cell: TypeAlias = "str | Text"
+
+_WIDEST = 110  # columns; longer lines are hard to read
+_COLUMNS_OF_A_FILE = 100
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; all else goes to stderr."
+)
+"""Decorator: the option ``--json``, which every command has; the command receives ``as_json``."""
+
+
+def _console(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    terminal = _is_terminal(stream)
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        color_system="auto" if terminal and not os.environ.get("NO_COLOR") else None,
+        width=max(40, min(_WIDEST, shutil.get_terminal_size((_COLUMNS_OF_A_FILE, 24)).columns)),
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def never_fail_to_encode() -> None:
+    """Let stdout write ``?`` for what its encoding lacks, rather than end a finished evaluation with an error."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def print_line(text: str) -> None:
+    """Print on stderr, as one line whatever the text holds: names of files and parties may hold anything."""
+    click.echo("".join(c if c.isprintable() else ascii(c)[1:-1] for c in " ".join(text.split())), err=True)
+
+
+def print_warning(text: str) -> None:
+    """Print a one-line warning on stderr."""
+    print_line(f"warning: {text}")
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout, null for what is not finite: JSON has no NaN."""
+    click.echo(json.dumps(_finite(value), allow_nan=False, indent=2))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_text(text: Cell = "") -> None:
+    """Print a paragraph on stdout, wrapped to the width of the terminal."""
+    _print(text)
+
+
+def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, numbers: int = 0) -> None:
+    """Print rows in columns, the last one wrapped and dimmed: it explains.
+
+    Parameters
+    ----------
+    rows : iterable of tuples of str or Text
+    header : tuple of str, optional
+    numbers : int
+        How many of the columns after the first are aligned to the right.
+    """
+    from rich import box
+    from rich.table import Table
+
+    rows = list(rows)
+    columns = len(header or rows[0])
+    table = Table(
+        box=box.SIMPLE_HEAD if header else None,
+        show_header=header is not None,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1),
+    )
+    for column in range(columns):
+        last = column == columns - 1
+        table.add_column(
+            header[column] if header else "",
+            justify="right" if 1 <= column <= numbers else "left",
+            no_wrap=not last,
+            style="dim" if last else None,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*row)
+    _print(table)
+
+
+def _print(renderable: RenderableType) -> None:
+    console = _console(sys.stdout)
+    with console.capture() as capture:
+        console.print(renderable)
+    for line in capture.get().splitlines():
+        click.echo(line.rstrip(), color=True)  # rich pads lines to the width; click is not to take its colours out
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog for a command's help: example calls, each on a line of its own."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def styled(text: str, style: str) -> Text:
+    """Return text in a style, which shows on a terminal only."""
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+@contextmanager
+def progress(first: str) -> Iterator[Progress]:
+    """Show a progress bar on stderr, if that is a terminal, for as long as the block runs.
+
+    What a library prints on stdout meanwhile goes to stderr.
+
+    Parameters
+    ----------
+    first : str
+        What is done until the first report.
+    """
+    with redirect_stdout(sys.stderr):
+        if not _is_terminal(sys.stderr):
+            yield _silent
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[parties]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=_console(sys.stderr), transient=True) as bars:
+            task = bars.add_task(first, total=None, parties="")
+            yield _updater(lambda **fields: bars.update(task, **fields))
+
+
+def _updater(update: Callable[..., None]) -> Progress:
+    def report(phase: str, done: int, total: int) -> None:
+        update(description=phase.capitalize(), completed=done, total=total, parties=f"{done} of {total} parties")
+
+    return report
+
+
+def _silent(phase: str, done: int, total: int) -> None:
+    pass
+
+
+def bytes_text(number: float) -> str:
+    """Write a number of bytes with a decimal unit: 344448 as "344 kB"."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= size:
+            return f"{_three_digits(number / size)} {unit}"
+    return f"{number:.0f} B"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write a time: 0.00456 as "4.56 ms"."""
+    if seconds >= 1:
+        return f"{_three_digits(seconds)} s"
+    return f"{_three_digits(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} µs"
+
+
+def bound_text(bound: float) -> str:
+    """Write an upper bound with two digits, rounded up: 7.11e-8 as "7.2e-08"."""
+    if not 0 < bound < math.inf:
+        return f"{bound:g}"
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return f"{math.ceil(round(bound / unit, 6)) * unit:.1e}"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.{2 if number < 9.995 else 1 if number < 99.95 else 0}f}"

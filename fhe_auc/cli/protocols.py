@@ -1,0 +1,43 @@
+"""``fhe-auc protocols``: what is installed, and what each asks one to trust."""
+
+from __future__ import annotations
+
+import click
+
+from fhe_auc.cli import output
+from fhe_auc.cli.session import load_protocol
+from fhe_auc.errors import FheAucError
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc protocols",
+        "fhe-auc protocols --json | jq -r '.protocols[].name'",
+    )
+)
+@output.json_option
+def protocols(as_json: bool) -> None:
+    """List the installed protocols, and what each one trusts.
+
+    A package adds its own through the entry-point group fhe_auc.protocols.
+    """
+    from fhe_auc import registry
+
+    found, broken = [], {}
+    for name in registry.names():
+        try:
+            plugin = load_protocol(name)
+        except FheAucError as error:
+            broken[name] = str(error)
+        else:
+            found.append({"name": name, "summary": plugin.summary, "trust": plugin.trust})
+    for reason in broken.values():
+        output.print_warning(reason)
+    if as_json:
+        output.print_json({"protocols": found, "broken": broken})
+        return
+    for protocol in found:
+        output.print_text(output.styled(protocol["name"], "bold"))
+        output.print_table([("  what", protocol["summary"]), ("  trust", protocol["trust"])])
+    if not found:
+        output.print_text("no protocols are installed")

@@ -1,0 +1,185 @@
+"""Run a session for a command, and print what came out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fhe_auc.cli import output
+from fhe_auc.errors import EvaluationError, FheAucError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fhe_auc.counts import PartyData
+    from fhe_auc.evaluation import Evaluation
+    from fhe_auc.protocol import Protocol
+
+_PHASES = {
+    "keys": "key holder, once: choose parameters, make keys",
+    "submit": "each party (mean): count and encrypt",
+    "ingest": "aggregator: check and add up what arrives",
+    "circuit": "aggregator: multiply, sum over the bins, blind, flood",
+    "recover": "each party (mean): decrypt and divide",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """How to evaluate, as given on the command line and checked.
+
+    Attributes
+    ----------
+    protocol : str
+    thresholds : ndarray of float64, shape (m,)
+    backend, max_rows, min_rows, release_digits
+        None: the engine's default.
+    """
+
+    protocol: str
+    thresholds: NDArray[np.float64]
+    backend: str | None = None
+    max_rows: int | None = None
+    min_rows: int | None = None
+    release_digits: int | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        protocol: str,
+        thresholds: str,
+        backend: str | None = None,
+        *,
+        max_rows: int | None = None,
+        min_rows: int | None = None,
+        release_digits: int | None = None,
+    ) -> SessionOptions:
+        """Check what can be checked before any file is read; raise `InputError`."""
+        from fhe_auc import ckks
+        from fhe_auc import thresholds as grids
+
+        load_protocol(protocol)
+        return cls(
+            protocol=protocol,
+            thresholds=grids.resolve(thresholds),
+            backend=backend and ckks.choose_backend(backend),
+            max_rows=max_rows,
+            min_rows=min_rows,
+            release_digits=release_digits,
+        )
+
+    def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
+        """Return the evaluation and how many seconds the session took; progress is shown on stderr."""
+        from fhe_auc.api import federated_auc
+
+        given = {
+            name: value
+            for name in ("max_rows", "min_rows", "release_digits")
+            if (value := getattr(self, name)) is not None
+        }
+        started = time.perf_counter()
+        with output.progress("Keys and parties") as report:
+            evaluation = federated_auc(
+                parties,
+                protocol=self.protocol,
+                thresholds=self.thresholds,
+                backend=self.backend,
+                progress=_named(report),
+                **given,
+            )
+        return evaluation, time.perf_counter() - started
+
+
+def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+    """Say what the last tick of a round waits for: the aggregator, not the parties."""
+
+    def progress(phase: str, done: int, total: int) -> None:
+        report(f"{phase}, aggregator" if done == total else phase, done, total)
+
+    return progress
+
+
+def load_protocol(name: str) -> Protocol:
+    """Return the protocol; raise `UnknownProtocolError`, or `EvaluationError` if the plug-in does not load."""
+    from fhe_auc import registry
+
+    try:
+        return registry.load(name)
+    except FheAucError:
+        raise
+    except Exception as error:  # a foreign package may raise anything on import
+        raise EvaluationError(
+            f"protocol {name!r} does not load ({type(error).__name__}: {error}); mend or remove the package it is in"
+        ) from error
+
+
+def print_evaluation(
+    evaluation: Evaluation,
+    wall_seconds: float,
+    *,
+    thresholds: str,
+    digits: int | None,
+    beside_auc: Iterable[tuple[output.Cell, ...]] = (),
+    notes: dict[str, str] | None = None,
+) -> None:
+    """Print an evaluation for a person to read, on stdout.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    wall_seconds : float
+        How long the session took.
+    thresholds : str
+        Specification of the grid.
+    digits : int or None
+        Decimals released.
+    beside_auc : iterable of (label, value, note)
+        More rows for the table, below the AUC.
+    notes : dict, optional
+        Notes for the rows "parties" and "sent".
+    """
+    notes = notes or {}
+    caught = "yes" if evaluation.verified else "no"
+    output.print_table(
+        [
+            (
+                output.styled("AUC, encrypted", "bold"),
+                output.styled(interval_text(evaluation, digits), "bold"),
+                f"the AUC of all rows lies within (numerical error < {output.bound_text(evaluation.precision)})",
+            ),
+            *beside_auc,
+            ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
+            ("thresholds", f"{evaluation.thresholds:,}", thresholds),
+            ("protocol", evaluation.protocol, f"trust: {load_protocol(evaluation.protocol).trust}"),
+            ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
+            ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend),
+            ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), notes.get("sent", "")),
+            ("a party received", output.bytes_text(evaluation.download_bytes_per_party), ""),
+        ]
+    )
+    output.print_text()
+    known = [phase for phase in _PHASES if phase in evaluation.seconds]
+    other = [phase for phase in evaluation.seconds if phase not in _PHASES]
+    rows: list[tuple[output.Cell, ...]] = [
+        (phase, output.seconds_text(evaluation.seconds[phase]), _PHASES.get(phase, "")) for phase in known + other
+    ]
+    whole = "all roles in this process, one after another"
+    output.print_table(
+        [*rows, ("whole session", output.seconds_text(wall_seconds), whole)],
+        header=("phase", "time", "who does what"),
+        numbers=1,
+    )
+    output.print_text()
+    for warning in evaluation.warnings:
+        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def interval_text(evaluation: Evaluation, digits: int | None) -> str:
+    """Write AUC ± resolution, with no more decimals than were released."""
+    decimals = 6 if digits is None else digits
+    upwards = math.ceil(round(evaluation.resolution * 10**decimals, 6)) / 10**decimals  # 0.027 may be 0.0270…04
+    return f"{evaluation.auc:.{decimals}f} ± {upwards:.{decimals}f}"

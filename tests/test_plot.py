@@ -1,0 +1,127 @@
+"""The figure: refused early where it cannot be saved, and legible where it can."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.backend_bases import RendererBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from fhe_auc import plot
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+
+PARTIES = [
+    PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.8, 0.4, 0.5]),
+    PartyData.from_arrays("south", [1, 0], [0.9, 0.2]),
+    PartyData.from_arrays("healthy", [0, 0, 0], [0.1, 0.2, 0.3]),
+]
+
+
+def make_evaluation(auc: float = 0.8274116, resolution: float = 0.0015758) -> Evaluation:
+    return Evaluation(
+        auc=auc,
+        resolution=resolution,
+        precision=6.9e-8,
+        protocol="semi-honest",
+        backend="tenseal",
+        parties=3,
+        thresholds=1000,
+        verified=False,
+        security_bits=128,
+        upload_bytes_per_party=164_288,
+        download_bytes_per_party=328_015,
+        seconds={"keys": 0.2753, "ingest": 0.1118, "circuit": 0.044, "submit": 0.0039, "recover": 0.0023, "other": 2.0},
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("figure.gif", r"must end in \.png, \.pdf or \.svg"),
+        ("figure", "must end in"),
+        ("none/figure.png", "no folder"),
+        ("folder.png", "is a folder"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(InputError, match=message):
+        plot.check_path(tmp_path / name)
+
+
+def test_a_folder_that_takes_no_files_is_refused() -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        plot.check_path("/proc/figure.png")  # not even root may
+
+
+def test_checking_leaves_nothing_behind_and_harms_nothing(tmp_path: Path) -> None:
+    plot.check_path(tmp_path / "new.png")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old.PNG").write_bytes(b"old")
+    plot.check_path(tmp_path / "old.PNG")
+    assert (tmp_path / "old.PNG").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_each_kind_of_file_is_written(tmp_path: Path, suffix: str, magic: bytes) -> None:
+    file = tmp_path / f"figure{suffix}"
+    plot.save(file, make_evaluation(), PARTIES, 0.8272, title="three sites")
+    assert file.read_bytes().startswith(magic)
+
+
+def test_sites_of_one_label_have_no_auc_of_their_own() -> None:
+    assert plot.site_aucs(PARTIES).tolist() == [0.75, 1.0]
+    assert plot.site_aucs(PARTIES[2:]).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("auc", "resolution", "pooled", "parties"),
+    [
+        (0.8274116, 0.0015758, 0.8272, PARTIES),
+        (0.635, 0.027, 0.634744, PARTIES * 2),
+        (1.0, 0.0, 1.0, PARTIES[1:]),
+        (0.5, 0.5, 0.9, PARTIES[2:]),
+    ],
+)
+def test_no_text_overlaps_another_or_leaves_the_figure(
+    auc: float, resolution: float, pooled: float, parties: list[PartyData], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = plot.draw(make_evaluation(auc, resolution), parties, pooled, title="three sites in two countries")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()  # settles the layout
+    boxes = {}
+    draw_text = Text.draw
+
+    def record(text: Text, renderer: RendererBase) -> None:
+        draw_text(text, renderer)
+        if text.get_visible() and text.get_text():
+            boxes[text] = text.get_window_extent(renderer)
+
+    monkeypatch.setattr(Text, "draw", record)  # matplotlib keeps more texts than it draws
+    canvas.draw()
+    assert len(boxes) > 30
+    for text, box in boxes.items():
+        assert (figure.bbox.min <= box.min).all(), f"{text} leaves the figure"
+        assert (box.max <= figure.bbox.max).all(), f"{text} leaves the figure"
+    for one, other in combinations(boxes, 2):
+        assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
+
+
+def test_every_axis_says_what_it_measures_and_in_which_unit() -> None:
+    figure = plot.draw(make_evaluation(), PARTIES, 0.8272, title="three sites")
+    labels = {axes.get_xlabel() or axes.get_ylabel() for axes in figure.axes}
+    assert labels == {"AUC", "time (ms)", "data (MB)"}
+
+
+def test_the_figure_needs_no_colour() -> None:
+    figure = plot.draw(make_evaluation(), PARTIES, 0.8272, title="three sites")
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3].astype(int)
+    assert np.ptp(pixels, axis=2).max() == 0
