@@ -11,20 +11,19 @@ import secrets
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
 from scipy.special import ndtri
 
 from fhe_auc.ckks import Slots
+from fhe_auc.planner import MULTIPLIER_RANGE_BITS
 
-MULTIPLIER_RANGE_BITS = 16
-"""Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
-
-_DOUBLE_BITS = 53
+_UNIFORM_BITS = 52  # one less than a double holds: (n + ½)/2^52 is exact, and never 0 or 1
 _SECOND_LAYER_BITS = 40
 
 
 def multiplier(blinding_bits: int) -> int:
     """Return a fresh blinding multiplier: an integer, log-uniform in [2^(blinding_bits-16), 2^blinding_bits]."""
-    fraction = secrets.randbits(_DOUBLE_BITS) / 2**_DOUBLE_BITS
+    fraction = secrets.randbits(_UNIFORM_BITS) / 2**_UNIFORM_BITS
     return round(math.pow(2, blinding_bits - MULTIPLIER_RANGE_BITS * fraction))
 
 
@@ -46,6 +45,6 @@ def flooding_layers(slots: int, standard_deviation: float) -> tuple[Slots, Slots
 def _gaussian(slots: int, standard_deviation: float) -> Slots:
     stream = Cipher(algorithms.ChaCha20(secrets.token_bytes(32), bytes(16)), mode=None).encryptor()
     words = np.frombuffer(stream.update(bytes(16 * slots)), "<u8").reshape(2, slots)
-    uniform = ((words >> (64 - _DOUBLE_BITS)) + 0.5) / 2.0**_DOUBLE_BITS  # never 0 or 1
+    uniform = ((words >> (64 - _UNIFORM_BITS)) + 0.5) / 2.0**_UNIFORM_BITS
     real, imaginary = ndtri(uniform) * (standard_deviation / np.sqrt(2))
     return np.asarray(real + 1j * imaginary)

@@ -20,7 +20,7 @@ from fhe_auc import blinding
 from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.packing import Packing
-from fhe_auc.planner import Plan
+from fhe_auc.planner import CHECK_WEIGHT, Plan
 
 
 class Aggregation:
@@ -50,25 +50,29 @@ class Aggregation:
         if len(blocks) != self._plan.packing.blocks:
             raise DeserialisationError(f"expected {self._plan.packing.blocks} ciphertexts, got {len(blocks)}")
         ciphertexts = [self._context.load_submission(block) for block in blocks]
-        if self._sums:
-            ciphertexts = [self._context.add(total, new) for total, new in zip(self._sums, ciphertexts, strict=True)]
-        self._sums = ciphertexts
+        if not self._sums:
+            self._sums = ciphertexts
+            return
+        for total, ciphertext in zip(self._sums, ciphertexts, strict=True):
+            self._context.add_in_place(total, ciphertext)
 
     def blinded_totals(self) -> bytes:
         """Return the serialised result: every class total, times one fresh multiplier, flooded.
 
-        Where the plan limits the digits released, a fresh multiple δ·total of class 1 is added to class 0,
-        δ uniform in ±½·10^-digits.
+        Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
+        in ±½·10^-digits.
         """
         product = trace(self._context, self._plan.packing, products(self._context, self._plan.packing, self._sums))
         multiplier = blinding.multiplier(self._plan.blinding_bits)
         slots = self._plan.packing.slots
         result = self._context.multiply_integers(product, np.full(slots, multiplier, complex))
         if self._plan.release_digits is not None:
-            blur = blinding.symmetric_integer(0.5 * 10.0**-self._plan.release_digits * multiplier)
-            weights = self._plan.packing.class_vector(np.array([blur, 0], complex))
+            # num and tie need a blur each: a common one leaves one combination of the two alone, which tells both.
+            bound = 0.5 * 10.0**-self._plan.release_digits * multiplier
+            blur = complex(blinding.symmetric_integer(bound), blinding.symmetric_integer(bound))
+            weights = self._plan.packing.class_vector(np.array([blur / (1 + 1j * CHECK_WEIGHT), 0]))
             neighbour = self._context.rotate(product, 1)
-            result = self._context.add(result, self._context.multiply_integers(neighbour, weights))
+            self._context.add_in_place(result, self._context.multiply_integers(neighbour, weights))
         return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation))
 
 
@@ -77,19 +81,25 @@ def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext
     total = None
     for ciphertext in sums:
         product = context.multiply(ciphertext, context.rotate(ciphertext, packing.half))
-        total = product if total is None else context.add(total, product)
+        if total is None:
+            total = product
+        else:
+            context.add_in_place(total, product)
     return total
 
 
 def trace(context: PublicContext, packing: Packing, ciphertext: Ciphertext) -> Ciphertext:
-    """Return the sum over all slots of each class, in every slot of that class."""
+    """Return `ciphertext` itself, now with the sum over all slots of each class in every slot of that class."""
     for step in packing.trace_steps:
-        ciphertext = context.add(ciphertext, context.rotate(ciphertext, step))
+        context.add_in_place(ciphertext, context.rotate(ciphertext, step))
     return ciphertext
 
 
 def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: float) -> Ciphertext:
-    """Add fresh public-key encryptions of Gaussian noise of this standard deviation (plain units, E|z|² its square)."""
+    """Return `ciphertext` itself, with fresh public-key encryptions of Gaussian noise added.
+
+    `standard_deviation` is that of a slot in plain units: E|z|² is its square.
+    """
     for layer in blinding.flooding_layers(context.parameters.slots, standard_deviation):
-        ciphertext = context.add(ciphertext, context.encrypt(layer, degree=2))
+        context.add_in_place(ciphertext, context.encrypt(layer, degree=2))
     return ciphertext

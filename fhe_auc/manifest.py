@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from fhe_auc.errors import InputError
 from fhe_auc.planner import Plan
 from fhe_auc.serialise import decode, encode
+from fhe_auc.thresholds import explicit
 
+SESSION_BYTES = 16
+_FINGERPRINT_BYTES = 32
 AGGREGATOR = "aggregator"
 """Sender name of the aggregator; no party may have it."""
 
@@ -46,6 +49,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
+        if len(self.session) != SESSION_BYTES:
+            raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
+        if len(self.context) not in (0, _FINGERPRINT_BYTES):
+            raise InputError(f"a context's fingerprint has {_FINGERPRINT_BYTES} bytes, got {len(self.context)}")
+        if len(self.grid) % 8:
+            raise InputError("the thresholds are cut off")
+        explicit(self.thresholds)
         if len(set(self.parties)) != len(self.parties) or AGGREGATOR in self.parties or not all(self.parties):
             raise InputError(f"party names must be distinct, not empty and not {AGGREGATOR!r}")
         if not 1 <= self.min_parties <= len(self.parties):

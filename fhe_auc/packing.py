@@ -2,9 +2,11 @@
 
 c interleaved classes, B bins, period 2cB, repeated to fill all N/2 slots:
 
-    slot q + c·k        holds X[q, k]      (class q, bin k)
+    slot q + c·k        holds u·X[q, k]    (class q, bin k)
     slot cB + q + c·k   holds Y[q, k]
 
+u, a public power of two below 1, evens out what X and Y do to precision: noise on the one is multiplied by the other,
+and all X together weigh up to √B times their largest, all Y no more than their sum. It makes room in the modulus, too.
 A workload with more bins than fit is cut into blocks, one ciphertext each; their products are added up.
 """
 
@@ -46,8 +48,19 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def copies(self) -> int:
-        """How often each product X[q, k]·Y[q, k] stands in the slots; totals come multiplied by this."""
+        """How often each product stands in the slots."""
         return self.slots // (self.classes * self.bins)
+
+    @property
+    def x_unit(self) -> float:
+        """What X is multiplied by: about 1/√(bins)."""
+        bins = self.blocks * self.bins
+        return float(2.0 ** -((bins.bit_length() + 1) // 2))
+
+    @property
+    def gain(self) -> float:
+        """What class totals come multiplied by."""
+        return self.copies * self.x_unit
 
     @property
     def half(self) -> int:
@@ -66,8 +79,13 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def pack(self, x: Slots, y: Slots) -> list[Slots]:
         """Return the slot vectors of all blocks for X and Y of shape (c, m), m ≤ blocks·B; missing bins are zero."""
+        if x.shape != y.shape or x.ndim != 2 or x.shape[0] != self.classes or x.shape[1] > self.blocks * self.bins:
+            raise ValueError(
+                f"expected X and Y of {self.classes} classes and at most {self.blocks * self.bins} bins, "
+                f"got shapes {x.shape} and {y.shape}"
+            )
         padded = np.zeros((2, self.classes, self.blocks * self.bins), complex)
-        padded[0, :, : x.shape[1]] = x
+        padded[0, :, : x.shape[1]] = x * self.x_unit
         padded[1, :, : y.shape[1]] = y
         vectors = []
         for block in np.split(padded, self.blocks, axis=2):

@@ -2,12 +2,13 @@
 
 Two inequalities decide, both in bits. Capacity: nothing may wrap around the modulus Q,
 
-    2·log2 Δ' + (2·log2 n - 1) + ρ + log2(copies) + 1 + ε  ≤  log2 Q
+    2·log2 Δ' + (2·log2 n - 1) + ρ + log2(gain) + 1 + ε  ≤  log2 Q
 
-with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits and ε for the redundancy in den's
-imaginary part. Precision: the error of the AUC at the *least* number of rows, worst class balance and smallest
-multiplier stays below a target. Scale Δ' buys precision, ρ buys finer-grained blinding, and both come out of the same
-modulus: the planner takes the largest ρ that leaves the precision asked for.
+with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits, gain what packing multiplies totals
+by, and ε for the redundancy in den's imaginary part and for the blur of limited digits. Precision: the error of the
+AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a target. Scale Δ' buys
+precision, ρ buys finer-grained blinding, and both come out of the same modulus: the planner takes the largest ρ that
+leaves the precision asked for.
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from collections.abc import Iterator
 
 import msgspec
 
-from fhe_auc.blinding import MULTIPLIER_RANGE_BITS
 from fhe_auc.ckks import BackendName, CkksParameters
+from fhe_auc.ckks.parameters import CHAINS, Chain
 from fhe_auc.errors import CapacityError
 from fhe_auc.packing import Packing
+from fhe_auc.thresholds import MAX_SIZE
 
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
 DEFAULT_BLINDING_BITS = 26
 DEFAULT_FLOODING_BITS = 40
 DEFAULT_PRECISION = 1e-7
+
+MULTIPLIER_RANGE_BITS = 16
+"""Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
 
 CHECK_WEIGHT = 2.0 ** (-5 / 3)
 """κ: den travels as den·(1 + iκ), so that overflow shows.
@@ -39,35 +44,24 @@ random and passes with a probability of about 10^-6.
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _MAX_BLINDING_BITS = 50
+_MAX_FLOODING_BITS = 80
 _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
+_RAREST = 10**6  # precision is promised while the rarer class has at least one row in this many
+_ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
-_BLUR_LEVELS_BITS = 5  # the digit blur has at least 2·2^5 + 1 levels, whatever the multiplier
+_BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
 
 
-class Chain(msgspec.Struct, frozen=True):
-    """A modulus chain for one ring dimension of one backend."""
-
-    ring_dimension: int
-    modulus_bits: tuple[int, ...]
-    special_bits: int
-
-
-CHAINS: dict[BackendName, tuple[Chain, ...]] = {
-    # All primes just under a whole number of bytes, since coefficients travel in whole bytes. The special prime is
-    # larger than every other, which keeps key-switching noise at a few bits.
-    "tenseal": (Chain(8192, (56, 56, 48), 58), Chain(16384, (56, 56, 56, 56), 60)),
-    # The library sets key-switching primes of 60 bits; 55 + 2·51 is the most it admits beside one at 8192.
-    "openfhe": (Chain(8192, (55, 51, 51), 60), Chain(16384, (55, 51, 51, 51), 60)),
-}
 _POLYNOMIALS = {"tenseal": 1, "openfhe": 2}  # of a submission: SEAL sends a seed for the second
 
 
 def switching_noise_bits(ring_dimension: int) -> int:
     """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
 
-    Measured on both backends: 2^17.4 at N = 8192, 2^19.7 at N = 16384; a test holds it below this bound.
+    It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
+    N = 16384; a test holds it below this bound.
     """
-    return 18 + 2 * (ring_dimension // 8192 - 1)
+    return 19 + (ring_dimension // 8192 - 1)
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,13 +89,25 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     release_digits: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2)):
-            if getattr(self, name) < least:
-                raise CapacityError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2), ("max_rows", 2)):
+            value = getattr(self, name)
+            if not _is_integer(value):
+                raise CapacityError(f"{name} must be an integer, got {value!r}")
+            if value < least:
+                raise CapacityError(f"{name} must be at least {least}, got {value}")
+        if self.thresholds > MAX_SIZE:
+            raise CapacityError(f"thresholds must be at most {MAX_SIZE}, got more")
+        if self.classes & (self.classes - 1):
+            raise CapacityError(f"classes must be a power of two, got {self.classes}")
         if self.max_rows < self.min_rows:
             raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
-        if self.release_digits is not None and not 1 <= self.release_digits <= 6:
-            raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits}")
+        digits = self.release_digits
+        if digits is not None and not (_is_integer(digits) and 1 <= digits <= 6):
+            raise CapacityError(f"release_digits must be between 1 and 6, got {digits!r}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -116,8 +122,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         ρ: multipliers lie in [2^(ρ-16), 2^ρ].
     flooding_bits : int
         λ: flooding exceeds the noise it hides by 2^λ.
-    precision : float
-        Bound on the numerical error of the AUC.
+
+    Raises
+    ------
+    CapacityError
+        The parts do not fit together, or would not hide what they must. A plan comes from whoever wrote the manifest.
     """
 
     workload: Workload
@@ -125,7 +134,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     packing: Packing
     blinding_bits: int
     flooding_bits: int
-    precision: float
+
+    def __post_init__(self) -> None:
+        _check_hiding(self.blinding_bits, self.flooding_bits)
+        packing, workload = self.packing, self.workload
+        if packing.slots != self.parameters.slots or packing.classes != workload.classes:
+            raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
+        if packing.blocks * packing.bins < workload.thresholds:
+            raise CapacityError(
+                f"the plan's {packing.blocks * packing.bins} bins hold no {workload.thresholds} thresholds"
+            )
+        if self.parameters.rotations != _rotations(workload, packing):
+            raise CapacityError("the plan's rotations are not exactly those of the circuit")
+        if self.capacity_bits < 0:
+            raise CapacityError("the plan's workload does not fit its modulus")
+
+    @property
+    def precision(self) -> float:
+        """Bound on the numerical error of the AUC, see `error_bound`."""
+        return error_bound(self)
 
     @property
     def release_digits(self) -> int | None:
@@ -180,7 +207,7 @@ def plan(
     flooding_bits : int
         λ, statistical bits by which flooding hides the noise beneath it.
     precision : float
-        Largest error of the AUC allowed from ``workload.min_rows`` rows on. With `release_digits` a hundredth of the
+        Largest error of the AUC allowed from ``workload.min_rows`` rows on. With `release_digits` a twentieth of the
         last digit is enough, and is what is asked for.
 
     Raises
@@ -189,16 +216,10 @@ def plan(
         No parameters with 128-bit security do.
     """
     if workload.release_digits is not None:
-        precision = max(precision, 10.0 ** -(workload.release_digits + 2))
+        precision = max(precision, 0.05 * 10.0**-workload.release_digits)
         levels = MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS
         blinding_bits = max(blinding_bits, math.ceil(levels))
-    if not MULTIPLIER_RANGE_BITS < blinding_bits <= _MAX_BLINDING_BITS:
-        raise CapacityError(
-            f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {_MAX_BLINDING_BITS}, "
-            f"got {blinding_bits}"
-        )
-    if not 0 < flooding_bits <= 80:
-        raise CapacityError(f"flooding_bits must lie between 1 and 80, got {flooding_bits}")
+    _check_hiding(blinding_bits, flooding_bits)
     fitting = [
         found
         for chain in CHAINS[backend]
@@ -214,6 +235,22 @@ def plan(
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 
 
+def _check_hiding(blinding_bits: int, flooding_bits: int) -> None:
+    if not MULTIPLIER_RANGE_BITS < blinding_bits <= _MAX_BLINDING_BITS:
+        raise CapacityError(
+            f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {_MAX_BLINDING_BITS}, "
+            f"got {blinding_bits}"
+        )
+    if not 0 < flooding_bits <= _MAX_FLOODING_BITS:
+        raise CapacityError(f"flooding_bits must lie between 1 and {_MAX_FLOODING_BITS}, got {flooding_bits}")
+
+
+def _rotations(workload: Workload, packing: Packing) -> tuple[int, ...]:
+    """Return the steps of the circuit: the trace's (which include cB), and one between classes for limited digits."""
+    blur = set() if workload.release_digits is None else {1}
+    return tuple(sorted(blur.union(packing.trace_steps)))
+
+
 def _packings(workload: Workload, chain: Chain) -> Iterator[Packing]:
     slots = chain.ring_dimension // 2
     largest = slots // (2 * workload.classes)
@@ -224,7 +261,8 @@ def _packings(workload: Workload, chain: Chain) -> Iterator[Packing]:
 
 def _needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
     largest_den = 2 * math.log2(workload.max_rows) - 1
-    return 2 * log2_scale + largest_den + blinding_bits + math.log2(packing.copies) + 1 + _CHECK_BITS
+    blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
+    return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + _CHECK_BITS
 
 
 def _fill(
@@ -237,7 +275,7 @@ def _fill(
     precision: float,
 ) -> Plan | None:
     """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
-    rotations = set(packing.trace_steps) | ({1} if workload.release_digits is not None else set())
+    rotations = _rotations(workload, packing)
     total_bits = sum(chain.modulus_bits)
     for blinding_bits in range(_MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
         spare = total_bits - _needed_bits(workload, packing, 0.0, blinding_bits)
@@ -245,7 +283,7 @@ def _fill(
         if log2_scale < 1:
             continue
         parameters = CkksParameters(
-            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, tuple(sorted(rotations))
+            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, rotations
         )
         candidate = Plan(
             workload=workload,
@@ -253,31 +291,38 @@ def _fill(
             packing=packing,
             blinding_bits=blinding_bits,
             flooding_bits=flooding_bits,
-            precision=precision,
         )
-        error = error_bound(candidate)
-        if error <= precision:
-            return msgspec.structs.replace(candidate, precision=error)
+        if candidate.precision <= precision:
+            return candidate
     return None
 
 
 def error_bound(candidate: Plan) -> float:
-    """Return a bound on |AUC error| from min_rows rows on, whatever the class balance, at the smallest multiplier.
+    """Return a bound on |AUC error| from min_rows rows on, at the smallest multiplier.
 
-    Independent Gaussian contributions, added in quadrature, times seven: the flooding, of which recovery averages the
-    slots of a class; and the noise of all parties' encryptions and of the rotation that brings X and Y together, both
-    multiplied by X ≤ 2P in every bin.
+    It holds for every class balance down to one row in a million. Independent Gaussian contributions, added in
+    quadrature, times seven: the flooding, of which recovery averages the slots of a class; and the noise of all
+    parties' encryptions and of the rotation that brings X and Y together. On top comes the error of encoding in double
+    precision, which is the same in all copies and so averages out nowhere.
     """
     packing, parameters, workload = candidate.packing, candidate.parameters, candidate.workload
     least_den = 2.0 * (workload.min_rows - 1)
     one_total = candidate.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den are flooded independently, hence the factor √2 (twice, half of it in the line above).
-    flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.copies * least_den)
+    flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.gain * least_den)
+
     # A trace adds one switching's noise up over all slots, incoherently.
     switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
     encrypting = _ERROR_DEVIATION * math.sqrt(workload.parties * parameters.ring_dimension)
     slot_noise = math.hypot(switching, encrypting) / parameters.scale
-    # |X| ≤ 2P·|1 + iκ|; each noise slot enters two products, num and den err independently: √2·√2 over √2 (real part).
+    # Worst balances, relative to den = 2PN: noise on Y meets X ≤ 2P·|1 + iκ| in every bin (N = 1); noise on u·X meets
+    # Y, whose bins add up to N (P = 1). Each noise slot enters two products, num and den err independently: √2·√2, over
+    # √2 for the real part.
     bins = packing.blocks * packing.bins
-    fresh = slot_noise * math.sqrt(2 * bins / packing.copies) * math.hypot(1, CHECK_WEIGHT)
-    return _CONFIDENCE * math.hypot(flooding, fresh)
+    on_y, on_x = math.sqrt(bins) * math.hypot(1, CHECK_WEIGHT), 1 / (2 * packing.x_unit)
+    fresh = slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
+
+    # The same two, with an error that is alike in all bins: it adds up, and is as large as the largest slot makes it.
+    balance = min(workload.max_rows, _RAREST)
+    encoding = _ENCODING * balance * max(2 * packing.x_unit * bins, on_x)
+    return _CONFIDENCE * math.hypot(flooding, fresh) + encoding

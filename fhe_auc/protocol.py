@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
-from fhe_auc.manifest import Manifest
+from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.rounds import Aggregator, Party
 
@@ -98,4 +98,4 @@ class Protocol(ABC):
 
 def new_session_id() -> bytes:
     """Return a fresh random session id, 16 bytes."""
-    return secrets.token_bytes(16)
+    return secrets.token_bytes(SESSION_BYTES)

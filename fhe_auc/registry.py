@@ -10,8 +10,12 @@ from fhe_auc.protocol import Protocol
 GROUP = "fhe_auc.protocols"
 
 
-def _installed() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _installed() -> dict[str, set[EntryPoint]]:
+    """Return the plug-ins of each name: a second one means that two packages fight over it."""
+    found: dict[str, set[EntryPoint]] = {}
+    for point in entry_points(group=GROUP):
+        found.setdefault(point.name, set()).add(point)
+    return found
 
 
 def names() -> tuple[str, ...]:
@@ -25,12 +29,24 @@ def load(name: str) -> Protocol:
     Raises
     ------
     UnknownProtocolError
-        None has it, or the plug-in is not a `Protocol`.
+        None has it, more than one has, or the plug-in does not load or is not a `Protocol`.
     """
     installed = _installed()
     if name not in installed:
         raise UnknownProtocolError(f"unknown protocol {name!r} (installed: {', '.join(sorted(installed)) or 'none'})")
-    factory = installed[name].load()
+    if len({point.value for point in installed[name]}) > 1:
+        values = " and ".join(sorted(point.value for point in installed[name]))
+        raise UnknownProtocolError(f"more than one package brings protocol {name!r} ({values}); remove one")
+    point = next(iter(installed[name]))
+    try:
+        factory = point.load()
+    except Exception as error:  # a plug-in's own code: anything can happen
+        raise UnknownProtocolError(
+            f"plug-in {name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
+        ) from error
     if not (isinstance(factory, type) and issubclass(factory, Protocol)):
-        raise UnknownProtocolError(f"plug-in {name!r} ({installed[name].value}) is not a fhe_auc.protocol.Protocol")
-    return factory()
+        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) is not a fhe_auc.protocol.Protocol")
+    try:
+        return factory()
+    except TypeError as error:
+        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) cannot be made: {error}") from error

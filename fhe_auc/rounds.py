@@ -35,7 +35,7 @@ class SessionRecord:
     missing : tuple of str
         Parties that never submitted anything acceptable.
     refused : tuple of (str, str)
-        Refused submissions: party, reason.
+        Parties of which a submission was refused, and the latest reason.
     """
 
     session: bytes
@@ -64,7 +64,7 @@ class Aggregator(ABC):
         self.round = 0
         self._answered: dict[str, None] = {}  # ordered by arrival
         self._counted = manifest.parties
-        self._refused: list[tuple[str, str]] = []
+        self._refused: dict[str, str] = {}
         self._ended = False
 
     def start(self) -> bytes:
@@ -96,7 +96,8 @@ class Aggregator(ABC):
         try:
             self._receive(party, submission)
         except DeserialisationError as error:
-            self._refused.append((party, str(error)))
+            if party in self.manifest.parties:  # whatever strangers send is not worth keeping
+                self._refused[party] = str(error)
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
 
     def _receive(self, party: str, submission: bytes) -> None:
@@ -148,7 +149,7 @@ class Aggregator(ABC):
         if not self._ended:
             raise EvaluationError("the session has not ended")
         missing = tuple(party for party in self.manifest.parties if party not in self._counted)
-        return SessionRecord(self.manifest.session, self._counted, missing, tuple(self._refused))
+        return SessionRecord(self.manifest.session, self._counted, missing, tuple(self._refused.items()))
 
     @property
     def counted(self) -> tuple[str, ...]:
@@ -189,6 +190,9 @@ class Party(ABC):
         One of the manifest's parties.
     """
 
+    rounds: ClassVar[int]
+    """Rounds in which parties answer."""
+
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
 
@@ -200,10 +204,14 @@ class Party(ABC):
         self.bytes_sent = 0
         self.bytes_received = 0
         self._round = 0
+        self._ended = False
         self._evaluation: Evaluation | None = None
 
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
+
+        After the last round, or once a result has failed its checks, it answers nothing more: verdicts on one result
+        after the other would tell an aggregator about the key.
 
         Raises
         ------
@@ -220,11 +228,17 @@ class Party(ABC):
             sender=AGGREGATOR,
             round=self._round + 1,
         )
+        if self._ended:
+            raise MessageError(f"the session has ended for party {self.name!r}", field="round")
         try:
             payload = self._answer(parsed.round, parsed.payload)
         except DeserialisationError as error:
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
+        except EvaluationError:
+            self._ended = True
+            raise
         self._round = parsed.round
+        self._ended = parsed.round == self.rounds
         submission = Message(
             self.manifest.protocol, self.manifest.session, parsed.round, self.name, self.manifest.digest, payload
         ).to_bytes()

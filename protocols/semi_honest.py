@@ -8,10 +8,10 @@ One ciphertext per party (block), two classes:
 The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
 refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide.
 
-The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den to within the blur of a
-multiplier r unknown to them: below about 1,000 pooled rows assume that they can work out P and N, unless
-`release_digits` is set. A lying aggregator is not caught, and anyone with the secret key can read whatever ciphertext
-the aggregator hands over: the aggregator must not collude with a party.
+The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den times a multiplier r unknown to
+them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N,
+unless `release_digits` is set. A lying aggregator is not caught, and anyone with the secret key can read whatever
+ciphertext the aggregator hands over: the aggregator must not collude with a party.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from keys.holder import new_session_keys
 
+_ROUNDS = 2  # submissions, then the result
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
@@ -97,7 +98,7 @@ class SemiHonest(Protocol):
 class SemiHonestAggregator(Aggregator):
     """Adds ciphertexts as they arrive, then evaluates, blinds and floods the class totals."""
 
-    rounds = 2
+    rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, context: ckks.PublicContext) -> None:
         super().__init__(manifest)
@@ -115,6 +116,8 @@ class SemiHonestAggregator(Aggregator):
 
 class SemiHonestParty(Party):
     """Counts and encrypts its rows, then decrypts the blinded totals and divides."""
+
+    rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, context: ckks.SecretContext, data: PartyData) -> None:
         super().__init__(manifest, data.name)
@@ -199,19 +202,19 @@ def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
 def _largest_zero(chosen: Plan, *, noise_shows: bool) -> float:
     """Return how large a denominator may be that stands for zero.
 
-    P = N = 1 gives 2·r·copies, so anything below half of that at the smallest r is zero. With many rows of one class
+    P = N = 1 gives 2·r·gain, so anything below half of that at the smallest r is zero. With many rows of one class
     encryption noise alone may exceed it (by r times the error bound times 2·max_rows); being noise, it breaks the
     redundancy, and is still far too small for a wrap-around.
     """
     if not noise_shows:
-        return chosen.least_multiplier * chosen.packing.copies
-    noise = 2.0**chosen.blinding_bits * chosen.packing.copies * chosen.precision * 2 * chosen.workload.max_rows
-    return max(noise, chosen.least_multiplier * chosen.packing.copies)
+        return chosen.least_multiplier * chosen.packing.gain
+    noise = 2.0**chosen.blinding_bits * chosen.packing.gain * chosen.precision * 2 * chosen.workload.max_rows
+    return max(noise, chosen.least_multiplier * chosen.packing.gain)
 
 
 _REFUSED = (
-    "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, "
-    "a damaged message or a wrong key; if there may be more rows, raise max_rows"
+    "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a class rarer "
+    "than one row in a million, a damaged message or a wrong key; if there may be more rows, raise max_rows"
 )
 
 
@@ -236,7 +239,7 @@ def _warnings(manifest: Manifest, chosen: Plan, parties: int) -> list[str]:
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
     if chosen.release_digits is None:
         found.append(
-            "whoever sees the decrypted result may work out pooled P and N if the rows are few (below about 1,000); "
+            "all digits released: assume that parties can work out how many pooled rows have each label; "
             "limit release_digits to prevent it"
         )
     return found

@@ -323,14 +323,14 @@ def test_protocols_are_listed_with_whom_they_trust() -> None:
 
 def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
-    installed = {**registry._installed(), "broken": broken}
+    installed = {**registry._installed(), "broken": {broken}}
     monkeypatch.setattr(registry, "_installed", lambda: installed)
     result = call("protocols", "--json")
     answer = json.loads(result.stdout)
     assert "semi-honest" in [entry["name"] for entry in answer["protocols"]]
     assert "no_such_module" in answer["broken"]["broken"]
-    assert result.stderr.startswith("warning: protocol 'broken' does not load")
-    assert_fails(call("demo", "--protocol", "broken"), 1, "protocol 'broken' does not load")
+    assert result.stderr.startswith("warning: plug-in 'broken' (no_such_module:Protocol) does not load")
+    assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
 
 
 def test_help_teaches_by_example() -> None:

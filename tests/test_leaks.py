@@ -88,8 +88,9 @@ class TestPartialSums:
     def test_nothing_of_it_is_left_with_the_full_trace(self, keys, chosen):
         counts = random_counts(1, 4000, 6000)
         shares = self.attack(decrypted_result(keys, chosen, counts), chosen.packing)
-        # What is left is noise: |correlation| of 100 independent values exceeds 0.6 with probability below 1e-10.
-        assert abs(np.corrcoef(shares, self.truth(counts))[0, 1]) < 0.6
+        # What is left is noise, or nothing at all where double precision does not show the flooding: the correlation
+        # of 100 independent values exceeds 0.6 with probability below 1e-10.
+        assert np.ptp(shares) == 0 or abs(np.corrcoef(shares, self.truth(counts))[0, 1]) < 0.6
 
 
 class TestWindowDependentNoise:
@@ -209,9 +210,9 @@ def polynomial(slots: ckks.Slots, parameters: ckks.CkksParameters) -> np.ndarray
 def test_every_slot_holds_its_class_total_and_nothing_else(monkeypatch, keys, chosen):
     monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
     counts = random_counts(3, 500, 700)
-    slots = decrypted_result(keys, chosen, counts) / (2**chosen.blinding_bits * chosen.packing.copies)
+    slots = decrypted_result(keys, chosen, counts) / (2**chosen.blinding_bits * chosen.packing.gain)
     x, y = class_vectors(counts)
     totals = chosen.packing.by_class(slots)
-    noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.copies)
+    noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.gain)
     for total, exact in zip(totals, (x * y).sum(axis=1), strict=True):
         np.testing.assert_allclose(total, np.full(total.shape, exact), rtol=1e-8, atol=noise)

@@ -73,8 +73,8 @@ def load_public(data: bytes) -> PublicContext:
     """
     fingerprint, payload = container.open_any("public context", data)
     stored = decode(payload, StoredPublic, "public context")
-    if stored.parameters.fingerprint(stored.public_key) != fingerprint:
-        raise DeserialisationError("the public context does not match its fingerprint")
+    if stored.fingerprint != fingerprint:
+        raise DeserialisationError("the public context does not match its fingerprint", field="fingerprint")
     context: PublicContext = _backend(choose_backend(stored.parameters.backend)).load_public(stored)
     return context
 
@@ -83,5 +83,7 @@ def load_secret(data: bytes) -> SecretContext:
     """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`."""
     fingerprint, payload = container.open_any("secret context", data)
     stored = decode(payload, StoredSecret, "secret context")
-    context: SecretContext = _backend(choose_backend(stored.parameters.backend)).load_secret(stored, fingerprint)
+    if stored.fingerprint != fingerprint:
+        raise DeserialisationError("the secret context does not match its fingerprint", field="fingerprint")
+    context: SecretContext = _backend(choose_backend(stored.parameters.backend)).load_secret(stored)
     return context

@@ -8,6 +8,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 
 _MAGIC = b"fheckks"
+_FINGERPRINT_BYTES = 32
 
 
 class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -30,6 +31,8 @@ def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
         Not a container, another format version, damaged, truncated, or of another kind.
     """
     container = unframe(_MAGIC, data, _Container, kind)
+    if len(container.fingerprint) != _FINGERPRINT_BYTES:
+        raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
     if container.kind != kind:
         raise DeserialisationError(f"expected a {kind}, got a {container.kind[:40]!r}", field="kind")
     return container.fingerprint, container.payload

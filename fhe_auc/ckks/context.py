@@ -6,6 +6,7 @@ the factors of the scale in a ciphertext: 1 for what is encrypted, 2 for a produ
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -30,12 +31,26 @@ class StoredPublic(NamedTuple):
     relinearisation_key: bytes
     rotation_keys: bytes
 
+    @property
+    def fingerprint(self) -> bytes:
+        """Name of the context."""
+        return self.parameters.fingerprint(hashlib.sha256(self.public_key).digest())
+
 
 class StoredSecret(NamedTuple):
     """What a secret context is made of."""
 
     parameters: CkksParameters
+    public_key_digest: bytes
     secret_key: bytes
+
+    def __repr__(self) -> str:
+        return "StoredSecret(...)"
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Name of the context."""
+        return self.parameters.fingerprint(self.public_key_digest)
 
 
 class PublicContext(ABC):
@@ -55,19 +70,30 @@ class PublicContext(ABC):
 
     def __init__(self, stored: StoredPublic) -> None:
         self.parameters = stored.parameters
-        self.fingerprint = stored.parameters.fingerprint(stored.public_key)
+        self.fingerprint = stored.fingerprint
         self._stored = stored
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
 
-    @abstractmethod
+    def __reduce__(self) -> tuple[Any, ...]:
+        from fhe_auc.ckks.backends import load_public  # it imports the backends, and they this module
+
+        return load_public, (self.to_bytes(),)
+
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
-        """Return a fresh encryption of `values` under the public key, at scale Δ'^degree."""
+        """Return a fresh encryption of `values` under the public key, at scale Δ'^degree.
+
+        Raises
+        ------
+        ValueError
+            Not one finite value a slot, or a value beyond the modulus.
+        """
+        return self._encrypt(_checked(values, self.parameters, degree), degree)
 
     @abstractmethod
-    def add(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        """Return the sum of two ciphertexts of the same degree."""
+    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
+        """Add `ciphertext` to `total`, of the same degree, which must be the caller's own."""
 
     @abstractmethod
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
@@ -75,10 +101,10 @@ class PublicContext(ABC):
 
     @abstractmethod
     def multiply_integers(self, ciphertext: Ciphertext, weights: Slots) -> Ciphertext:
-        """Return `ciphertext` times real integer `weights`, slot by slot, at unchanged scale.
+        """Return `ciphertext` times integer `weights`, slot by slot, at unchanged scale.
 
-        Exact where all weights are equal. Otherwise the plaintext is the nearest polynomial with integer
-        coefficients, which moves every weight by up to half the number of its coefficients.
+        Exact where all weights are the same real integer. Otherwise the plaintext is the nearest polynomial with
+        integer coefficients, which moves every weight by up to half the number of its coefficients.
         """
 
     @abstractmethod
@@ -96,12 +122,20 @@ class PublicContext(ABC):
         return self._parse_submission(container.open_for("submission", self.fingerprint, data))
 
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
-        """Serialise a ciphertext of degree 2 for `SecretContext.decrypt`."""
+        """Serialise a ciphertext of degree 2 for `SecretContext.decrypt`; ValueError for another degree."""
+        if self._degree(ciphertext) != 2:
+            raise ValueError("a result is a ciphertext of degree 2")
         return container.seal("result", self.fingerprint, self._pack_result(ciphertext))
 
     def to_bytes(self) -> bytes:
         """Serialise parameters, public key and evaluation keys; `fhe_auc.ckks.load_public` reads them."""
         return container.seal("public context", self.fingerprint, encode(self._stored))
+
+    @abstractmethod
+    def _encrypt(self, values: Slots, degree: int) -> Ciphertext: ...
+
+    @abstractmethod
+    def _degree(self, ciphertext: Ciphertext) -> int: ...
 
     @abstractmethod
     def _parse_submission(self, packed: bytes) -> Ciphertext: ...
@@ -113,9 +147,9 @@ class PublicContext(ABC):
 class SecretContext(ABC):
     """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
 
-    def __init__(self, stored: StoredSecret, fingerprint: bytes) -> None:
+    def __init__(self, stored: StoredSecret) -> None:
         self.parameters = stored.parameters
-        self.fingerprint = fingerprint
+        self.fingerprint = stored.fingerprint
         self._stored = stored
 
     def __repr__(self) -> str:
@@ -125,8 +159,14 @@ class SecretContext(ABC):
         raise TypeError("a secret key is not pickled; use to_bytes() and keep the bytes encrypted")
 
     def encrypt(self, values: Slots) -> bytes:
-        """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`."""
-        return container.seal("submission", self.fingerprint, self._encrypt(values))
+        """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
+
+        Raises
+        ------
+        ValueError
+            Not one finite value a slot, or a value beyond the modulus.
+        """
+        return container.seal("submission", self.fingerprint, self._encrypt(_checked(values, self.parameters, 1)))
 
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots of a result that `PublicContext.dump_result` wrote.
@@ -147,6 +187,17 @@ class SecretContext(ABC):
 
     @abstractmethod
     def _decrypt(self, packed: bytes) -> Slots: ...
+
+
+def _checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
+    """Return `values` as a contiguous complex vector that a ciphertext can hold."""
+    vector = np.ascontiguousarray(values, np.complex128)
+    if vector.shape != (parameters.slots,):
+        raise ValueError(f"expected one value for each of {parameters.slots} slots, got shape {vector.shape}")
+    # Coefficients are at most as large as the largest slot; half the modulus is for either sign.
+    if not np.abs(vector).max() < 2.0 ** (parameters.log2_modulus - 1 - degree * parameters.log2_scale):
+        raise ValueError("a value is not finite, or larger than the modulus holds")
+    return vector
 
 
 class KeyPair(NamedTuple):

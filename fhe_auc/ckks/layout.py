@@ -102,6 +102,8 @@ class Layout:
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
+        if len(tag) != len(self._tag):
+            raise DeserialisationError(f"expected a key name of {len(self._tag)} bytes, got {len(tag)}")
         raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)
         position = 0
         for run in self._runs:

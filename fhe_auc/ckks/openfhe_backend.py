@@ -6,9 +6,12 @@ taken out of the maps as soon as they exist and handed to each operation, so tha
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +38,7 @@ from fhe_auc.errors import DeserialisationError
 threadpool_limits(limits=int(os.environ["OMP_NUM_THREADS"]), user_api="openmp")
 
 _TAG_LENGTH = 32  # a key's name in OpenFHE: 128 random bits in hexadecimal
+_SOME_ROTATION = (1,)  # where none is needed: the library has no empty map of keys, and nobody gets this key
 _key_maps = threading.Lock()
 
 
@@ -55,6 +59,22 @@ def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple
     return runs, []
 
 
+@contextmanager
+def _private_key_maps(context: Any) -> Iterator[None]:
+    """Leave OpenFHE's process-wide maps of evaluation keys as they were, whatever is put into them meanwhile."""
+    with _key_maps:
+        multiplication, rotation = context.GetAllEvalMultKeys(), context.GetAllEvalAutomorphismKeys()
+        try:
+            yield
+        finally:
+            openfhe.ClearEvalMultKeys()
+            context.ClearEvalAutomorphismKeys()
+            for tag, key in multiplication.items():
+                context.InsertEvalMultKey(key, tag)
+            for tag, key in rotation.items():
+                context.InsertEvalAutomorphismKey(key, tag)
+
+
 class _Keys:
     """Freshly generated OpenFHE keys."""
 
@@ -62,18 +82,11 @@ class _Keys:
         pair = context.KeyGen()
         self.public, self.secret = pair.publicKey, pair.secretKey
         self.tag: str = self.secret.GetKeyTag()
-        with _key_maps:
-            others = context.GetAllEvalMultKeys(), context.GetAllEvalAutomorphismKeys()
+        with _private_key_maps(context):
             context.EvalMultKeyGen(self.secret)
-            context.EvalRotateKeyGen(self.secret, list(rotations))
             (self.relinearisation,) = context.GetEvalMultKeyVector(self.tag)
+            context.EvalRotateKeyGen(self.secret, list(rotations or _SOME_ROTATION))
             self.rotation = context.GetEvalAutomorphismKeyMap(self.tag)
-            openfhe.ClearEvalMultKeys()
-            context.ClearEvalAutomorphismKeys()
-            for tag, key in others[0].items():
-                context.InsertEvalMultKey(key, tag)
-            for tag, key in others[1].items():
-                context.InsertEvalAutomorphismKey(key, tag)
 
 
 class _Scheme:
@@ -102,14 +115,19 @@ class _Scheme:
         self.library_scale = 2.0 ** scaling[0]
         self.elements = {step: context.FindAutomorphismIndex(step) for step in parameters.rotations}
 
-        keys = _Keys(context, parameters.rotations)
+        keys = _Keys(context, ())
         zeros = np.zeros(parameters.slots, complex)
         self.submission = self._learn(self.encrypt(keys.secret, zeros, 1), keys.tag)
         self.result = self._learn(self.encrypt(keys.secret, zeros, 2), keys.tag)
         self.secret_key = self._learn(keys.secret, keys.tag)
         self.public_key = self._learn(keys.public, keys.tag)
         self.relinearisation_key = self._learn(keys.relinearisation, keys.tag)
-        self.rotation_keys = self._learn(keys.rotation, keys.tag)
+
+    @cached_property
+    def rotation_keys(self) -> Layout:
+        """Layout of rotation keys, which parties never need."""
+        keys = _Keys(self.context, self.parameters.rotations)
+        return self._learn(keys.rotation, keys.tag)
 
     def _learn(self, item: Any, tag: str) -> Layout:
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
@@ -120,7 +138,7 @@ class _Scheme:
 
         The library only encodes at its own scale (a degree of two appends zeros), so divide by it first.
         """
-        return self.context.MakeCKKSPackedPlaintext(np.ascontiguousarray(values, complex) / self.library_scale)
+        return self.context.MakeCKKSPackedPlaintext(values / self.library_scale)
 
     def encrypt(self, key: Any, values: Slots, degree: int) -> Ciphertext:
         """Encrypt `values` at scale Δ'^degree, and set the library's bookkeeping to that degree."""
@@ -161,11 +179,14 @@ class OpenFhePublicContext(PublicContext):
             openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, stored.rotation_keys, tag
         )
 
-    def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
+    def _encrypt(self, values: Slots, degree: int) -> Ciphertext:
         return self._scheme.encrypt(self._public_key, values, degree)
 
-    def add(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        return self._scheme.context.EvalAdd(left, right)
+    def _degree(self, ciphertext: Ciphertext) -> int:
+        return int(ciphertext.GetNoiseScaleDeg())
+
+    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
+        self._scheme.context.EvalAddInPlace(total, ciphertext)
 
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
         # For a ciphertext of three polynomials OpenFHE's KeySwitch is relinearisation, with a key of our choice.
@@ -191,10 +212,10 @@ class OpenFhePublicContext(PublicContext):
 class OpenFheSecretContext(SecretContext):
     """A party's context on OpenFHE."""
 
-    def __init__(self, stored: StoredSecret, fingerprint: bytes) -> None:
-        super().__init__(stored, fingerprint)
+    def __init__(self, stored: StoredSecret) -> None:
+        super().__init__(stored)
         self._scheme = scheme = _scheme(stored.parameters)
-        self._tag = tag = _tag(fingerprint)
+        self._tag = tag = _tag(self.fingerprint)
         self._secret_key = scheme.load(openfhe.DeserializePrivateKeyString, scheme.secret_key, stored.secret_key, tag)
 
     def _encrypt(self, values: Slots) -> bytes:
@@ -222,9 +243,9 @@ def generate(parameters: CkksParameters) -> KeyPair:
         pack(scheme.relinearisation_key, keys.relinearisation),
         pack(scheme.rotation_keys, keys.rotation),
     )
-    public = OpenFhePublicContext(stored)
-    secret = StoredSecret(parameters, pack(scheme.secret_key, keys.secret))
-    return KeyPair(public, OpenFheSecretContext(secret, public.fingerprint))
+    digest = hashlib.sha256(stored.public_key).digest()
+    secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))
+    return KeyPair(OpenFhePublicContext(stored), OpenFheSecretContext(secret))
 
 
 def load_public(stored: StoredPublic) -> PublicContext:
@@ -232,6 +253,6 @@ def load_public(stored: StoredPublic) -> PublicContext:
     return OpenFhePublicContext(stored)
 
 
-def load_secret(stored: StoredSecret, fingerprint: bytes) -> SecretContext:
+def load_secret(stored: StoredSecret) -> SecretContext:
     """Return a party's context from its stored parts."""
-    return OpenFheSecretContext(stored, fingerprint)
+    return OpenFheSecretContext(stored)

@@ -22,6 +22,24 @@ Source: HomomorphicEncryption.org security standard (2018), table 1. Both librar
 """
 
 
+class Chain(msgspec.Struct, frozen=True):
+    """A modulus chain for one ring dimension of one backend."""
+
+    ring_dimension: int
+    modulus_bits: tuple[int, ...]
+    special_bits: int
+
+
+CHAINS: dict[BackendName, tuple[Chain, ...]] = {
+    # All primes just under a whole number of bytes, since coefficients travel in whole bytes. The special prime is
+    # larger than every other, which keeps key-switching noise at a few bits.
+    "tenseal": (Chain(8192, (56, 56, 48), 58), Chain(16384, (56, 56, 56, 56), 60)),
+    # The library sets key-switching primes of 60 bits; 55 + 2·51 is the most it admits beside one at 8192.
+    "openfhe": (Chain(8192, (55, 51, 51), 60), Chain(16384, (55, 51, 51, 51), 60)),
+}
+"""All chains in use. Parameters come from outside as well (keys, manifests): no others reach a library."""
+
+
 class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One CKKS parameter set, complete: two sites with equal values compute in the same rings.
 
@@ -38,7 +56,7 @@ class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log2_scale : float
         log2 of the effective scale Δ' that counts are encoded with (library scale times fixed-point unit).
     rotations : tuple of int
-        Left rotations that evaluation keys exist for, ascending.
+        Left rotations that evaluation keys exist for: powers of two, ascending.
     """
 
     backend: BackendName
@@ -49,6 +67,10 @@ class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rotations: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        bits = (*self.modulus_bits, self.special_bits)
+        unsupported = f"modulus primes of {self.modulus_bits} and {self.special_bits} bits are not supported"
+        if not self.modulus_bits or min(bits) < 20 or max(bits) > 60:
+            raise CapacityError(unsupported)
         limit = MAX_MODULUS_BITS.get(self.ring_dimension)
         if limit is None:
             raise CapacityError(f"ring dimension {self.ring_dimension} is not one of {sorted(MAX_MODULUS_BITS)}")
@@ -58,14 +80,13 @@ class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"a {total}-bit modulus at ring dimension {self.ring_dimension} is below {SECURITY_BITS}-bit security"
                 f" (at most {limit} bits)"
             )
-        if not self.modulus_bits or min(self.modulus_bits) < 20 or max(*self.modulus_bits, self.special_bits) > 60:
-            raise CapacityError(f"modulus primes of {self.modulus_bits} and {self.special_bits} bits are not supported")
-        if not 1 <= self.log2_scale <= self.log2_modulus / 2:
+        if Chain(self.ring_dimension, self.modulus_bits, self.special_bits) not in CHAINS[self.backend]:
+            raise CapacityError(f"{unsupported} by the {self.backend} backend at ring dimension {self.ring_dimension}")
+        if not 1 <= self.log2_scale < self.log2_modulus / 2:
             raise CapacityError(f"scale 2^{self.log2_scale} does not fit a {self.log2_modulus}-bit modulus")
-        if any(not 0 < step < self.slots for step in self.rotations) or list(self.rotations) != sorted(
-            set(self.rotations)
-        ):
-            raise CapacityError(f"rotations {self.rotations} are not ascending steps below {self.slots}")
+        possible = [1 << j for j in range(self.slots.bit_length() - 1)]
+        if list(self.rotations) != [step for step in possible if step in self.rotations]:
+            raise CapacityError(f"rotations must be ascending powers of two below {self.slots}")
 
     @property
     def slots(self) -> int:
@@ -82,7 +103,7 @@ class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Effective scale Δ'."""
         return float(2.0**self.log2_scale)
 
-    def fingerprint(self, public_key: bytes) -> bytes:
-        """Return the 32-byte name of the context: these parameters together with this public key."""
-        encoded = encode(self)
-        return hashlib.sha256(b"fhe-auc ckks context\0" + hashlib.sha256(encoded).digest() + public_key).digest()
+    def fingerprint(self, public_key_digest: bytes) -> bytes:
+        """Return the 32-byte name of a context: these parameters with the public key of that SHA-256."""
+        own = hashlib.sha256(encode(self)).digest()
+        return hashlib.sha256(b"fhe-auc ckks context\0" + own + public_key_digest).digest()

@@ -6,11 +6,13 @@ sent in its place, which halves the upload.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from itertools import cycle, islice
 from typing import Any
 
@@ -114,24 +116,29 @@ class _Scheme:
         generator = seal.KeyGenerator(self.context)
         secret_key = generator.secret_key()
         encryptor = seal.Encryptor(self.context, secret_key)
-        zero = self.encode(np.zeros(parameters.slots, complex), 1)
-        submission = encryptor.encrypt_symmetric(zero)
-        self.submission = self._learn(submission, moduli)
+        zeros = np.zeros(parameters.slots, complex)
+        self.submission = self._learn(encryptor.encrypt_symmetric(self.encode(zeros, parameters.scale)), moduli)
         product = seal.Ciphertext()
-        encryptor.encrypt_symmetric(self.encode(np.zeros(parameters.slots, complex), 2), product)
+        encryptor.encrypt_symmetric(self.encode(zeros, parameters.scale**2), product)
         self.result = self._learn(product, moduli)
         self.secret_key = self._learn(secret_key, key_moduli)
         self.public_key = self._learn(_public_key(generator), key_moduli)
         self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
-        self.rotation_keys = self._learn(generator.create_galois_keys(list(self.elements.values())), key_moduli)
+        self._key_moduli = key_moduli
+
+    @cached_property
+    def rotation_keys(self) -> Layout:
+        """Layout of rotation keys, which parties never need."""
+        generator = seal.KeyGenerator(self.context)
+        return self._learn(generator.create_galois_keys(list(self.elements.values())), self._key_moduli)
 
     def _learn(self, item: Any, moduli: list[int]) -> Layout:
         find = partial(_coefficients, ring_dimension=self.parameters.ring_dimension, moduli=moduli)
         return Layout(_save(item), find)
 
-    def encode(self, values: Slots, degree: int) -> Any:
+    def encode(self, values: Slots, scale: float) -> Any:
         plaintext = seal.Plaintext()
-        self.encoder.encode(np.ascontiguousarray(values, complex), self.parameters.scale**degree, plaintext)
+        self.encoder.encode(values, scale, plaintext)
         return plaintext
 
     def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
@@ -163,15 +170,19 @@ class SealPublicContext(PublicContext):
         self._galois = scheme.load(seal.GaloisKeys(), scheme.rotation_keys, stored.rotation_keys)
         self._encryptor = seal.Encryptor(scheme.context, public_key)
 
-    def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
+    def _encrypt(self, values: Slots, degree: int) -> Ciphertext:
+        return self._encrypt_at(values, self.parameters.scale**degree)
+
+    def _encrypt_at(self, values: Slots, scale: float) -> Ciphertext:
         ciphertext = seal.Ciphertext()
-        self._encryptor.encrypt(self._scheme.encode(values, degree), ciphertext)
+        self._encryptor.encrypt(self._scheme.encode(values, scale), ciphertext)
         return ciphertext
 
-    def add(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        total = seal.Ciphertext()
-        self._scheme.evaluator.add(left, right, total)
-        return total
+    def _degree(self, ciphertext: Ciphertext) -> int:
+        return round(math.log2(ciphertext.scale) / self.parameters.log2_scale)
+
+    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
+        self._scheme.evaluator.add_inplace(total, ciphertext)
 
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
         product = seal.Ciphertext()
@@ -180,8 +191,9 @@ class SealPublicContext(PublicContext):
         return product
 
     def multiply_integers(self, ciphertext: Ciphertext, weights: Slots) -> Ciphertext:
-        plaintext = seal.Plaintext()
-        self._scheme.encoder.encode(np.ascontiguousarray(weights, complex), 1.0, plaintext)
+        plaintext = self._scheme.encode(weights, 1.0)
+        if plaintext.is_zero():  # SEAL refuses products that anyone could read
+            return self._encrypt_at(np.zeros_like(weights), ciphertext.scale)
         product = seal.Ciphertext()
         self._scheme.evaluator.multiply_plain(ciphertext, plaintext, product)
         return product
@@ -201,15 +213,16 @@ class SealPublicContext(PublicContext):
 class SealSecretContext(SecretContext):
     """A party's context on SEAL."""
 
-    def __init__(self, stored: StoredSecret, fingerprint: bytes) -> None:
-        super().__init__(stored, fingerprint)
+    def __init__(self, stored: StoredSecret) -> None:
+        super().__init__(stored)
         self._scheme = scheme = _scheme(stored.parameters)
         secret_key = scheme.load(seal.SecretKey(), scheme.secret_key, stored.secret_key)
         self._encryptor = seal.Encryptor(scheme.context, secret_key)
         self._decryptor = seal.Decryptor(scheme.context, secret_key)
 
     def _encrypt(self, values: Slots) -> bytes:
-        return self._scheme.submission.pack(_save(self._encryptor.encrypt_symmetric(self._scheme.encode(values, 1))))
+        plaintext = self._scheme.encode(values, self.parameters.scale)
+        return self._scheme.submission.pack(_save(self._encryptor.encrypt_symmetric(plaintext)))
 
     def _decrypt(self, packed: bytes) -> Slots:
         ciphertext = self._scheme.load(seal.Ciphertext(), self._scheme.result, packed)
@@ -228,9 +241,9 @@ def generate(parameters: CkksParameters) -> KeyPair:
         scheme.relinearisation_key.pack(_save(generator.create_relin_keys())),
         scheme.rotation_keys.pack(_save(generator.create_galois_keys(list(scheme.elements.values())))),
     )
-    public = SealPublicContext(stored)
     secret_key = scheme.secret_key.pack(_save(generator.secret_key()))
-    return KeyPair(public, SealSecretContext(StoredSecret(parameters, secret_key), public.fingerprint))
+    digest = hashlib.sha256(stored.public_key).digest()
+    return KeyPair(SealPublicContext(stored), SealSecretContext(StoredSecret(parameters, digest, secret_key)))
 
 
 def load_public(stored: StoredPublic) -> PublicContext:
@@ -238,6 +251,6 @@ def load_public(stored: StoredPublic) -> PublicContext:
     return SealPublicContext(stored)
 
 
-def load_secret(stored: StoredSecret, fingerprint: bytes) -> SecretContext:
+def load_secret(stored: StoredSecret) -> SecretContext:
     """Return a party's context from its stored parts."""
-    return SealSecretContext(stored, fingerprint)
+    return SealSecretContext(stored)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from fhe_auc.cli import output
-from fhe_auc.cli.session import load_protocol
 from fhe_auc.errors import FheAucError
 
 
@@ -26,7 +25,7 @@ def protocols(as_json: bool) -> None:
     found, broken = [], {}
     for name in registry.names():
         try:
-            plugin = load_protocol(name)
+            plugin = registry.load(name)
         except FheAucError as error:
             broken[name] = str(error)
         else:

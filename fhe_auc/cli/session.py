@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fhe_auc.cli import output
-from fhe_auc.errors import EvaluationError, FheAucError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from fhe_auc.counts import PartyData
     from fhe_auc.evaluation import Evaluation
-    from fhe_auc.protocol import Protocol
 
 _PHASES = {
     "keys": "key holder, once: choose parameters, make keys",
@@ -59,10 +57,10 @@ class SessionOptions:
         release_digits: int | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
-        from fhe_auc import ckks
+        from fhe_auc import ckks, registry
         from fhe_auc import thresholds as grids
 
-        load_protocol(protocol)
+        registry.load(protocol)
         return cls(
             protocol=protocol,
             thresholds=grids.resolve(thresholds),
@@ -103,20 +101,6 @@ def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int],
     return progress
 
 
-def load_protocol(name: str) -> Protocol:
-    """Return the protocol; raise `UnknownProtocolError`, or `EvaluationError` if the plug-in does not load."""
-    from fhe_auc import registry
-
-    try:
-        return registry.load(name)
-    except FheAucError:
-        raise
-    except Exception as error:  # a foreign package may raise anything on import
-        raise EvaluationError(
-            f"protocol {name!r} does not load ({type(error).__name__}: {error}); mend or remove the package it is in"
-        ) from error
-
-
 def print_evaluation(
     evaluation: Evaluation,
     wall_seconds: float,
@@ -142,6 +126,8 @@ def print_evaluation(
     notes : dict, optional
         Notes for the rows "parties" and "sent".
     """
+    from fhe_auc import registry
+
     notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
     output.print_table(
@@ -154,7 +140,7 @@ def print_evaluation(
             *beside_auc,
             ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
             ("thresholds", f"{evaluation.thresholds:,}", thresholds),
-            ("protocol", evaluation.protocol, f"trust: {load_protocol(evaluation.protocol).trust}"),
+            ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
             ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend),
             ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), notes.get("sent", "")),

@@ -1,0 +1,108 @@
+"""Contexts and sessions that many tests share: keys are made once for each backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData
+from fhe_auc.protocol import Request, Session
+from protocols.semi_honest import SemiHonest
+
+# Primes of both backends at their default; few rotation keys, which are what takes time.
+_PARAMETERS = {
+    "openfhe": ckks.CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.0, (1, 2, 2048)),
+    "tenseal": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 40.0, (1, 2, 2048)),
+}
+
+
+@pytest.fixture(params=ckks.available_backends(), scope="session")
+def backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def parameters(backend: str) -> ckks.CkksParameters:
+    return _PARAMETERS[backend]
+
+
+@pytest.fixture(scope="session")
+def pair(parameters: ckks.CkksParameters) -> ckks.KeyPair:
+    return ckks.generate(parameters)
+
+
+@pytest.fixture(scope="session")
+def other_pair(parameters: ckks.CkksParameters) -> ckks.KeyPair:
+    """Other keys for the same parameters."""
+    return ckks.generate(parameters)
+
+
+@pytest.fixture(scope="session")
+def site_rows() -> list[PartyData]:
+    """Three sites with rows of both labels; none alone has the pooled AUC."""
+    generator = np.random.default_rng(20240501)
+    sites = []
+    for name, rows, shift in (("north", 60, 0.2), ("south", 45, 0.35), ("east", 80, 0.05)):
+        y_true = generator.random(rows) < 0.4
+        y_score = np.clip(0.4 + shift * y_true + 0.2 * generator.standard_normal(rows), 0, 1)
+        sites.append(PartyData.from_arrays(name, y_true, y_score))
+    return sites
+
+
+@pytest.fixture(scope="session")
+def prepare(site_rows: list[PartyData]) -> Callable[..., Session]:
+    """Return a function that prepares a semi-honest session for the three sites."""
+
+    def prepared(backend: str, **changes: Any) -> Session:
+        request = {
+            "parties": tuple(data.name for data in site_rows),
+            "thresholds": np.linspace(0, 1, 16),
+            "backend": backend,
+            "min_parties": 2,
+        }
+        return SemiHonest().prepare(Request(**{**request, **changes}))
+
+    return prepared
+
+
+@pytest.fixture(scope="session")
+def prepared(backend: str, prepare: Callable[..., Session]) -> Session:
+    """A prepared session; the roles made from it are each test's own."""
+    return prepare(backend)
+
+
+@pytest.fixture(scope="session")
+def other_prepared(backend: str, prepare: Callable[..., Session]) -> Session:
+    """Another session of the same sites, with keys of its own."""
+    return prepare(backend)
+
+
+@pytest.fixture(scope="session")
+def run_child() -> Callable[..., Any]:
+    """Return a function that runs Python code in a process of its own and returns the JSON that it printed last.
+
+    A child that dies, by a signal too, fails the test with what it last wrote to stderr.
+    """
+
+    def run(code: str, *arguments: str, data: bytes = b"", timeout: float = 120) -> Any:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+        child = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            input=data,
+            capture_output=True,
+            timeout=timeout,
+            env=environment,
+        )
+        if child.returncode:
+            pytest.fail(f"child process ended with {child.returncode}: {child.stderr[-2000:].decode(errors='replace')}")
+        return json.loads(child.stdout.splitlines()[-1])
+
+    return run
