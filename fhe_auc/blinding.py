@@ -11,7 +11,6 @@ import secrets
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-
 from scipy.special import ndtri
 
 from fhe_auc.ckks import Slots

@@ -76,10 +76,8 @@ class PublicContext(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        from fhe_auc.ckks.backends import load_public  # it imports the backends, and they this module
-
-        return load_public, (self.to_bytes(),)
+    def __reduce__(self) -> str:
+        raise TypeError("a context is not pickled, which the libraries' objects do not survive; send to_bytes()")
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
         """Return a fresh encryption of `values` under the public key, at scale Δ'^degree.

@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 
 # On small rings OpenMP's threads cost far more than they give (up to 300 times on two cores). libgomp reads the
-# variable once, when it is loaded; where another library has loaded it before, the limit is set at run time.
+# variable once, when it is loaded; where another library has loaded it before, the limit is set at run time. Whoever
+# has set the variable is taken to know better.
+_threads_chosen = "OMP_NUM_THREADS" in os.environ
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe
 from threadpoolctl import threadpool_limits
@@ -35,7 +37,9 @@ from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.errors import DeserialisationError
 
-threadpool_limits(limits=int(os.environ["OMP_NUM_THREADS"]), user_api="openmp")
+if not _threads_chosen:
+    del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
+    threadpool_limits(limits=1, user_api="openmp")
 
 _TAG_LENGTH = 32  # a key's name in OpenFHE: 128 random bits in hexadecimal
 _SOME_ROTATION = (1,)  # where none is needed: the library has no empty map of keys, and nobody gets this key
