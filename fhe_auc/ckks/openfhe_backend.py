@@ -4,6 +4,8 @@ OpenFHE keeps evaluation keys in process-wide maps that only grow and are cleare
 taken out of the maps as soon as they exist and handed to each operation, so that a session's keys go with its context.
 """
 
+# ruff: noqa: E402 - OpenMP reads its variable when openfhe is imported
+
 from __future__ import annotations
 
 import hashlib
