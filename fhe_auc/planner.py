@@ -30,6 +30,9 @@ DEFAULT_BLINDING_BITS = 26
 DEFAULT_FLOODING_BITS = 40
 DEFAULT_PRECISION = 1e-7
 
+RAREST = 10**6
+"""Precision is promised while the rarer class has at least one row in this many."""
+
 MULTIPLIER_RANGE_BITS = 16
 """Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
 
@@ -46,7 +49,6 @@ _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _MAX_BLINDING_BITS = 50
 _MAX_FLOODING_BITS = 80
 _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
-_RAREST = 10**6  # precision is promised while the rarer class has at least one row in this many
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
 _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
@@ -323,6 +325,6 @@ def error_bound(candidate: Plan) -> float:
     fresh = slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
 
     # The same two, with an error that is alike in all bins: it adds up, and is as large as the largest slot makes it.
-    balance = min(workload.max_rows, _RAREST)
+    balance = min(workload.max_rows, RAREST)
     encoding = _ENCODING * balance * max(2 * packing.x_unit * bins, on_x)
     return _CONFIDENCE * math.hypot(flooding, fresh) + encoding

@@ -29,7 +29,7 @@ from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, plan
+from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, plan
 from fhe_auc.protocol import Protocol, Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
@@ -237,6 +237,8 @@ def _warnings(manifest: Manifest, chosen: Plan, parties: int) -> list[str]:
     found = []
     if parties < len(manifest.parties):
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    if chosen.workload.max_rows > RAREST:
+        found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
     if chosen.release_digits is None:
         found.append(
             "all digits released: assume that parties can work out how many pooled rows have each label; "

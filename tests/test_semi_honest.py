@@ -223,6 +223,13 @@ class TestPrecision:
         assert first.resolution == pytest.approx(second.resolution, abs=PRECISION)
 
 
+def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds_for():
+    rows = [([0, 1, 1], [0.1, 0.8, 0.4])]
+    for max_rows, warned in ((10**6, False), (10**7, True)):
+        evaluation = fhe_auc.federated_auc(rows, thresholds="uniform:5", max_rows=max_rows)
+        assert any("one row in 1,000,000" in warning for warning in evaluation.warnings) == warned
+
+
 class TestInvariance:
     """Properties of the AUC survive encryption."""
 

@@ -1,0 +1,107 @@
+"""Resident memory of the aggregator's process after 10, 100 and 1,000 submissions.
+
+    python -m benchmarks.memory [--counts 10 100 1000]        (Linux only)
+
+The aggregator runs alone in a process of its own, as at a real site: it loads its keys, opens the session and receives
+protocol messages through a pipe, one after the other, with all checks. The parties encrypt in the parent process, every
+submission fresh. The last column is what the submissions would take if they were kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from protocols.semi_honest import SemiHonest
+
+GRIDS = ("uniform:100", "hybrid:1000", "uniform:4000")
+COUNTS = (10, 100, 1000)
+
+
+def send(stream: BinaryIO, item: bytes) -> None:
+    stream.write(len(item).to_bytes(8, "little") + item)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    return stream.read(int.from_bytes(stream.read(8), "little"))
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def aggregate() -> None:
+    """Play the aggregator: manifest, keys, how often to report, then messages on stdin; memory on stdout."""
+    stdin = sys.stdin.buffer
+    manifest = Manifest.from_bytes(receive(stdin))
+    aggregator = SemiHonest().aggregator(manifest, receive(stdin))
+    report = [int(item) for item in receive(stdin).split()]
+    send(sys.stdout.buffer, aggregator.start())
+    for number, party in enumerate(manifest.parties, start=1):
+        aggregator.receive(party, receive(stdin))
+        if number in report:
+            send(sys.stdout.buffer, str(resident()).encode())
+    aggregator.finish_round()
+    send(sys.stdout.buffer, str(resident()).encode())
+
+
+def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int]:
+    """Return the resident bytes after each of `counts` submissions and after the circuit, and the size of an upload."""
+    names = tuple(f"site {i}" for i in range(max(counts)))
+    plugin = SemiHonest()
+    session = plugin.prepare(Request(parties=names, thresholds=thresholds.parse(spec), backend=backend))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.memory", "--aggregator"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for item in (session.manifest.to_bytes(), session.aggregator_material, " ".join(map(str, counts)).encode()):
+            send(child.stdin, item)
+        opening = receive(child.stdout)
+        found = []
+        rng = np.random.default_rng(1)
+        for number, name in enumerate(names, start=1):
+            data = PartyData.from_arrays(name, rng.random(20) < 0.5, rng.random(20))
+            submission = plugin.party(session.manifest, session.party_material, data).respond(opening)
+            send(child.stdin, submission)
+            if number in counts:
+                found.append(int(receive(child.stdout)))
+        found.append(int(receive(child.stdout)))
+    return found, len(submission)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Measure the aggregator's resident memory.")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="report after so many submissions")
+    parser.add_argument("--grids", nargs="+", default=GRIDS)
+    parser.add_argument("--aggregator", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.aggregator:
+        aggregate()
+        return
+    counts = sorted(set(arguments.counts))
+    print("| backend | grid |" + "".join(f" after {n:,} |" for n in counts) + " after the circuit | growth | if kept |")
+    print("| " + "--- | " * (len(counts) + 5))
+    for backend in ckks.available_backends():
+        for spec in arguments.grids:
+            found, upload = measure(backend, spec, counts)
+            columns = "".join(f" {size / 2**20:.1f} MiB |" for size in found)
+            growth, kept = (found[-2] - found[0]) / 2**20, upload * (counts[-1] - counts[0]) / 2**20
+            print(f"| {backend} | {spec} |{columns} {growth:+.1f} MiB | {kept:+.0f} MiB |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
