@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -14,6 +16,7 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import AGGREGATOR
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.protocol import Protocol, Request
 
@@ -22,7 +25,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 
 def federated_auc(
-    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]],
+    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
     protocol: str = "semi-honest",
     thresholds: str | ArrayLike | None = None,
@@ -38,7 +41,7 @@ def federated_auc(
 
     Parameters
     ----------
-    parties : iterable of (y_true, y_score) or PartyData
+    parties : iterable of (y_true, y_score) or PartyData, or mapping of names to (y_true, y_score)
         Each party's labels in {0, 1} and finite scores.
     protocol : str
         Installed protocol; see ``fhe-auc protocols``.
@@ -78,8 +81,8 @@ def federated_auc(
         parties=tuple(data.name for data in named),
         thresholds=grids.resolve(thresholds),
         backend=backend,
-        max_rows=max_rows,
-        min_rows=min_rows,
+        max_rows=_integer("max_rows", max_rows),
+        min_rows=_integer("min_rows", min_rows),
         options=options,
     )
     return run(plugin, request, named, progress or _silent)
@@ -112,28 +115,57 @@ def run(plugin: Protocol, request: Request, parties: Sequence[PartyData], progre
     evaluations = [role.result() for role in roles]
     for phase in evaluations[0].seconds:
         seconds[phase] = sum(evaluation.seconds[phase] for evaluation in evaluations) / len(evaluations)
+    warnings = evaluations[0].warnings
+    if sum(len(data.y_score) for data in parties) < request.min_rows:
+        # No role could know, but here all rows are in one process.
+        warnings += (f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one",)
     return replace(
         evaluations[0],
+        warnings=warnings,
         seconds=seconds,
         upload_bytes_per_party=max(evaluation.upload_bytes_per_party for evaluation in evaluations),
         download_bytes_per_party=max(evaluation.download_bytes_per_party for evaluation in evaluations),
     )
 
 
-def _named(parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]]) -> list[PartyData]:
-    named = []
-    for number, party in enumerate(parties, start=1):
-        if isinstance(party, PartyData):
-            named.append(party)
-            continue
-        try:
-            y_true, y_score = party
-        except (TypeError, ValueError):
-            raise InputError(f"party {number}: expected a pair (y_true, y_score), got {type(party).__name__}") from None
-        named.append(PartyData.from_arrays(f"party {number}", y_true, y_score))
+def _named(
+    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
+) -> list[PartyData]:
+    """Return checked rows of every party, with distinct names."""
+    if isinstance(parties, Mapping):
+        named = [PartyData.from_arrays(name, *_pair(repr(name), pair)) for name, pair in parties.items()]
+    elif isinstance(parties, Iterable):
+        named = [
+            party
+            if isinstance(party, PartyData)
+            else PartyData.from_arrays(f"party {number}", *_pair(str(number), party))
+            for number, party in enumerate(parties, start=1)
+        ]
+    else:
+        raise InputError(f"parties must be a list of pairs (y_true, y_score), got {type(parties).__name__}")
     if not named:
         raise InputError("there are no parties")
+    for name, times in Counter(data.name for data in named).items():
+        if times > 1:
+            raise InputError(f"party {name!r} is there {times} times; every party needs a name of its own")
+        if name == AGGREGATOR:
+            raise InputError(f"no party may be called {AGGREGATOR!r}")
     return named
+
+
+def _pair(party: str, rows: object) -> tuple[ArrayLike, ArrayLike]:
+    if isinstance(rows, (tuple, list)) and len(rows) == 2:
+        return rows[0], rows[1]
+    raise InputError(
+        f"party {party}: expected a pair (y_true, y_score), got {type(rows).__name__}; pass a list of such pairs"
+    )
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(f"{name} must be an integer, got {value!r}") from None
 
 
 def _silent(phase: str, done: int, total: int) -> None:

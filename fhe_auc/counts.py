@@ -25,6 +25,9 @@ from fhe_auc.errors import InputError, UndefinedAucError
 
 __all__ = ["Counts", "PartyData", "Trapezoid", "count", "trapezoid"]
 
+MAX_NAME_BYTES = 200
+"""Longest name of a party, in UTF-8."""
+
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
 _MAX_ROWS = 2**62 - 1
 
@@ -97,6 +100,10 @@ class PartyData:
         """
         if not isinstance(name, str) or not name.strip():  # type: ignore[redundant-expr]
             raise InputError(f"party {name!r}: the name of a party must be text and not blank")
+        if not _fits_a_message(name):
+            raise InputError(
+                f"party {name[:40]!r}: the name of a party must be Unicode text of at most {MAX_NAME_BYTES} bytes"
+            )
         labels, scores = _one_dimensional(y_true, name, "labels"), _one_dimensional(y_score, name, "scores")
         if len(labels) != len(scores):
             raise InputError(f"party {name!r}: {len(labels)} labels but {len(scores)} scores; each row needs both")
@@ -107,6 +114,13 @@ class PartyData:
             return InputError(f"party {name!r}, {describe_row(row)}: {what}")
 
         return cls(str(name), _checked_labels(labels, refuse), _checked_scores(scores, refuse))
+
+
+def _fits_a_message(name: str) -> bool:
+    try:
+        return len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:  # half a surrogate pair: how Python shows a file name that is not UTF-8
+        return False
 
 
 def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:

@@ -19,7 +19,8 @@ class Evaluation:
         Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
         the numerical error ``precision``.
     precision : float
-        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic.
+        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic, for pools of at least
+        the session's ``min_rows`` rows.
     protocol, backend : str
         Plug-in name and encryption library.
     parties : int

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.counts import MAX_NAME_BYTES
 from fhe_auc.errors import InputError
 from fhe_auc.planner import Plan
 from fhe_auc.serialise import decode, encode
@@ -33,7 +34,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grid : bytes
         Thresholds, float64 little-endian, ascending.
     min_parties : int
-        The aggregator may go on with this many submissions; below it the session ends without a result.
+        The aggregator may go on with this many submissions; at least two where there are two parties or more.
     context : bytes
         Fingerprint of the CKKS context; empty for protocols without encryption.
     plan : Plan or None
@@ -58,8 +59,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         explicit(self.thresholds)
         if len(set(self.parties)) != len(self.parties) or AGGREGATOR in self.parties or not all(self.parties):
             raise InputError(f"party names must be distinct, not empty and not {AGGREGATOR!r}")
-        if not 1 <= self.min_parties <= len(self.parties):
-            raise InputError(f"min_parties must lie between 1 and {len(self.parties)}, got {self.min_parties}")
+        if any(len(party.encode(errors="replace")) > MAX_NAME_BYTES for party in self.parties):
+            raise InputError(f"party names must have at most {MAX_NAME_BYTES} bytes")
+        # A "pool" of one of several parties would be that party's own AUC.
+        least = min(2, len(self.parties))
+        if not least <= self.min_parties <= len(self.parties):
+            raise InputError(f"min_parties must lie between {least} and {len(self.parties)}, got {self.min_parties}")
 
     @property
     def thresholds(self) -> NDArray[np.float64]:

@@ -41,13 +41,13 @@ CHECK_WEIGHT = 2.0 ** (-5 / 3)
 
 A total that exceeds the modulus Q is off by integer multiples of Q in the four coefficients that carry two classes. In
 the slots these are numbers of Q(√2), in which κ, a cube root, does not lie: no such multiple keeps Im = κ·Re. For small
-multiples the gap is far above the tolerance (10^-6 of den); a workload a million times too large comes out as good as
-random and passes with a probability of about 10^-6.
+multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with limited digits); a workload a million times
+too large comes out as good as random, and passes with about that probability.
 """
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _MAX_BLINDING_BITS = 50
-_MAX_FLOODING_BITS = 80
+_MIN_FLOODING_BITS, _MAX_FLOODING_BITS = 30, 80
 _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
@@ -148,6 +148,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         if self.parameters.rotations != _rotations(workload, packing):
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
+        levels = _blur_levels(self)
+        if levels < 2**_BLUR_LEVELS_BITS:
+            raise CapacityError(f"the plan's blur of {workload.release_digits} digits has too few levels ({levels:g})")
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
 
@@ -232,7 +235,8 @@ def plan(
         raise CapacityError(
             f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
             f"thresholds and {workload.parties:,} parties with an AUC error below {precision:g} from "
-            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits"
+            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits, or take fewer "
+            "thresholds"
         )
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 
@@ -243,8 +247,16 @@ def _check_hiding(blinding_bits: int, flooding_bits: int) -> None:
             f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {_MAX_BLINDING_BITS}, "
             f"got {blinding_bits}"
         )
-    if not 0 < flooding_bits <= _MAX_FLOODING_BITS:
-        raise CapacityError(f"flooding_bits must lie between 1 and {_MAX_FLOODING_BITS}, got {flooding_bits}")
+    if not _MIN_FLOODING_BITS <= flooding_bits <= _MAX_FLOODING_BITS:
+        raise CapacityError(
+            f"flooding_bits must lie between {_MIN_FLOODING_BITS} and {_MAX_FLOODING_BITS}, got {flooding_bits}"
+        )
+
+
+def _blur_levels(candidate: Plan) -> float:
+    """Return how many levels the blur of limited digits has on either side of zero, at the smallest multiplier."""
+    digits = candidate.workload.release_digits
+    return math.inf if digits is None else 0.5 * 10.0**-digits * candidate.least_multiplier
 
 
 def _rotations(workload: Workload, packing: Packing) -> tuple[int, ...]:
@@ -302,29 +314,42 @@ def _fill(
 def error_bound(candidate: Plan) -> float:
     """Return a bound on |AUC error| from min_rows rows on, at the smallest multiplier.
 
-    It holds for every class balance down to one row in a million. Independent Gaussian contributions, added in
-    quadrature, times seven: the flooding, of which recovery averages the slots of a class; and the noise of all
-    parties' encryptions and of the rotation that brings X and Y together. On top comes the error of encoding in double
-    precision, which is the same in all copies and so averages out nowhere.
+    It holds for every class balance down to one row in a million. Flooding, of which recovery averages the slots of a
+    class, comes in quadrature with `fresh_error`'s noise, at seven standard deviations.
     """
-    packing, parameters, workload = candidate.packing, candidate.parameters, candidate.workload
+    packing, workload = candidate.packing, candidate.workload
     least_den = 2.0 * (workload.min_rows - 1)
     one_total = candidate.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den are flooded independently, hence the factor √2 (twice, half of it in the line above).
     flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.gain * least_den)
+    return math.hypot(_CONFIDENCE * flooding, _fresh_noise(candidate)) + _encoding_error(candidate)
 
+
+def fresh_error(candidate: Plan) -> float:
+    """Return a bound on the error of num and den relative to den, flooding aside, whatever the multiplier."""
+    return _fresh_noise(candidate) + _encoding_error(candidate)
+
+
+def _fresh_noise(candidate: Plan) -> float:
+    """Return seven standard deviations of what encryptions, and the rotation that joins X and Y, do to the AUC."""
+    packing, parameters = candidate.packing, candidate.parameters
     # A trace adds one switching's noise up over all slots, incoherently.
     switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
-    encrypting = _ERROR_DEVIATION * math.sqrt(workload.parties * parameters.ring_dimension)
+    encrypting = _ERROR_DEVIATION * math.sqrt(candidate.workload.parties * parameters.ring_dimension)
     slot_noise = math.hypot(switching, encrypting) / parameters.scale
     # Worst balances, relative to den = 2PN: noise on Y meets X ≤ 2P·|1 + iκ| in every bin (N = 1); noise on u·X meets
     # Y, whose bins add up to N (P = 1). Each noise slot enters two products, num and den err independently: √2·√2, over
     # √2 for the real part.
-    bins = packing.blocks * packing.bins
-    on_y, on_x = math.sqrt(bins) * math.hypot(1, CHECK_WEIGHT), 1 / (2 * packing.x_unit)
-    fresh = slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
+    on_y = math.sqrt(packing.blocks * packing.bins) * math.hypot(1, CHECK_WEIGHT)
+    on_x = 1 / (2 * packing.x_unit)
+    return _CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
 
-    # The same two, with an error that is alike in all bins: it adds up, and is as large as the largest slot makes it.
-    balance = min(workload.max_rows, RAREST)
-    encoding = _ENCODING * balance * max(2 * packing.x_unit * bins, on_x)
-    return _CONFIDENCE * math.hypot(flooding, fresh) + encoding
+
+def _encoding_error(candidate: Plan) -> float:
+    """Return the error of encoding in double precision: alike in all bins and copies, it averages out nowhere.
+
+    Worst balances as for noise; the error is as large as the largest slot makes it.
+    """
+    packing = candidate.packing
+    balance = min(candidate.workload.max_rows, RAREST)
+    return _ENCODING * balance * max(2 * packing.x_unit * packing.blocks * packing.bins, 1 / (2 * packing.x_unit))

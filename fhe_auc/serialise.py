@@ -48,7 +48,7 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
     DeserialisationError
         Another kind of thing, another format version, truncated, damaged or malformed.
     """
-    if data[:_MAGIC_BYTES] != magic:
+    if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
         raise DeserialisationError(f"not a {what}", field="format")
     if data[_MAGIC_BYTES:_HEAD] not in (b"", bytes([FORMAT_VERSION])):
         raise DeserialisationError(

@@ -7,6 +7,7 @@ one place, `PartyData.from_arrays`; this module finds the columns and hands over
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,6 @@ from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -136,9 +136,10 @@ def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows]) -> list[Party
         if not table.sites:
             raise InputError(f"file {str(file)!r}: there are no rows")
         for row, site in enumerate(table.sites):
-            if site is None or not site.strip():
+            name = "" if site is None else site.strip()
+            if name.lower() in ("", "nan"):  # a missing number, in Parquet and NPZ, is written nan
                 raise InputError(f"file {str(file)!r}, row {row}: the site is missing")
-            site_of_row.append(codes.setdefault(site, len(codes)))
+            site_of_row.append(codes.setdefault(name, len(codes)))
 
     starts = [0, *accumulate(len(table.labels) for table in tables)]
     labels = np.concatenate([table.labels for table in tables])
@@ -167,9 +168,17 @@ def _read(file: Path, columns: _Columns) -> _Rows:
         raise InputError(f"file {str(file)!r}: {error}") from None
     except FileNotFoundError:
         raise InputError(f"file {str(file)!r} does not exist") from None
-    except (OSError, EOFError, ValueError, BadZipFile, pa.ArrowException) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"file {str(file)!r} cannot be read: {reason}") from None
+    except Exception as error:  # what the libraries raise on damaged files has no end
+        raise InputError(f"file {str(file)!r} cannot be read: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of an error, but for the row that Arrow's CSV reader quotes: it is somebody's data."""
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    if isinstance(error, pa.ArrowException) and text.startswith("CSV"):
+        counts = re.search(r"Row #\d+: Expected \d+ columns, got \d+", text)
+        return counts[0] if counts else "it is no well-formed CSV"
+    return text
 
 
 def _require(columns: _Columns, there: Sequence[str]) -> None:

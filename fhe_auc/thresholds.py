@@ -186,8 +186,9 @@ def _read(path: Path) -> NDArray[np.float64]:
         raise ThresholdError(f"thresholds file {str(path)!r}: {error}") from None
     except FileNotFoundError:
         raise ThresholdError(f"thresholds file {str(path)!r} does not exist") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {error}") from None
+    except Exception as error:  # what numpy raises on damaged files has no end
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {reason}") from None
 
 
 def _load_array(path: Path) -> NDArray[np.float64]:

@@ -29,13 +29,14 @@ from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, plan
+from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, fresh_error, plan
 from fhe_auc.protocol import Protocol, Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from keys.holder import new_session_keys
 
 _ROUNDS = 2  # submissions, then the result
+_COARSE = 0.01  # a half-width above this is worth a warning
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
@@ -71,7 +72,7 @@ class SemiHonest(Protocol):
             parties=len(request.parties),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            release_digits=request.options.get("release_digits"),
+            release_digits=_plain(request.options.get("release_digits")),
         )
         chosen = plan(workload, ckks.choose_backend(request.backend))
         session_keys = new_session_keys(chosen.parameters)
@@ -93,6 +94,11 @@ class SemiHonest(Protocol):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
         """Return a party; `material` is a secret context."""
         return SemiHonestParty(manifest, ckks.load_secret(material), data)
+
+
+def _plain(digits: object) -> int | None:
+    """Return a numpy integer as Python's own; anything else as it is, for `Workload` to judge."""
+    return int(digits) if isinstance(digits, np.integer) else digits  # type: ignore[return-value]
 
 
 class SemiHonestAggregator(Aggregator):
@@ -156,7 +162,7 @@ class SemiHonestParty(Party):
             upload_bytes_per_party=0,
             download_bytes_per_party=0,
             seconds=dict(self._seconds),
-            warnings=tuple(_warnings(self.manifest, self._plan, result.parties)),
+            warnings=tuple(_warnings(self.manifest, self._plan, result.parties, recovered.resolution)),
         )
         return b""
 
@@ -191,7 +197,7 @@ def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
     num, den = totals
     # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
     rounding = 0.0 if chosen.release_digits is None else 2.0 / chosen.least_multiplier * size
-    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 10 * chosen.precision * abs(den) + rounding
+    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 2 * fresh_error(chosen) * abs(den) + rounding
     if abs(den.real) < _largest_zero(chosen, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
@@ -233,8 +239,15 @@ def _ratio(ratio: complex, chosen: Plan) -> Recovered:
     return Recovered(round(auc, chosen.release_digits), math.ceil(resolution / unit + 1.5) * unit)
 
 
-def _warnings(manifest: Manifest, chosen: Plan, parties: int) -> list[str]:
+def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float) -> list[str]:
     found = []
+    if len(manifest.parties) == 1:
+        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    if resolution > _COARSE:
+        found.append(
+            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
+            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
+        )
     if parties < len(manifest.parties):
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
     if chosen.workload.max_rows > RAREST:

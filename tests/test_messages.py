@@ -221,3 +221,10 @@ def test_the_text_of_a_message_shows_no_payload() -> None:
 def test_messages_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         GOOD.sender = "south"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("data", [None, 5, "text", bytearray(b"fheamsg"), []])
+def test_what_is_not_bytes_is_refused_like_any_other_rubbish(data: object) -> None:
+    with pytest.raises(MessageError) as caught:
+        Message.from_bytes(data, limit=100)  # type: ignore[arg-type]
+    assert caught.value.field == "format"

@@ -85,9 +85,9 @@ def test_blinding_bits_out_of_range_are_refused(bits: int) -> None:
         plan(typical(), "openfhe", blinding_bits=bits)
 
 
-@pytest.mark.parametrize("bits", [-40, 0, 81])
+@pytest.mark.parametrize("bits", [-40, 0, 29, 81])
 def test_flooding_cannot_be_switched_off(bits: int) -> None:
-    with pytest.raises(CapacityError, match=f"flooding_bits must lie between 1 and 80, got {bits}"):
+    with pytest.raises(CapacityError, match=f"flooding_bits must lie between 30 and 80, got {bits}"):
         plan(typical(), "openfhe", flooding_bits=bits)
 
 
@@ -372,9 +372,12 @@ def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_preci
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("thresholds", [100, 1000])
-def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backend: Any, thresholds: int) -> None:
+def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
+    backend: Any, thresholds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The rotation before the product adds key-switching noise of about 2^12 to every slot, as much as the encryption
     # noise of 200 parties, and the product multiplies it by the counts. One negative row; hardly any flooding.
+    monkeypatch.setattr(planner, "_MIN_FLOODING_BITS", 1)
     found = plan(typical(thresholds=thresholds, parties=2), backend, flooding_bits=1)
     generator = np.random.default_rng(thresholds)
     positives = generator.multinomial(99, np.ones(thresholds) / thresholds).tolist()
@@ -424,6 +427,7 @@ def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any, mon
     "changes",
     [
         {"flooding_bits": 0},
+        {"flooding_bits": 29},
         {"flooding_bits": -100},
         {"blinding_bits": 16},
         {"blinding_bits": 2000},

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -91,6 +92,25 @@ class TestBeyondItsLimits:
             counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
             with pytest.raises(ResultCheckError, match="raise max_rows"):
                 engine.recover([counts])
+
+    @pytest.mark.parametrize("digits", [1, 2, 4])
+    @pytest.mark.parametrize("factor", [300, 10_000])
+    def test_limited_digits_do_not_soften_the_overflow_check(self, monkeypatch, digits, factor):
+        """With what the blur tolerates taken for noise, one wrapped result in twenty would pass at one digit."""
+        engine = Engine(BACKENDS[-1], thresholds=100, parties=1, release_digits=digits)
+        rng = np.random.default_rng(digits)
+        for _ in range(40):
+            counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * engine.plan.workload.max_rows * factor / 2))
+            try:
+                recovered = engine.recover([counts])
+            except ResultCheckError:
+                continue
+            assert abs(recovered.auc - trapezoid(counts).auc) <= recovered.resolution
+
+    def test_a_plan_whose_blur_has_no_levels_is_refused(self):
+        blurred = plan(Workload(thresholds=10, parties=2, release_digits=4), BACKENDS[0])
+        with pytest.raises(InputError, match="too few levels"):
+            msgspec.structs.replace(blurred, blinding_bits=20)
 
     def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine, monkeypatch):
         """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
@@ -230,6 +250,58 @@ def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds
         assert any("one row in 1,000,000" in warning for warning in evaluation.warnings) == warned
 
 
+class TestWarnings:
+    """What the reader of the number ought to know stands in the evaluation."""
+
+    def warnings(self, rows, **options):
+        return " ".join(fhe_auc.federated_auc(rows, thresholds="uniform:5", **options).warnings)
+
+    def test_scores_outside_the_grid_are_noticed(self):
+        percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
+        assert "take thresholds that fit the scores" in self.warnings([percent, percent])
+
+    def test_fewer_rows_than_the_precision_is_stated_for(self):
+        pair = ([0, 1], [0.1, 0.9])
+        assert "fewer than min_rows = 100" in self.warnings([pair, pair])
+        assert "fewer than min_rows" not in self.warnings([pair, pair], min_rows=4)
+
+    def test_one_party_alone_learns_its_own_auc(self):
+        assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
+
+
+class TestCallers:
+    """The public function names what is wrong with its arguments."""
+
+    PAIR = ([0, 1], [0.1, 0.9])
+
+    def test_a_mapping_names_the_parties(self):
+        evaluation = fhe_auc.federated_auc({"north": self.PAIR, "south": self.PAIR}, thresholds="uniform:5")
+        assert (evaluation.auc, evaluation.parties) == (pytest.approx(1, abs=1e-6), 2)
+
+    @pytest.mark.parametrize("parties", [None, 5, [], PAIR[0], "ab"])
+    def test_what_is_no_list_of_pairs_is_refused(self, parties):
+        with pytest.raises(InputError, match=r"list of|no parties|pair"):
+            fhe_auc.federated_auc(parties)
+
+    def test_names_that_clash_are_named(self):
+        twice = [PartyData.from_arrays("north", *self.PAIR)] * 2
+        with pytest.raises(InputError, match="party 'north' is there 2 times"):
+            fhe_auc.federated_auc(twice)
+        with pytest.raises(InputError, match="no party may be called 'aggregator'"):
+            fhe_auc.federated_auc({"aggregator": self.PAIR})
+
+    @pytest.mark.parametrize("name", ["x" * 201, "half a surrogate \udcff"])
+    def test_names_that_fit_no_message_are_refused(self, name):
+        with pytest.raises(InputError, match="at most 200 bytes"):
+            fhe_auc.federated_auc({name: self.PAIR})
+
+    def test_numpy_integers_are_integers(self):
+        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4), "release_digits": np.int64(2)}
+        assert fhe_auc.federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
+        with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
+            fhe_auc.federated_auc([self.PAIR], max_rows=2.5)
+
+
 class TestInvariance:
     """Properties of the AUC survive encryption."""
 
@@ -315,6 +387,7 @@ class TestReleaseDigits:
 
 _MEMORY = """
 import os, sys
+import msgspec
 import numpy as np
 from fhe_auc import ckks
 from fhe_auc.circuit import Aggregation

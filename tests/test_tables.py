@@ -320,3 +320,40 @@ def test_csv_notes_may_run_over_lines_across_the_blocks_of_the_reader(folder: Pa
     note = '"' + "\n" * 50 + '"'
     file = write("a.csv", "note,y_true,y_score", *[f"{note},1,0.5"] * 30_000)
     assert len(read_parties([file])[0].y_score) == 30_000
+
+
+def test_the_row_of_a_malformed_csv_is_named_and_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "patients.csv"
+    path.write_text("name,diagnosis,y_true,y_score\nJane,none,1,0.9\nJohn, Roe,flu,0,0.1\n")
+    with pytest.raises(InputError, match="Expected 4 columns, got 5") as caught:
+        read_parties([path])
+    assert "Roe" not in str(caught.value)
+    assert "flu" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "site.npz"
+    np.savez_compressed(path, y_true=np.array([0, 1] * 50), y_score=np.linspace(0, 1, 100))
+    damaged = bytearray(path.read_bytes())
+    generator = np.random.default_rng(seed)
+    for place in generator.integers(0, len(damaged), 8):
+        damaged[place] ^= 1 << generator.integers(8)
+    path.write_bytes(damaged)
+    try:
+        (party,) = read_parties([path])
+    except InputError as error:
+        message = str(error)
+    else:
+        message = f"file {party.name}.npz was lucky"
+    assert "site.npz" in message
+    assert "\n" not in message
+
+
+def test_a_missing_number_is_no_name_of_a_site_and_blanks_around_a_name_do_not_count(tmp_path: Path) -> None:
+    rows = {"y_true": np.array([0, 1, 1]), "y_score": np.array([0.1, 0.8, 0.4])}
+    np.savez(tmp_path / "holes.npz", site=np.array([1.0, np.nan, 2.0]), **rows)
+    with pytest.raises(InputError, match="row 1: the site is missing"):
+        read_parties([tmp_path / "holes.npz"], site_column="site")
+    np.savez(tmp_path / "blanks.npz", site=np.array(["north", " north ", "south"]), **rows)
+    assert [party.name for party in read_parties([tmp_path / "blanks.npz"], site_column="site")] == ["north", "south"]

@@ -48,7 +48,3 @@ def evaluate(
         output.print_json(evaluation.as_dict())
     else:
         print_evaluation(evaluation, wall_seconds, thresholds=thresholds, digits=release_digits)
-    if len(parties) == 1:
-        output.print_warning(
-            "there is only one party, so the result is that party's own AUC; give one file a party, or --site-column"
-        )

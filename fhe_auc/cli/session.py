@@ -167,5 +167,9 @@ def print_evaluation(
 def interval_text(evaluation: Evaluation, digits: int | None) -> str:
     """Write AUC ± resolution, with no more decimals than were released."""
     decimals = 6 if digits is None else digits
-    upwards = math.ceil(round(evaluation.resolution * 10**decimals, 6)) / 10**decimals  # 0.027 may be 0.0270…04
-    return f"{evaluation.auc:.{decimals}f} ± {upwards:.{decimals}f}"
+    shown = round(evaluation.auc, decimals)
+    # What is rounded off must not push the AUC out of the interval; the released digits' half-width covers all.
+    hidden = abs(evaluation.auc - shown) + evaluation.precision if digits is None else 0.0
+    half_width = (evaluation.resolution + hidden) * 10**decimals
+    upwards = math.ceil(round(half_width, 6)) / 10**decimals  # 0.027 may be 0.0270…04
+    return f"{shown:.{decimals}f} ± {upwards:.{decimals}f}"
