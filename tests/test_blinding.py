@@ -153,9 +153,9 @@ def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.Mo
         monkeypatch.setattr(random, name, forbidden)
     for name in np.random.__all__:
         monkeypatch.setattr(np.random, name, forbidden)
-    blinding.multiplier(26)
-    blinding.symmetric_integer(1e6)
-    blinding.flooding_layers(16, 1.0)
+    assert 2**10 <= blinding.multiplier(26) <= 2**26
+    assert abs(blinding.symmetric_integer(1e6)) <= 1e6
+    assert np.isfinite(blinding.flooding_layers(16, 1.0)).all()
 
 
 def test_seeding_the_general_purpose_generators_changes_nothing() -> None:

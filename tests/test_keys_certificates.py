@@ -199,7 +199,7 @@ def test_expired_and_not_yet_valid(authority, north) -> None:
 
 
 def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(authority, north) -> None:
-    verify(north.credential, trusting(authority), at=NOW - timedelta(minutes=4))
+    assert verify(north.credential, trusting(authority), at=NOW - timedelta(minutes=4)).name == "north"
 
 
 def test_a_time_without_a_zone_is_a_bug_of_the_caller(authority, north) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,87 +119,77 @@ def _most_bits(found: Plan) -> int:
     return MAX_MODULUS_BITS[found.parameters.ring_dimension]
 
 
-def _print_table(plans: Mapping[BackendName, Plan], workload: Workload) -> None:
-    from fhe_auc.ckks import SECURITY_BITS
-
-    lines: list[tuple[str, list[str], str]] = []
-
-    def add(what: str, values: list[str], why: str) -> None:
-        lines.append((what, values, why))
-
-    all_plans = list(plans.values())
-    add(
+_EXPLAINED: tuple[tuple[str, Callable[[Plan], str], str], ...] = (
+    (
         "ring dimension N",
-        [f"{found.parameters.ring_dimension:,}" for found in all_plans],
+        lambda found: f"{found.parameters.ring_dimension:,}",
         "smallest upload that is precise and secure enough; N/2 slots a ciphertext",
-    )
-    add(
+    ),
+    (
         "modulus Q, bits",
-        ["+".join(map(str, found.parameters.modulus_bits)) for found in all_plans],
+        lambda found: "+".join(map(str, found.parameters.modulus_bits)),
         "the room that results must fit into",
-    )
-    add(
+    ),
+    (
         "key-switching P, bits",
-        [str(found.parameters.special_bits) for found in all_plans],
+        lambda found: str(found.parameters.special_bits),
         "larger than each prime of Q: keeps the noise of rotations small",
-    )
-    add(
+    ),
+    (
         "Q·P and limit, bits",
-        [f"{_total_bits(found)} of {_most_bits(found)}" for found in all_plans],
-        f"beyond it, {SECURITY_BITS}-bit security needs a larger N (HomomorphicEncryption.org standard)",
-    )
-    add(
+        lambda found: f"{_total_bits(found)} of {_most_bits(found)}",
+        "beyond it, 128-bit security needs a larger N (HomomorphicEncryption.org standard)",
+    ),
+    (
         "scale",
-        [f"2^{found.parameters.log2_scale:g}" for found in all_plans],
+        lambda found: f"2^{found.parameters.log2_scale:g}",
         "what one count is multiplied by: as large as Q leaves room for; precision comes from here",
-    )
-    add(
+    ),
+    (
         "classes × bins",
-        [f"{found.packing.classes} × {found.packing.bins:,}" for found in all_plans],
-        f"the AUC's two halves side by side; a power of two for {workload.thresholds:,} thresholds",
-    )
-    add(
+        lambda found: f"{found.packing.classes} × {found.packing.bins:,}",
+        "the AUC's two halves side by side; a power of two for {thresholds:,} thresholds",
+    ),
+    (
         "copies",
-        [str(found.packing.copies) for found in all_plans],
+        lambda found: str(found.packing.copies),
         "the pattern is repeated until all slots are full, so that no slot shows a partial sum",
-    )
-    add(
-        "blocks",
-        [str(found.packing.blocks) for found in all_plans],
-        "ciphertexts a party sends: as many as the bins need",
-    )
-    add(
+    ),
+    ("blocks", lambda found: str(found.packing.blocks), "ciphertexts a party sends: as many as the bins need"),
+    (
         "rotation keys",
-        [str(len(found.parameters.rotations)) for found in all_plans],
-        "those of the sum over all slots, and no others: the aggregator can do no more with them",
-    )
-    add(
+        lambda found: str(len(found.parameters.rotations)),
+        "those of the sum over all slots (and of the blur of limited digits), and no others",
+    ),
+    (
         "blinding",
-        [f"2^{math.log2(found.least_multiplier):g} … 2^{found.blinding_bits}" for found in all_plans],
+        lambda found: f"2^{math.log2(found.least_multiplier):g} … 2^{found.blinding_bits}",
         "range of the aggregator's secret multiplier: as large as capacity and precision leave room for",
-    )
-    add(
+    ),
+    (
         "flooding λ, bits",
-        [str(found.flooding_bits) for found in all_plans],
+        lambda found: str(found.flooding_bits),
         "the aggregator adds noise 2^λ times as large as what it hides",
-    )
-    add(
+    ),
+    (
         "capacity left, bits",
-        [f"{found.capacity_bits:.2f}" for found in all_plans],
-        f"the largest result, at {workload.max_rows:,} rows (--max-rows), stays below Q by this much",
-    )
-    add(
+        lambda found: f"{found.capacity_bits:.2f}",
+        "the largest result, at {max_rows:,} rows (--max-rows), stays below Q by this much",
+    ),
+    (
         "precision",
-        [output.bound_text(found.precision) for found in all_plans],
-        f"bound on the AUC's numerical error, from {workload.min_rows:,} rows (--min-rows) on",
-    )
-    add(
-        "upload of a party",
-        [output.bytes_text(found.submission_bytes) for found in all_plans],
-        "what the planner makes smallest",
-    )
+        lambda found: output.bound_text(found.precision),
+        "bound on the AUC's numerical error, from {min_rows:,} rows (--min-rows) on",
+    ),
+    ("upload of a party", lambda found: output.bytes_text(found.submission_bytes), "what the planner makes smallest"),
+)
+"""What is shown of a plan: name, value, reason (with fields of the workload)."""
+
+
+def _print_table(plans: Mapping[BackendName, Plan], workload: Workload) -> None:
+    bounds = {"thresholds": workload.thresholds, "max_rows": workload.max_rows, "min_rows": workload.min_rows}
     output.print_table(
-        [(what, *values, why) for what, values, why in lines],
+        [(name, *map(value, plans.values()), why.format(**bounds)) for name, value, why in _EXPLAINED],
         header=("", *plans, "why"),
         numbers=len(plans),
     )
