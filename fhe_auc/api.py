@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,8 +80,8 @@ def federated_auc(
         parties=tuple(data.name for data in named),
         thresholds=grids.resolve(thresholds),
         backend=backend,
-        max_rows=_integer("max_rows", max_rows),
-        min_rows=_integer("min_rows", min_rows),
+        max_rows=max_rows,
+        min_rows=min_rows,
         options=options,
     )
     return run(plugin, request, named, progress or _silent)
@@ -159,13 +158,6 @@ def _pair(party: str, rows: object) -> tuple[ArrayLike, ArrayLike]:
     raise InputError(
         f"party {party}: expected a pair (y_true, y_score), got {type(rows).__name__}; pass a list of such pairs"
     )
-
-
-def _integer(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError(f"{name} must be an integer, got {value!r}") from None
 
 
 def _silent(phase: str, done: int, total: int) -> None:

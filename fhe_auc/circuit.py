@@ -2,7 +2,7 @@
 
     acc  = Σ_parties ciphertext                  as submissions arrive: memory does not grow with the parties
     prod = acc · rotate(acc, cB)                 both halves now hold X·Y
-    prod += rotate(prod, c·2^j)                  full trace: every slot of a class holds copies · Σ_k X[q, k]·Y[q, k]
+    prod += rotate(prod, c·2^j)                  full trace: every slot of a class holds gain · Σ_k X[q, k]·Y[q, k]
     result = prod · r + flooding
 
 The trace runs over all slots, not only over the bins: without it other slots show partial sums, and with sums over the

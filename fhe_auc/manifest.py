@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
 from fhe_auc.counts import MAX_NAME_BYTES
 from fhe_auc.errors import InputError
 from fhe_auc.planner import Plan
@@ -15,7 +16,6 @@ from fhe_auc.serialise import decode, encode
 from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
-_FINGERPRINT_BYTES = 32
 AGGREGATOR = "aggregator"
 """Sender name of the aggregator; no party may have it."""
 
@@ -52,8 +52,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
-        if len(self.context) not in (0, _FINGERPRINT_BYTES):
-            raise InputError(f"a context's fingerprint has {_FINGERPRINT_BYTES} bytes, got {len(self.context)}")
+        if len(self.context) not in (0, FINGERPRINT_BYTES):
+            raise InputError(f"a context's fingerprint has {FINGERPRINT_BYTES} bytes, got {len(self.context)}")
         if len(self.grid) % 8:
             raise InputError("the thresholds are cut off")
         explicit(self.thresholds)

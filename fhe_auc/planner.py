@@ -14,7 +14,9 @@ leaves the precision asked for.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -52,8 +54,6 @@ _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
 _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
-
-
 _POLYNOMIALS = {"tenseal": 1, "openfhe": 2}  # of a submission: SEAL sends a seed for the second
 
 
@@ -92,24 +92,31 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2), ("max_rows", 2)):
-            value = getattr(self, name)
-            if not _is_integer(value):
-                raise CapacityError(f"{name} must be an integer, got {value!r}")
+            value = _integer(getattr(self, name))
+            if value is None:
+                raise CapacityError(f"{name} must be an integer, got {getattr(self, name)!r}")
             if value < least:
                 raise CapacityError(f"{name} must be at least {least}, got {value}")
+            msgspec.structs.force_setattr(self, name, value)
         if self.thresholds > MAX_SIZE:
             raise CapacityError(f"thresholds must be at most {MAX_SIZE}, got more")
         if self.classes & (self.classes - 1):
             raise CapacityError(f"classes must be a power of two, got {self.classes}")
         if self.max_rows < self.min_rows:
             raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
-        digits = self.release_digits
-        if digits is not None and not (_is_integer(digits) and 1 <= digits <= 6):
-            raise CapacityError(f"release_digits must be between 1 and 6, got {digits!r}")
+        if self.release_digits is not None:
+            digits = _integer(self.release_digits)
+            if digits is None or not 1 <= digits <= 6:
+                raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
+            msgspec.structs.force_setattr(self, "release_digits", digits)
 
 
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def _integer(value: Any) -> int | None:
+    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -148,9 +155,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         if self.parameters.rotations != _rotations(workload, packing):
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
-        levels = _blur_levels(self)
-        if levels < 2**_BLUR_LEVELS_BITS:
-            raise CapacityError(f"the plan's blur of {workload.release_digits} digits has too few levels ({levels:g})")
+        if self.blinding_bits < _blur_bits(workload):
+            raise CapacityError(
+                f"the plan's blur of {workload.release_digits} digits has too few levels: blinding_bits is "
+                f"{self.blinding_bits}, at least {_blur_bits(workload)} are needed"
+            )
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
 
@@ -171,7 +180,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def flooding_deviation(self) -> float:
-        """Standard deviation of flooding in a slot, in plain units (squares of counts times multiplier and copies).
+        """Standard deviation of flooding in a slot, in plain units (squares of counts times multiplier and gain).
 
         Sized for the largest multiplier: noise that grew with the multiplier would hide nothing.
         """
@@ -222,8 +231,7 @@ def plan(
     """
     if workload.release_digits is not None:
         precision = max(precision, 0.05 * 10.0**-workload.release_digits)
-        levels = MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS
-        blinding_bits = max(blinding_bits, math.ceil(levels))
+        blinding_bits = max(blinding_bits, _blur_bits(workload))
     _check_hiding(blinding_bits, flooding_bits)
     fitting = [
         found
@@ -253,10 +261,11 @@ def _check_hiding(blinding_bits: int, flooding_bits: int) -> None:
         )
 
 
-def _blur_levels(candidate: Plan) -> float:
-    """Return how many levels the blur of limited digits has on either side of zero, at the smallest multiplier."""
-    digits = candidate.workload.release_digits
-    return math.inf if digits is None else 0.5 * 10.0**-digits * candidate.least_multiplier
+def _blur_bits(workload: Workload) -> int:
+    """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16)."""
+    if workload.release_digits is None:
+        return 0
+    return math.ceil(MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS)
 
 
 def _rotations(workload: Workload, packing: Packing) -> tuple[int, ...]:

@@ -61,6 +61,7 @@ class Aggregator(ABC):
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
+        self._digest = manifest.digest
         self.round = 0
         self._answered: dict[str, None] = {}  # ordered by arrival
         self._counted = manifest.parties
@@ -109,7 +110,7 @@ class Aggregator(ABC):
         message.require(
             protocol=self.manifest.protocol,
             session=self.manifest.session,
-            manifest=self.manifest.digest,
+            manifest=self._digest,
             round=self.round,
             sender=party,
         )
@@ -160,7 +161,7 @@ class Aggregator(ABC):
         self.round += 1
         self._answered = {}
         return Message(
-            self.manifest.protocol, self.manifest.session, self.round, AGGREGATOR, self.manifest.digest, payload
+            self.manifest.protocol, self.manifest.session, self.round, AGGREGATOR, self._digest, payload
         ).to_bytes()
 
     def _must_answer(self) -> bool:
@@ -200,6 +201,7 @@ class Party(ABC):
         if name not in manifest.parties:
             raise EvaluationError(f"{name!r} is not a party of this session")
         self.manifest = manifest
+        self._digest = manifest.digest
         self.name = name
         self.bytes_sent = 0
         self.bytes_received = 0
@@ -224,7 +226,7 @@ class Party(ABC):
         parsed.require(
             protocol=self.manifest.protocol,
             session=self.manifest.session,
-            manifest=self.manifest.digest,
+            manifest=self._digest,
             sender=AGGREGATOR,
             round=self._round + 1,
         )
@@ -240,7 +242,7 @@ class Party(ABC):
         self._round = parsed.round
         self._ended = parsed.round == self.rounds
         submission = Message(
-            self.manifest.protocol, self.manifest.session, parsed.round, self.name, self.manifest.digest, payload
+            self.manifest.protocol, self.manifest.session, parsed.round, self.name, self._digest, payload
         ).to_bytes()
         self.bytes_received += len(message)
         self.bytes_sent += len(submission)

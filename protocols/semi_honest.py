@@ -72,7 +72,7 @@ class SemiHonest(Protocol):
             parties=len(request.parties),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            release_digits=_plain(request.options.get("release_digits")),
+            release_digits=request.options.get("release_digits"),
         )
         chosen = plan(workload, ckks.choose_backend(request.backend))
         session_keys = new_session_keys(chosen.parameters)
@@ -94,11 +94,6 @@ class SemiHonest(Protocol):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
         """Return a party; `material` is a secret context."""
         return SemiHonestParty(manifest, ckks.load_secret(material), data)
-
-
-def _plain(digits: object) -> int | None:
-    """Return a numpy integer as Python's own; anything else as it is, for `Workload` to judge."""
-    return int(digits) if isinstance(digits, np.integer) else digits  # type: ignore[return-value]
 
 
 class SemiHonestAggregator(Aggregator):

@@ -6,12 +6,15 @@ import importlib
 import sys
 from functools import cache
 from types import ModuleType
+from typing import TypeVar
 
 from fhe_auc.ckks import container
 from fhe_auc.ckks.context import KeyPair, PublicContext, SecretContext, StoredPublic, StoredSecret
 from fhe_auc.ckks.parameters import BackendName, CkksParameters
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.serialise import decode
+
+Stored = TypeVar("Stored", StoredPublic, StoredSecret)
 
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")
 """All backends, the preferred one first."""
@@ -61,6 +64,15 @@ def generate(parameters: CkksParameters) -> KeyPair:
     return pair
 
 
+def _stored(kind: str, data: bytes, shape: type[Stored]) -> Stored:
+    """Return what the container `data` of a context holds, if it is what the container's fingerprint names."""
+    fingerprint, payload = container.open_any(kind, data)
+    stored = decode(payload, shape, kind)
+    if stored.fingerprint != fingerprint:
+        raise DeserialisationError(f"the {kind} does not match its fingerprint", field="fingerprint")
+    return stored
+
+
 def load_public(data: bytes) -> PublicContext:
     """Return the context that `PublicContext.to_bytes` wrote.
 
@@ -71,19 +83,13 @@ def load_public(data: bytes) -> PublicContext:
     BackendUnavailableError
         Made with a library that cannot be imported here.
     """
-    fingerprint, payload = container.open_any("public context", data)
-    stored = decode(payload, StoredPublic, "public context")
-    if stored.fingerprint != fingerprint:
-        raise DeserialisationError("the public context does not match its fingerprint", field="fingerprint")
+    stored = _stored("public context", data, StoredPublic)
     context: PublicContext = _backend(choose_backend(stored.parameters.backend)).load_public(stored)
     return context
 
 
 def load_secret(data: bytes) -> SecretContext:
     """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`."""
-    fingerprint, payload = container.open_any("secret context", data)
-    stored = decode(payload, StoredSecret, "secret context")
-    if stored.fingerprint != fingerprint:
-        raise DeserialisationError("the secret context does not match its fingerprint", field="fingerprint")
+    stored = _stored("secret context", data, StoredSecret)
     context: SecretContext = _backend(choose_backend(stored.parameters.backend)).load_secret(stored)
     return context

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 
 _MAGIC = b"fheckks"
-_FINGERPRINT_BYTES = 32
 
 
 class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -31,7 +31,7 @@ def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
         Not a container, another format version, damaged, truncated, or of another kind.
     """
     container = unframe(_MAGIC, data, _Container, kind)
-    if len(container.fingerprint) != _FINGERPRINT_BYTES:
+    if len(container.fingerprint) != FINGERPRINT_BYTES:
         raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
     if container.kind != kind:
         raise DeserialisationError(f"expected a {kind}, got a {container.kind[:40]!r}", field="kind")

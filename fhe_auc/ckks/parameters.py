@@ -15,6 +15,9 @@ BackendName = Literal["openfhe", "tenseal"]
 SECURITY_BITS = 128
 """Classical security of every parameter set here; nothing below is offered."""
 
+FINGERPRINT_BYTES = 32
+"""Length of a context's name, a SHA-256."""
+
 MAX_MODULUS_BITS = {4096: 109, 8192: 218, 16384: 438, 32768: 881}
 """Ring dimension to the largest log2(QP) with 128-bit classical security and a ternary secret.
 
