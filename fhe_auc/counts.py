@@ -11,6 +11,7 @@ Encryption", arXiv 2403.14428, eq. 2-3. Everything up to the products is linear 
 from __future__ import annotations
 
 import reprlib
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,11 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import thresholds as grids
 from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.names import MAX_CHARACTERS, problem_with
 
 __all__ = ["Counts", "PartyData", "Trapezoid", "count", "trapezoid"]
 
-MAX_NAME_BYTES = 200
-"""Longest name of a party, in UTF-8."""
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
 _MAX_ROWS = 2**62 - 1
@@ -39,7 +39,7 @@ class PartyData:
     Attributes
     ----------
     name : str
-        Name of the party, not blank.
+        Name of the party; `fhe_auc.names` says what it may be.
     y_true : ndarray of bool, shape (n,)
         Labels, n >= 1, read-only.
     y_score : ndarray of float64, shape (n,)
@@ -75,7 +75,7 @@ class PartyData:
         Parameters
         ----------
         name : str
-            Name of the party, not blank.
+            Name of the party; `fhe_auc.names` says what it may be.
         y_true : array-like, shape (n,)
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)
@@ -98,12 +98,11 @@ class PartyData:
         >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
         PartyData(name='north')
         """
-        if not isinstance(name, str) or not name.strip():  # type: ignore[redundant-expr]
-            raise InputError(f"party {name!r}: the name of a party must be text and not blank")
-        if not _fits_a_message(name):
-            raise InputError(
-                f"party {name[:40]!r}: the name of a party must be Unicode text of at most {MAX_NAME_BYTES} bytes"
-            )
+        if not isinstance(name, str):
+            raise InputError(f"party {name!r}: the name of a party must be text")
+        name = unicodedata.normalize("NFC", name)  # some systems keep file names in another form
+        if problem := problem_with(name):
+            raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
         labels, scores = _one_dimensional(y_true, name, "labels"), _one_dimensional(y_score, name, "scores")
         if len(labels) != len(scores):
             raise InputError(f"party {name!r}: {len(labels)} labels but {len(scores)} scores; each row needs both")
@@ -113,14 +112,7 @@ class PartyData:
         def refuse(row: int, what: str) -> InputError:
             return InputError(f"party {name!r}, {describe_row(row)}: {what}")
 
-        return cls(str(name), _checked_labels(labels, refuse), _checked_scores(scores, refuse))
-
-
-def _fits_a_message(name: str) -> bool:
-    try:
-        return len(name.encode()) <= MAX_NAME_BYTES
-    except UnicodeEncodeError:  # half a surrogate pair: how Python shows a file name that is not UTF-8
-        return False
+        return cls(name, _checked_labels(labels, refuse), _checked_scores(scores, refuse))
 
 
 def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
-from fhe_auc.counts import MAX_NAME_BYTES
 from fhe_auc.errors import InputError
+from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.planner import Plan
 from fhe_auc.serialise import decode, encode
 from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
-AGGREGATOR = "aggregator"
-"""Sender name of the aggregator; no party may have it."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,10 +55,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if len(self.grid) % 8:
             raise InputError("the thresholds are cut off")
         explicit(self.thresholds)
-        if len(set(self.parties)) != len(self.parties) or AGGREGATOR in self.parties or not all(self.parties):
-            raise InputError(f"party names must be distinct, not empty and not {AGGREGATOR!r}")
-        if any(len(party.encode(errors="replace")) > MAX_NAME_BYTES for party in self.parties):
-            raise InputError(f"party names must have at most {MAX_NAME_BYTES} bytes")
+        for party in self.parties:
+            if problem := problem_with(party):
+                raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
+        if not self.parties or len({alike(party) for party in self.parties}) != len(self.parties):
+            raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
         # A "pool" of one of several parties would be that party's own AUC.
         least = min(2, len(self.parties))
         if not least <= self.min_parties <= len(self.parties):

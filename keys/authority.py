@@ -9,20 +9,28 @@ from datetime import datetime, timedelta, timezone
 
 import msgspec
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.names import alike
 from fhe_auc.serialise import frame, unframe
 from keys.errors import DamagedFileError, ExpiredError, MissingError, TamperedError, UnfitCertificateError
-from keys.public_keys import ENCRYPTION_KEY_OID, MALFORMED, certified_keys, check_name, check_time, whole_bytes
+from keys.public_keys import (
+    MALFORMED,
+    SKEW,
+    certified_keys,
+    check_name,
+    check_time,
+    encryption_key_extension,
+    whole_bytes,
+)
 
 MAX_DAYS = 398
 """Longest validity of a party's certificate, the bound that browsers keep to."""
 
 _MAGIC = b"fheauth"
-_SKEW = timedelta(minutes=5)  # by so much may a site's clock be slow and still accept what was made just now
 
 
 class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -89,7 +97,7 @@ class Authority:
     def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
         """Return a fresh authority called `name`, valid for `days` days from `at`."""
         key = Ed25519PrivateKey.generate()
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, check_name(name))])
+        subject = _subject(check_name(name))
         builder = _builder(subject, subject, key, at, timedelta(days=days)).public_key(key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_usage(authority=True), critical=True)
@@ -144,13 +152,15 @@ class Authority:
             )
         self._check_free(name, signing, encryption, at)
 
-        builder = _builder(parsed.subject, self.certificate.subject, self._key, at, timedelta(days=days))
-        builder = builder.public_key(parsed.public_key())
+        # Of the request's subject only the name that was compared: nobody has looked at the rest.
+        builder = _builder(_subject(name), self.certificate.subject, self._key, at, timedelta(days=days))
+        key = Ed25519PublicKey.from_public_bytes(signing)
+        builder = builder.public_key(key)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(authority=False), critical=True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(parsed.public_key()), critical=False)
-        key_extension = parsed.extensions.get_extension_for_oid(ENCRYPTION_KEY_OID).value
-        certificate = builder.add_extension(key_extension, critical=False).sign(self._key, None)
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        builder = builder.add_extension(encryption_key_extension(encryption), critical=False)
+        certificate = builder.sign(self._key, None)
         ends = int(certificate.not_valid_after_utc.timestamp())
         self.register += (Issued(f"{certificate.serial_number:x}", name, signing, encryption, ends),)
         return certificate.public_bytes(Encoding.PEM)
@@ -187,7 +197,7 @@ class Authority:
         at = check_time(at)
         self._list_number += 1
         builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
-        builder = builder.last_update(at - _SKEW).next_update(at + timedelta(days=days))
+        builder = builder.last_update(at - SKEW).next_update(at + timedelta(days=days))
         builder = builder.add_extension(x509.CRLNumber(self._list_number), critical=False)
         builder = builder.add_extension(_issuer_key(self._key), critical=False)
         for line in self.register:
@@ -209,8 +219,11 @@ class Authority:
             stored = unframe(_MAGIC, data, _Stored, "authority")
             key = Ed25519PrivateKey.from_private_bytes(stored.key)
             certificate = x509.load_der_x509_certificate(stored.certificate)
+            fits = certificate.public_key() == key.public_key()
         except (DeserialisationError, *MALFORMED):
-            raise DamagedFileError("not a stored authority, or damaged") from None
+            fits = False
+        if not fits:
+            raise DamagedFileError("not a stored authority, or damaged")
         return cls(key, certificate, stored.register, stored.list_number)
 
     @property
@@ -218,18 +231,31 @@ class Authority:
         return self.certificate.not_valid_after_utc
 
     def _check_free(self, name: str, signing: bytes, encryption: bytes, at: datetime) -> None:
-        """Names and keys belong together one to one among valid certificates; renewal keeps both."""
+        """Names and keys belong together one to one among valid certificates; renewal keeps both.
+
+        A revoked certificate gives its name free but never its keys, which somebody else may hold.
+        """
         for line in self.register:
-            if line.revoked or line.not_after < at.timestamp():
-                continue
             same_keys = (line.signing_key, line.encryption_key) == (signing, encryption)
             shares_a_key = line.signing_key == signing or line.encryption_key == encryption
+            if line.revoked and shares_a_key:
+                raise UnfitCertificateError(
+                    f"a key in the request of {name!r} was revoked (serial {line.serial}): new keys are needed"
+                )
+            if line.revoked or line.not_after < at.timestamp():
+                continue
             if line.name == name and not same_keys:
                 raise UnfitCertificateError(
                     f"{name!r} has a valid certificate for other keys (serial {line.serial}): revoke it first"
                 )
             if line.name != name and shares_a_key:
                 raise UnfitCertificateError(f"a key in the request of {name!r} is certified for {line.name!r}")
+            if line.name != name and alike(line.name) == alike(name):
+                raise UnfitCertificateError(f"the name {name!r} looks like {line.name!r}, which is certified already")
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def _builder(
@@ -238,7 +264,7 @@ def _builder(
     at = check_time(at)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
     builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(at - _SKEW).not_valid_after(at + lifetime)
+    builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)
     return builder.add_extension(_issuer_key(key), critical=False)
 
 

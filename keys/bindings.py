@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode, frame, unframe
 from keys.errors import ExpiredError, TamperedError, UnfitCertificateError
-from keys.public_keys import KEY_BYTES, check_name, check_time, encryption_key
+from keys.public_keys import MALFORMED, SKEW, check_name, check_time, encryption_key
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 MAX_DAYS = 398
@@ -98,7 +98,7 @@ def bind(
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
         raise UnfitCertificateError(f"a binding is for 1 to {MAX_DAYS} days, got {days}")
-    if certified_key.public_key() != certificate.public_key():
+    if certified_key.public_key() != _certified_key(certificate):
         raise UnfitCertificateError("the private key is not that of the certificate")
     statement = encode(
         Statement(
@@ -106,7 +106,7 @@ def bind(
             signing_key=signing.public_key().public_bytes_raw(),
             encryption_key=encryption,
             certificate=hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest(),
-            not_before=int(at.timestamp()),
+            not_before=int((at - SKEW).timestamp()),
             not_after=int((at + timedelta(days=days)).timestamp()),
         )
     )
@@ -141,21 +141,31 @@ def verify(data: bytes, certificate: x509.Certificate, *, at: datetime) -> State
         raise TamperedError("a key binding is damaged or forged") from None
     if statement.certificate != hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest():
         raise TamperedError(f"the key binding of {statement.name!r} is for another certificate")
-    seconds = at.timestamp()
+    seconds = check_time(at).timestamp()
     if not statement.not_before <= seconds <= statement.not_after:
         raise ExpiredError(f"the key binding of {statement.name!r} is outdated or not yet valid")
-    if statement.not_after - statement.not_before > MAX_DAYS * 86400 or len(statement.encryption_key) != KEY_BYTES:
-        raise UnfitCertificateError(f"the key binding of {statement.name!r} is for too long, or has a wrong key")
+    if statement.not_after - statement.not_before > (timedelta(days=MAX_DAYS) + SKEW).total_seconds():
+        raise UnfitCertificateError(f"the key binding of {statement.name!r} is for too long")
     check_name(statement.name)
     encryption_key(statement.encryption_key)
     return statement
 
 
 def _check_signature(certificate: x509.Certificate, signature: bytes, signed: bytes) -> None:
-    key = certificate.public_key()
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _LEAST_RSA_BITS:
+    key = _certified_key(certificate)
+    if isinstance(key, rsa.RSAPublicKey):
         key.verify(signature, signed, _PSS, hashes.SHA256())
-    elif isinstance(key, ec.EllipticCurvePublicKey) and key.curve.key_size >= _LEAST_CURVE_BITS:
-        key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
     else:
-        raise UnfitCertificateError("a site's certificate needs an ECDSA key from 256 bits on, or RSA from 2048 on")
+        key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+
+
+def _certified_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey:
+    try:
+        key = certificate.public_key()
+    except MALFORMED:
+        raise UnfitCertificateError("the key of a site's certificate is malformed, or of an unknown kind") from None
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= _LEAST_RSA_BITS:
+        return key
+    if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.key_size >= _LEAST_CURVE_BITS:
+        return key
+    raise UnfitCertificateError("a site's certificate needs an ECDSA key from 256 bits on, or RSA from 2048 on")

@@ -1,12 +1,10 @@
 """Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
 
-    signed document = credential of the holder | body | signature over purpose, credential and body
-    announcement    = manifest, certificate fingerprints of all parties, validity
-    aggregator's    = announcement, public and evaluation keys
-    a party's       = announcement, header, and sealed to that party (HPKE): secret context and common secret
+    aggregator's = announcement, public and evaluation keys
+    a party's    = announcement, header, and sealed to that party (HPKE): secret context and common secret
 
-The signature is checked before the body is parsed. A party's header is bound into the HPKE key, the announcement into
-the ciphertext, so that neither can be exchanged even by somebody who can sign.
+Both are signed documents (`keys.documents`). A party's header is bound into the HPKE key, the announcement into the
+ciphertext, so that neither can be exchanged even by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -15,47 +13,40 @@ import hashlib
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from typing import Protocol, TypeVar
+from datetime import datetime, timedelta
+from typing import Protocol
 
 import msgspec
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc import ckks
 from fhe_auc.ckks import container
-from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.manifest import Manifest
+from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
-from fhe_auc.serialise import decode, encode, frame, unframe
+from fhe_auc.serialise import encode
 from keys import sealing
+from keys.announcement import Announcement, announce, open_announcement
 from keys.certificates import Peer, Trust, verify
+from keys.documents import Kind, open_signed, parsed, sign
 from keys.errors import (
     ExpiredError,
     ReplayedError,
     SecretInBundleError,
     TamperedError,
-    UnfitCertificateError,
-    UnfitNameError,
-    UnknownIssuerError,
     WrongContextError,
     WrongRecipientError,
     WrongSessionError,
 )
 from keys.identity import Identity, signed_bytes
 from keys.public_keys import check_time
+from keys.store import KeyStore
 
 COMMON_SECRET_BYTES = 32
 BUNDLE_ID_BYTES = 16
-MAX_LIFETIME = timedelta(days=31)
-"""Longest validity of a bundle."""
 
-_SKEW = timedelta(minutes=5)  # by so much may a party's clock be slow
-_ANNOUNCEMENT, _AGGREGATOR, _PARTY = b"session announcement 1", b"aggregator bundle 1", b"party bundle 1"
-_MAGIC = {_ANNOUNCEMENT: b"fheanno", _AGGREGATOR: b"fhebagg", _PARTY: b"fhebpar"}
+AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
+PARTY_KIND = Kind(b"fhebpar", "party bundle")
 _PROBE_BYTES = 24
 _PROBES = 16
-T = TypeVar("T")
 
 
 class ReplayGuard(Protocol):
@@ -76,27 +67,6 @@ class SeenInMemory:
         if bundle_id in self._seen:
             raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
         self._seen.add(bundle_id)
-
-
-@dataclass(frozen=True)
-class Announcement:
-    """A session as its key holder signed it, verified.
-
-    Attributes
-    ----------
-    manifest : Manifest
-        Parties, thresholds, parameters, session id.
-    fingerprints : mapping of str to bytes
-        Party to the fingerprint of the certificate that its bundle is sealed to.
-    holder : Peer
-        Who signed.
-    not_after : datetime
-    """
-
-    manifest: Manifest
-    fingerprints: Mapping[str, bytes]
-    holder: Peer
-    not_after: datetime
 
 
 @dataclass(frozen=True)
@@ -139,19 +109,6 @@ class SealedSession:
     parties: Mapping[str, bytes] = field(repr=False)
 
 
-class _Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    credential: bytes
-    body: bytes
-    signature: bytes
-
-
-class _AnnouncementBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    manifest: bytes
-    fingerprints: tuple[bytes, ...]  # in the manifest's order of parties
-    not_before: int  # Unix seconds
-    not_after: int
-
-
 class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     announcement: bytes
     material: bytes
@@ -180,6 +137,11 @@ class _Secrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
         return "_Secrets(...)"
 
 
+class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    secrets: _Secrets
+
+
 def seal_session(
     holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
 ) -> SealedSession:
@@ -196,7 +158,7 @@ def seal_session(
     trust : Trust
         The holder's own certificate is checked before anything is signed.
     lifetime : timedelta
-        How long the bundles can be opened, at most `MAX_LIFETIME`.
+        How long the bundles can be opened, at most `keys.announcement.MAX_LIFETIME`.
     at : datetime
         The present.
 
@@ -213,78 +175,31 @@ def seal_session(
     SecretInBundleError
         The aggregator's material is no public context, or holds secret key material.
     """
-    at = check_time(at)
+    peers = tuple(peers)
     manifest = session.manifest
-    ends = at + lifetime
-    if not timedelta(0) < lifetime <= MAX_LIFETIME:
-        raise ExpiredError(f"a bundle's lifetime is at most {MAX_LIFETIME.days} days and not zero, got {lifetime}")
-    by_name = _exactly(manifest.parties, list(peers))
-    signer = verify(holder.credential, trust, at=at)
-    for peer in (signer, *by_name.values()):
-        if not peer.not_before <= at <= ends <= peer.not_after:
-            raise ExpiredError(f"the certificate of {peer.name!r} is not valid until the bundle's end, {ends:%Y-%m-%d}")
-
+    announcement = announce(holder, manifest, peers, trust, lifetime=lifetime, at=at)
+    announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
     _check_context("secret context", manifest.context, session.party_material)
     check_no_secret(session.aggregator_material, manifest.context, session.party_material, common_secret)
-    fingerprints = tuple(by_name[name].fingerprint for name in manifest.parties)
-    not_before, not_after = int((at - _SKEW).timestamp()), int(ends.timestamp())
-    body = _AnnouncementBody(manifest.to_bytes(), fingerprints, not_before, not_after)
-    announcement = _sign(_ANNOUNCEMENT, holder, body)
     plaintext = encode(_Secrets(session.party_material, common_secret))
     bundles = {}
-    for name, peer in by_name.items():
+    for peer in peers:
         header = encode(
             _Header(
                 bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
                 session=manifest.session,
                 recipient=peer.fingerprint,
                 context=manifest.context,
-                holder=signer.fingerprint,
-                not_after=not_after,
+                holder=announced.holder.fingerprint,
+                not_after=int(announced.not_after.timestamp()),
             )
         )
-        sealed = sealing.seal(
-            peer.encryption_key, plaintext, info=signed_bytes(_PARTY, header), associated=_digest(announcement)
-        )
-        bundles[name] = _sign(_PARTY, holder, _PartyBody(announcement, header, sealed))
-    aggregator = _sign(_AGGREGATOR, holder, _AggregatorBody(announcement, session.aggregator_material))
+        info = signed_bytes(PARTY_KIND.purpose, header)
+        sealed = sealing.seal(peer.encryption_key, plaintext, info=info, associated=_digest(announcement))
+        bundles[peer.name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+    aggregator = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
     return SealedSession(announcement, aggregator, bundles)
-
-
-def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
-    """Return a session that the key holder announces.
-
-    Parameters
-    ----------
-    data : bytes
-        From `SealedSession.announcement`.
-    trust : Trust
-    holder : str
-        Name of the key holder agreed on: a certificate alone does not make anyone key holder.
-    at : datetime
-        The present.
-
-    Raises
-    ------
-    TamperedError
-        Not an announcement, damaged or forged.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError
-        The holder's certificate, or another holder; see `keys.certificates.verify`. ExpiredError also for the
-        announcement itself.
-    """
-    at = check_time(at)
-    signer, body = _open(_ANNOUNCEMENT, data, _AnnouncementBody, trust, holder, at)
-    if not body.not_before <= at.timestamp() <= body.not_after:
-        raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")
-    try:
-        manifest = Manifest.from_bytes(body.manifest)
-        ends = datetime.fromtimestamp(body.not_after, timezone.utc)
-    except (DeserialisationError, InputError, OverflowError, ValueError):
-        raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    if len(body.fingerprints) != len(manifest.parties):
-        raise TamperedError(f"the manifest that {holder!r} announces has not one certificate for each party")
-    return Announcement(manifest, dict(zip(manifest.parties, body.fingerprints, strict=True)), signer, ends)
 
 
 def open_aggregator_bundle(
@@ -302,7 +217,8 @@ def open_aggregator_bundle(
     SecretInBundleError
         The material is no public context, so that it may hold what the aggregator must not have.
     """
-    _, body = _open(_AGGREGATOR, data, _AggregatorBody, trust, holder, check_time(at))
+    at = check_time(at)
+    _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
     _check_session(announcement.manifest.session, session)
     _check_public(body.material, announcement.manifest.context)
@@ -351,9 +267,69 @@ def open_party_bundle(
     ReplayedError
         Opened before.
     """
+    header, _, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    guard.register(header.bundle_id)
+    return opened
+
+
+def keep_party_bundle(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    store: KeyStore,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    at: datetime,
+) -> PartyKeys:
+    """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
+
+    `kept_party_keys` returns it again.
+
+    Raises
+    ------
+    ExistsError
+        The store has the keys of this session from another bundle.
+    KeysError
+        As `open_party_bundle`.
+    """
+    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
+    return opened
+
+
+def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
+    """Return what `keep_party_bundle` put into `store`.
+
+    The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
+
+    Raises
+    ------
+    MissingError
+        The store has no keys of this session.
+    KeysError
+        As `open_announcement` and `keys.store.KeyStore.get`.
+    """
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
+    announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
+    return PartyKeys(announcement, kept.secrets.material, kept.secrets.common_secret)
+
+
+def _opened(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    at: datetime,
+) -> tuple[_Header, _Kept, PartyKeys]:
     at = check_time(at)
-    signer, body = _open(_PARTY, data, _PartyBody, trust, holder, at)
-    header = _parsed(body.header, _Header)
+    signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
+    header = parsed(body.header, _Header, "party bundle")
     me = verify(identity.credential, trust, at=at)
     if header.recipient != me.fingerprint:
         raise WrongRecipientError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
@@ -371,14 +347,14 @@ def open_party_bundle(
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     plaintext = identity.unseal(
-        body.sealed, info=signed_bytes(_PARTY, body.header), associated=_digest(body.announcement)
+        body.sealed, info=signed_bytes(PARTY_KIND.purpose, body.header), associated=_digest(body.announcement)
     )
-    inside = _parsed(plaintext, _Secrets)
+    inside = parsed(plaintext, _Secrets, "party bundle")
     if len(inside.common_secret) != COMMON_SECRET_BYTES:
         raise TamperedError("the bundle's common secret has a wrong length")
     _check_context("secret context", manifest.context, inside.material)
-    guard.register(header.bundle_id)
-    return PartyKeys(announcement, inside.material, inside.common_secret)
+    opened = PartyKeys(announcement, inside.material, inside.common_secret)
+    return header, _Kept(body.announcement, inside), opened
 
 
 def check_no_secret(material: bytes, context: bytes, secret_material: bytes, common_secret: bytes) -> None:
@@ -431,48 +407,5 @@ def _check_session(found: bytes, expected: bytes | None) -> None:
         raise WrongSessionError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
 
 
-def _exactly(names: tuple[str, ...], peers: list[Peer]) -> dict[str, Peer]:
-    by_name = {peer.name: peer for peer in peers}
-    odd = set(names) ^ set(by_name)
-    if odd or len(peers) != len(by_name):
-        who = ascii(min(odd)) if odd else "a name"
-        raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
-    for what in ("fingerprint", "encryption_key", "signing_key"):
-        if len({getattr(peer, what) for peer in peers}) != len(peers):
-            raise UnfitCertificateError(f"two parties have the same {what.replace('_', ' ')}")
-    return by_name
-
-
 def _digest(announcement: bytes) -> bytes:
     return hashlib.sha256(announcement).digest()
-
-
-def _sign(purpose: bytes, holder: Identity, body: msgspec.Struct) -> bytes:
-    encoded = encode(body)
-    signature = holder.sign(purpose, encode((holder.credential, encoded)))
-    return frame(_MAGIC[purpose], _Signed(holder.credential, encoded, signature))
-
-
-def _open(purpose: bytes, data: bytes, shape: type[T], trust: Trust, holder: str, at: datetime) -> tuple[Peer, T]:
-    """Return signer and body of a signed document: certificate first, then signature, and only then the inside."""
-    what = purpose[:-2].decode()
-    try:
-        signed = unframe(_MAGIC[purpose], data, _Signed, what)
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None
-    signer = verify(signed.credential, trust, at=at)
-    try:
-        key = Ed25519PublicKey.from_public_bytes(signer.signing_key)
-        key.verify(signed.signature, signed_bytes(purpose, encode((signed.credential, signed.body))))
-    except InvalidSignature:
-        raise TamperedError(f"the {what} bears no genuine signature of {signer.name!r}") from None
-    if signer.name != holder:
-        raise UnknownIssuerError(f"the {what} was signed by {signer.name!r}, and the key holder is {holder!r}")
-    return signer, _parsed(signed.body, shape)
-
-
-def _parsed(data: bytes, shape: type[T]) -> T:
-    try:
-        return decode(data, shape, "bundle")
-    except DeserialisationError as error:
-        raise TamperedError(str(error)) from None

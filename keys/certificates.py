@@ -27,7 +27,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 from keys import bindings
 from keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnknownIssuerError
-from keys.public_keys import MALFORMED, certified_keys, check_time, whole_bytes
+from keys.public_keys import MALFORMED, certified_keys, check_time, shown, whole_bytes
 from keys.revocation import check_not_revoked
 
 _MAGIC = b"fhecred"
@@ -68,7 +68,7 @@ class Trust:
     Attributes
     ----------
     anchors : tuple of x509.Certificate
-        Authorities, obtained by a way that cannot be tampered with.
+        Authorities, obtained by a way that cannot be tampered with. Each of them can give any name to anybody.
     revocation_lists : tuple of x509.CertificateRevocationList
         Current list of every authority.
     site_lists_required : bool
@@ -160,17 +160,21 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Pe
     leaf = chain[0]
     if len(chain) != 1:
         raise UnfitCertificateError("a certificate of a consortium's authority comes without a chain")
-    who = leaf.subject.rfc4514_string()
+    who = shown(leaf.subject)
     issuer = next((anchor for anchor in trust.anchors if _issued_by(leaf, anchor)), None)
     if issuer is None:
-        raise UnknownIssuerError(f"the certificate of {who!r} is not signed by any authority trusted here")
+        raise UnknownIssuerError(f"the certificate of {who} is not signed by any authority trusted here")
     check_not_revoked(leaf, issuer, trust.revocation_lists, at=at)
     for certificate, what in ((issuer, "authority"), (leaf, "party")):
         _check_validity(certificate, what, at)
     _check_leaf(leaf)
-    unknown = [each.oid.dotted_string for each in leaf.extensions if each.critical and each.oid not in _UNDERSTOOD]
-    if unknown:
-        raise UnfitCertificateError(f"the certificate of {who!r} has the unknown critical extension {unknown[0]}")
+    # The authority's own as well: constraints on the names that it may give are such an extension.
+    for certificate in (issuer, leaf):
+        unknown = [x.oid.dotted_string for x in certificate.extensions if x.critical and x.oid not in _UNDERSTOOD]
+        if unknown:
+            raise UnfitCertificateError(
+                f"the certificate of {shown(certificate.subject)} has the unknown critical extension {unknown[0]}"
+            )
     name, signing, encryption = certified_keys(leaf)
     return Peer(
         name=name,
@@ -185,7 +189,10 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Pe
 
 def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: datetime) -> Peer:
     leaf = chain[0]
+    who = shown(leaf.subject)
     _check_validity(leaf, "site", at)
+    if not trust.anchors:
+        raise UnknownIssuerError(f"the certificate of {who} is not signed by any authority trusted here")
     verifier = (
         verification.PolicyBuilder()
         .store(verification.Store(list(trust.anchors)))
@@ -201,17 +208,20 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     try:
         path = verifier.verify(leaf, chain[1:]).chain
     except verification.VerificationError as error:
-        reason = str(error).splitlines()[0][:200]
-        raise UnknownIssuerError(
-            f"no chain from {leaf.subject.rfc4514_string()!r} to a trusted authority: {reason}"
-        ) from None
+        # Behind that, the library quotes the certificate's names as they are, control characters and all.
+        reason = ascii(str(error).partition(" (encountered")[0])[1:-1]
+        raise UnknownIssuerError(f"no chain from {who} to a trusted authority: {reason}") from None
+    if len(path) == 1:
+        raise UnknownIssuerError(f"the certificate of {who} is trusted itself, and no authority says it is not revoked")
     for certificate, issuer in itertools.pairwise(path):
         listed = any(found.issuer == issuer.subject for found in trust.revocation_lists)
         if listed or trust.site_lists_required:
             check_not_revoked(certificate, issuer, trust.revocation_lists, at=at)
     _check_leaf(leaf)
     statement = bindings.verify(binding, leaf, at=at)
-    if statement.name not in certified_names(leaf):
+    # The verifier holds constraints on names against DNS names only: an authority under them may not give others.
+    constrained = any(_has(x509.NameConstraints, authority) for authority in path[1:])
+    if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):
         raise UnfitCertificateError(f"{statement.name!r} is no name that the site's certificate is for")
     return Peer(
         name=statement.name,
@@ -226,12 +236,20 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
 
 def certified_names(certificate: x509.Certificate) -> set[str]:
     """Return the names that a site's certificate is for: common name and DNS names."""
-    names = {str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)}
+    common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return {each.value for each in common if isinstance(each.value, str)} | _dns_names(certificate)
+
+
+def _dns_names(certificate: x509.Certificate) -> set[str]:
     try:
         alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
-        return names
-    return names | set(alternative.get_values_for_type(x509.DNSName))
+        return set()
+    return set(alternative.get_values_for_type(x509.DNSName))
+
+
+def _has(extension: type[x509.ExtensionType], certificate: x509.Certificate) -> bool:
+    return any(each.oid == extension.oid for each in certificate.extensions)
 
 
 def fingerprint(certificate: x509.Certificate) -> bytes:
@@ -253,17 +271,17 @@ def _check_validity(certificate: x509.Certificate, what: str, at: datetime) -> N
     begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if not begins <= at <= ends:
         raise ExpiredError(
-            f"the {what}'s certificate {certificate.subject.rfc4514_string()!r} is valid from {begins:%Y-%m-%d %H:%M} "
-            f"to {ends:%Y-%m-%d %H:%M} UTC only"
+            f"the {what}'s certificate {shown(certificate.subject)} is valid from {begins:%Y-%m-%d %H:%M} to "
+            f"{ends:%Y-%m-%d %H:%M} UTC only"
         )
 
 
 def _check_leaf(leaf: x509.Certificate) -> None:
     """A party signs with its key, and is no authority itself."""
-    who = leaf.subject.rfc4514_string()
+    who = shown(leaf.subject)
     try:
         if leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            raise UnfitCertificateError(f"{who!r} is an authority, not a party")
+            raise UnfitCertificateError(f"{who} is an authority, not a party")
     except x509.ExtensionNotFound:
         pass
     try:
@@ -271,4 +289,4 @@ def _check_leaf(leaf: x509.Certificate) -> None:
             return
     except x509.ExtensionNotFound:
         pass
-    raise UnfitCertificateError(f"the certificate of {who!r} is not for signing (key usage digitalSignature)")
+    raise UnfitCertificateError(f"the certificate of {who} is not for signing (key usage digitalSignature)")

@@ -21,6 +21,10 @@ class ExpiredError(KeysError):
     """A certificate, revocation list or bundle is not valid any more, or not yet."""
 
 
+class OutdatedListError(ExpiredError):
+    """A revocation list is older than the one that is there already."""
+
+
 class UnfitCertificateError(KeysError):
     """A certificate or certificate request does not hold what this package needs."""
 
@@ -70,7 +74,7 @@ class LockedError(StoreError):
 
 
 class UnsafeModeError(StoreError):
-    """A file or directory of a key store is open to others than its owner."""
+    """A file or directory of a key store is open to others than its owner, or not a plain one."""
 
 
 class MissingError(StoreError):

@@ -15,7 +15,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 from keys import bindings, sealing
 from keys.certificates import certified_names, credential
-from keys.errors import DamagedFileError, UnfitCertificateError
+from keys.errors import DamagedFileError, UnfitCertificateError, UnfitNameError
 from keys.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension
 
 _MAGIC = b"fheiden"
@@ -89,12 +89,15 @@ class Identity:
             The certificate is not PEM, or for another name or other keys.
         """
         try:
-            issued = certified_keys(x509.load_pem_x509_certificate(certificate))
+            issued = x509.load_pem_x509_certificate(certificate)
         except MALFORMED:
             raise UnfitCertificateError("the certificate is not PEM") from None
-        if issued != (self.name, self.signing_key, self.encryption_key):
-            raise UnfitCertificateError(f"the certificate is for {issued[0]!r} or other keys, not for {self.name!r}")
-        return Identity(self.name, self._signing, self._encryption, credential(certificate))
+        named = certified_keys(issued)
+        if named != (self.name, self.signing_key, self.encryption_key):
+            raise UnfitCertificateError(f"the certificate is for {named[0]!r} or other keys, not for {self.name!r}")
+        # Written anew: the file may hold the authority's certificate as well, which is no part of a credential.
+        shown = credential(issued.public_bytes(Encoding.PEM))
+        return Identity(self.name, self._signing, self._encryption, shown)
 
     def bound(self, chain: bytes, certified_key: bindings.CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has.
@@ -117,9 +120,10 @@ class Identity:
         """
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]
+            names = certified_names(leaf)
         except MALFORMED:
-            raise UnfitCertificateError("the certificate chain is not PEM") from None
-        if self.name not in certified_names(leaf):
+            raise UnfitCertificateError("the certificate chain is not PEM, or malformed") from None
+        if self.name not in names:
             raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
         binding = bindings.bind(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
         return Identity(self.name, self._signing, self._encryption, credential(chain, binding))
@@ -144,9 +148,9 @@ class Identity:
             stored = unframe(_MAGIC, data, _Stored, "identity")
             signing = Ed25519PrivateKey.from_private_bytes(stored.signing)
             encryption = X25519PrivateKey.from_private_bytes(stored.encryption)
-        except (DeserialisationError, ValueError):
+            return cls(stored.name, signing, encryption, stored.credential)
+        except (DeserialisationError, UnfitNameError, ValueError):
             raise DamagedFileError("not a stored identity, or damaged") from None
-        return cls(stored.name, signing, encryption, stored.credential)
 
 
 def signed_bytes(purpose: bytes, data: bytes) -> bytes:

@@ -6,8 +6,7 @@ request's signature and then the authority's signature cover.
 
 from __future__ import annotations
 
-import unicodedata
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -16,12 +15,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 from cryptography.x509.oid import NameOID
 
-from fhe_auc.manifest import AGGREGATOR
+from fhe_auc import names
 from keys.errors import UnfitCertificateError, UnfitNameError
 
-KEY_BYTES = 32
 MALFORMED = (
     KeyError,
+    TypeError,
     ValueError,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
@@ -30,23 +29,27 @@ MALFORMED = (
 )
 """What the library raises for bytes that are no well-formed certificate, request or list."""
 
-MAX_NAME = 64
-"""Characters in a party's name: X.509's upper bound for a common name (RFC 5280, ub-common-name)."""
+SKEW = timedelta(minutes=5)
+"""By so much may a site's clock be slow, and it still accepts what was made just now."""
 
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
 """Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
 
+_MAX_SHOWN = 120
+_PRIME = 2**255 - 19  # of X25519's field
+
 
 def check_name(name: str) -> str:
     """Return `name`; raise `UnfitNameError` where no party may have it."""
-    if not name or len(name) > MAX_NAME:
-        raise UnfitNameError(f"a party's name has 1 to {MAX_NAME} characters, got {len(name)}")
-    if name.casefold().strip() == AGGREGATOR:
-        raise UnfitNameError(f"no party may be called {AGGREGATOR!r}")
-    # Two names that look alike must not differ only in blanks, control characters or Unicode normal form.
-    if not name.isprintable() or name != name.strip() or name != unicodedata.normalize("NFC", name):
-        raise UnfitNameError(f"the name {name[:MAX_NAME]!a} has blanks at its ends, or characters that do not show")
+    if problem := names.problem_with(name):
+        raise UnfitNameError(f"{name[: names.MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
+
+
+def shown(name: x509.Name) -> str:
+    """Return a name as an error message quotes it: one line, and not longer than a line, whoever made it up."""
+    text = repr(name.rfc4514_string())
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...'"
 
 
 def check_time(at: datetime) -> datetime:
@@ -62,8 +65,11 @@ def encryption_key(raw: bytes) -> X25519PublicKey:
     Raises
     ------
     UnfitCertificateError
-        Another length, or a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1).
+        Another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1); or
+        not reduced, a second spelling of the same key.
     """
+    if int.from_bytes(raw, "little") >= _PRIME:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
     try:
         key = X25519PublicKey.from_public_bytes(raw)
         X25519PrivateKey.generate().exchange(key)

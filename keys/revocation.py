@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from keys.errors import ExpiredError, RevokedError, TamperedError, UnknownIssuerError
-from keys.public_keys import MALFORMED, whole_bytes
+from keys.errors import ExpiredError, OutdatedListError, RevokedError, TamperedError, UnknownIssuerError
+from keys.public_keys import MALFORMED, shown, whole_bytes
 
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
 
@@ -36,14 +36,14 @@ def check_not_revoked(
     UnknownIssuerError
         There is no list of this issuer at all.
     """
-    who = certificate.subject.rfc4514_string()
-    mine = [found for found in lists if found.issuer == issuer.subject]
+    who = shown(certificate.subject)
+    mine = [found for found in lists if _is_of(found, issuer)]
     for found in mine:
         _check_genuine(found, issuer)
         if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
-            raise RevokedError(f"the certificate of {who!r} (serial {certificate.serial_number:x}) has been revoked")
+            raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
     if not mine:
-        raise UnknownIssuerError(f"no revocation list of {issuer.subject.rfc4514_string()!r}: ask the authority for it")
+        raise UnknownIssuerError(f"no revocation list of {shown(issuer.subject)}: ask the authority for it")
     # A list without an end never becomes outdated, so that an attacker could show it for ever.
     current = [
         found
@@ -52,13 +52,68 @@ def check_not_revoked(
     ]
     if not current:
         raise ExpiredError(
-            f"the revocation list of {issuer.subject.rfc4514_string()!r} is outdated or not yet valid: get a new one"
+            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
         )
 
 
-def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
-    key = issuer.public_key()
+def newer_list(
+    new: x509.CertificateRevocationList, old: x509.CertificateRevocationList | None, issuer: x509.Certificate
+) -> x509.CertificateRevocationList:
+    """Return `new`, which is to take the place of `old`: an earlier list would undo what was revoked since.
+
+    Lists are in the order of their numbers, and of their dates where one has no number or both have the same.
+
+    Parameters
+    ----------
+    new : x509.CertificateRevocationList
+        Of whatever origin.
+    old : x509.CertificateRevocationList or None
+        The list that a site has so far, accepted by this function.
+    issuer : x509.Certificate
+        Of both; a trusted one.
+
+    Raises
+    ------
+    UnknownIssuerError
+        `new` is in another name than the issuer's.
+    TamperedError
+        It bears that name and not the signature, or is not a full list.
+    OutdatedListError
+        It is older than `old`, or another one of the same number and date.
+    """
+    if not _is_of(new, issuer):
+        raise UnknownIssuerError("the revocation list is not in the name of this authority")
+    _check_genuine(new, issuer)
+    if old is None or new == old:
+        return new
+    after, before = _number(new), _number(old)
+    if after is None or before is None:
+        after = before = 0
+    if (after, new.last_update_utc) <= (before, old.last_update_utc):
+        raise OutdatedListError(
+            f"the revocation list of {shown(issuer.subject)} from {new.last_update_utc:%Y-%m-%d %H:%M} UTC "
+            f"is not newer than the one from {old.last_update_utc:%Y-%m-%d %H:%M} UTC that is here already"
+        )
+    return new
+
+
+def _number(found: x509.CertificateRevocationList) -> int | None:
     try:
+        return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (*MALFORMED, x509.ExtensionNotFound):
+        return None
+
+
+def _is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    try:
+        return found.issuer == issuer.subject
+    except MALFORMED:
+        return False
+
+
+def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
+    try:
+        key = issuer.public_key()
         usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
         genuine = (
             isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey))
@@ -71,6 +126,4 @@ def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certifica
     except (*MALFORMED, x509.ExtensionNotFound):
         genuine = False
     if not genuine:
-        raise TamperedError(
-            f"a revocation list in the name of {issuer.subject.rfc4514_string()!r} is forged or not a full list"
-        )
+        raise TamperedError(f"a revocation list in the name of {shown(issuer.subject)} is forged or not a full list")

@@ -16,6 +16,7 @@ import os
 import secrets
 import stat
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -48,6 +49,7 @@ _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memo
 _KINDS = ("authority", "bundle", "context", "identity", "trust")
 _MAGIC = b"fhestor"
 _HEADER, _LOCK, _TEMPORARY = "store.header", "lock", ".tmp-"
+_SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
 
@@ -82,14 +84,17 @@ class KeyStore:
 
     def __init__(self, directory: Path, passphrase: str) -> None:
         self._directory = Path(directory)
-        if not self._directory.is_dir():
+        if not os.path.lexists(self._directory / _HEADER):
             raise MissingError(f"no key store in {str(directory)!r}")
-        _check_mode(self._directory, os.stat(self._directory, follow_symlinks=False), directory=True)
         self._lock = _locked(self._directory)
         try:
             self._key = _unlocked(_read(self._directory / _HEADER), passphrase)
-            for left_over in self._directory.glob(f"*/{_TEMPORARY}*"):
-                left_over.unlink()  # of a process that died while writing
+            for folder in (self._directory / each for each in (*_KINDS, _SEEN)):
+                if folder.name in _KINDS and not os.path.lexists(folder):
+                    folder.mkdir(mode=0o700)  # some backups leave out what is empty
+                _check_directory(folder)
+                for left_over in folder.glob(f"{_TEMPORARY}*"):
+                    left_over.unlink()  # of a process that died while writing
         except BaseException:
             os.close(self._lock)
             raise
@@ -101,21 +106,27 @@ class KeyStore:
         Raises
         ------
         ExistsError
-            The directory is not empty.
+            The directory is not empty, or a file.
+        UnsafeModeError
+            Somebody else than the owner can read or write it.
         WrongPassphraseError
-            The passphrase is empty.
+            The passphrase is empty, or not text.
         """
         if log2_cost not in _LOG2_COSTS:
             raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
         directory = Path(directory)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(directory.iterdir()):
-            raise ExistsError(f"{str(directory)!r} is not empty; a key store is made in a new directory")
         salt = secrets.token_bytes(_SALT_BYTES)
         root = _stretch(passphrase, salt, log2_cost)
-        for each in (*_KINDS, "seen"):
-            (directory / each).mkdir(mode=0o700)
-        _write(directory / "seen" / "bundles", _encrypted(root, "seen", "bundles", encode(())))
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_directory(directory)
+            if any(directory.iterdir()):
+                raise FileExistsError
+            for each in (*_KINDS, _SEEN):
+                (directory / each).mkdir(mode=0o700)
+        except FileExistsError:
+            raise ExistsError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
+        _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
         _write(directory / _HEADER, frame(_MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
 
@@ -149,10 +160,9 @@ class KeyStore:
         UnfitNameError
             The name cannot be a file's.
         """
-        path = self._path(kind, name)
-        if not replace and path.exists():
+        if not replace and self._has(kind, name):
             raise ExistsError(f"the key store has a {kind} {name!r} already")
-        _write(path, _encrypted(self._key, kind, name, data))
+        _write(self._path(kind, name), _encrypted(self._key, kind, name, data))
 
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry.
@@ -175,12 +185,45 @@ class KeyStore:
 
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `ReplayedError` where it is known already."""
+        seen = self._unseen(bundle_id)
+        _write(self._directory / _SEEN / _BUNDLES, _encrypted(self._key, _SEEN, _BUNDLES, encode((*seen, bundle_id))))
+
+    def keep(self, kind: Kind, name: str, data: bytes, *, bundle_id: bytes) -> None:
+        """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
+
+        The entry is written first. A crash after that leaves the bundle unregistered, so that it can be opened again;
+        it then finds its own entry, and only has to be registered.
+
+        Raises
+        ------
+        ReplayedError
+            The bundle has been opened before.
+        ExistsError
+            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up.
+        UnfitNameError
+            The name cannot be a file's.
+        """
+        self._unseen(bundle_id)
+        if not self._has(kind, name):
+            self.put(kind, name, data)
+        elif self.get(kind, name) != data:
+            raise ExistsError(f"the key store has another {kind} {name!r} already, from another bundle")
+        self.register(bundle_id)
+
+    def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
+        """Return the ids seen so far; raise `ReplayedError` where `bundle_id` is one of them."""
         self._check_open()
-        path = self._directory / "seen" / "bundles"
-        seen = _as_ids(_decrypted(self._key, "seen", "bundles", _read(path)))
+        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
+        try:
+            seen = decode(data, tuple[bytes, ...], "list of bundles")
+        except DeserialisationError:
+            raise DamagedFileError("the key store's list of opened bundles is malformed") from None
         if bundle_id in seen:
             raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
-        _write(path, _encrypted(self._key, "seen", "bundles", encode((*seen, bundle_id))))
+        return seen
+
+    def _has(self, kind: Kind, name: str) -> bool:
+        return os.path.lexists(self._path(kind, name))
 
     def _path(self, kind: str, name: str) -> Path:
         self._check_open()
@@ -199,18 +242,14 @@ class KeyStore:
             raise LockedError("the key store has been closed")
 
 
-def _as_ids(data: bytes) -> tuple[bytes, ...]:
-    try:
-        return decode(data, tuple[bytes, ...], "list of bundles")
-    except DeserialisationError:
-        raise DamagedFileError("the key store's list of opened bundles is malformed") from None
-
-
 def _stretch(passphrase: str, salt: bytes, log2_cost: int) -> bytes:
-    if not passphrase:
-        raise WrongPassphraseError("the passphrase is empty")
     # The same characters, typed on another system, may come in another normal form.
-    typed = unicodedata.normalize("NFC", passphrase).encode()
+    try:
+        typed = unicodedata.normalize("NFC", passphrase).encode()
+    except UnicodeEncodeError:  # it carries the passphrase
+        typed = b""
+    if not typed:
+        raise WrongPassphraseError("the passphrase is empty, or not text")
     return Scrypt(salt=salt, length=32, n=2**log2_cost, r=8, p=1).derive(typed)
 
 
@@ -252,7 +291,7 @@ def _decrypted(root: bytes, kind: str, name: str, data: bytes) -> bytes:
 
 
 def _locked(directory: Path) -> int:
-    descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    descriptor = _opened(directory / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -261,29 +300,45 @@ def _locked(directory: Path) -> int:
     return descriptor
 
 
-def _check_mode(path: Path, status: os.stat_result, *, directory: bool = False) -> None:
-    kind = stat.S_ISDIR if directory else stat.S_ISREG
-    if not kind(status.st_mode) or status.st_uid != os.geteuid():
+def _check_directory(path: Path) -> None:
+    try:
+        status = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        raise DamagedFileError(f"{str(path)!r} is missing; restore it from the backup") from None
+    _check_mode(path, status, stat.S_ISDIR)
+
+
+def _check_mode(path: Path, status: os.stat_result, right_kind: Callable[[int], bool]) -> None:
+    if not right_kind(status.st_mode) or status.st_uid != os.geteuid():
         raise UnsafeModeError(f"{str(path)!r} is a link, of an odd kind, or belongs to another user")
     if status.st_mode & 0o077:
         raise UnsafeModeError(f"{str(path)!r} is open to other users: run chmod -R go= on the key store")
 
 
-def _read(path: Path) -> bytes:
-    _check_mode(path.parent, os.stat(path.parent, follow_symlinks=False), directory=True)
+def _opened(path: Path, flags: int) -> int:
+    """Return a descriptor of a plain file in a directory that nobody else can change."""
+    _check_directory(path.parent)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except FileNotFoundError:
         raise MissingError(f"the key store has no {path.parent.name}/{path.name}") from None
     except OSError as error:
         raise UnsafeModeError(f"{str(path)!r} cannot be opened as a plain file: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
-        _check_mode(path, os.fstat(file.fileno()))
+    try:
+        _check_mode(path, os.fstat(descriptor), stat.S_ISREG)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _read(path: Path) -> bytes:
+    with os.fdopen(_opened(path, os.O_RDONLY), "rb") as file:
         return file.read()
 
 
 def _write(path: Path, data: bytes) -> None:
-    _check_mode(path.parent, os.stat(path.parent, follow_symlinks=False), directory=True)
+    _check_directory(path.parent)
     temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -106,9 +106,11 @@ def test_arrays_that_do_not_fit_are_refused(y_true: Any, y_score: Any, shown: st
         party(y_true, y_score)
 
 
-@pytest.mark.parametrize("name", ["", " \t", None, 7])
-def test_a_party_must_have_a_name(name: Any) -> None:
-    with pytest.raises(InputError, match="the name of a party must be text and not blank"):
+@pytest.mark.parametrize(
+    ("name", "problem"), [("", "not be blank"), (" \t", "not be blank"), (None, "be text"), (7, "be text")]
+)
+def test_a_party_must_have_a_name(name: Any, problem: str) -> None:
+    with pytest.raises(InputError, match=f"the name of a party must {problem}"):
         party([0, 1], [0.1, 0.2], name)
 
 

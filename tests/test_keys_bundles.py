@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import random
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
@@ -14,20 +16,25 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.protocol import Session
-from keys import bundles
+from keys import announcement, bundles, documents, sealing
+from keys.announcement import announce, open_announcement
 from keys.authority import Authority
 from keys.bundles import (
+    PartyKeys,
     SealedSession,
     SeenInMemory,
+    keep_party_bundle,
+    kept_party_keys,
     open_aggregator_bundle,
-    open_announcement,
     open_party_bundle,
     seal_session,
 )
 from keys.certificates import Peer, Trust, verify
 from keys.errors import (
+    ExistsError,
     ExpiredError,
     KeysError,
+    MissingError,
     ReplayedError,
     RevokedError,
     SecretInBundleError,
@@ -39,7 +46,8 @@ from keys.errors import (
     WrongRecipientError,
     WrongSessionError,
 )
-from keys.identity import Identity
+from keys.identity import Identity, signed_bytes
+from keys.store import KeyStore
 from protocols.semi_honest import SemiHonest
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
@@ -228,11 +236,102 @@ def test_a_tampered_byte_anywhere_in_an_announcement(sealed, trust) -> None:
                 open_announcement(flipped(sealed.announcement, position, mend=True), trust, holder=HOLDER, at=NOW)
 
 
-def test_a_tampered_byte_in_the_aggregator_s_bundle(sealed, trust) -> None:
-    data = sealed.aggregator
-    for position in {*range(40, 300), *range(40, len(data), len(data) // 20), len(data) - 1}:
-        with pytest.raises(KeysError):
-            open_aggregator_bundle(flipped(data, position, mend=True), trust, holder=HOLDER, session=None, at=NOW)
+def regions(data: bytes) -> dict[str, tuple[int, int]]:
+    """Where the parts of a signed document are."""
+    found = {}
+    position = 40
+    for name, part in zip(("credential", "body", "signature"), msgspec.msgpack.decode(data[40:]), strict=True):
+        position = data.index(part, position)
+        found[name] = (position, position + len(part))
+        position += len(part)
+    return found
+
+
+def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(sealed, trust) -> None:
+    data, generator = sealed.aggregator, random.Random(1)
+    found = regions(data)
+    inner = data.index(sealed.announcement)
+    found["announcement"] = (inner, inner + len(sealed.announcement))
+    found |= {"frame": (0, 40), "first": (40, found["credential"][0]), "second": (found["credential"][1], inner)}
+    for name, (start, end) in found.items():
+        for position in {start, end - 1, *(generator.randrange(start, end) for _ in range(4))}:
+            with pytest.raises(TamperedError):
+                open_aggregator_bundle(flipped(data, position, mend=False), trust, holder=HOLDER, session=None, at=NOW)
+            if position < 40:
+                continue
+            # A certificate that is altered may also be of nobody trusted, or unfit.
+            error = KeysError if name == "credential" else TamperedError
+            with pytest.raises(error):
+                open_aggregator_bundle(flipped(data, position, mend=True), trust, holder=HOLDER, session=None, at=NOW)
+    open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+
+def reframed(data: bytes, body: bytes) -> bytes:
+    return data[:8] + hashlib.sha256(body).digest() + body
+
+
+def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(sealed, trust) -> None:
+    def opened(data: bytes) -> object:
+        if data[:7] == sealed.announcement[:7]:
+            return open_announcement(data, trust, holder=HOLDER, at=NOW)
+        return open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+    for data, step in ((sealed.announcement, 1), (sealed.aggregator, len(sealed.aggregator) // 25)):
+        for length in {*range(7, len(data), step), 39, 40, 41, len(data) - 1}:
+            with pytest.raises(TamperedError):
+                opened(data[:length])
+            if length >= 40:
+                with pytest.raises(TamperedError, match="malformed"):
+                    opened(reframed(data, data[40:length]))
+        with pytest.raises(TamperedError, match="malformed"):
+            opened(reframed(data, data[40:] + b"\0"))
+    for data in (b"", sealed.aggregator[:6]):
+        with pytest.raises(TamperedError, match="not a"):
+            open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+
+def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other_prepared, trust) -> None:
+    other = consortium.seal(other_prepared)
+    for mine, theirs, opened in (
+        (sealed.announcement, other.announcement, lambda x: open_announcement(x, trust, holder=HOLDER, at=NOW)),
+        (
+            sealed.aggregator,
+            other.aggregator,
+            lambda x: open_aggregator_bundle(x, trust, holder=HOLDER, session=None, at=NOW),
+        ),
+        (sealed.parties["north"], other.parties["north"], lambda x: consortium.open(x, trust=trust)),
+    ):
+        (credential, body, signature), (_, other_body, other_signature) = parts(mine)[0], parts(theirs)[0]
+        opened(reframed(mine, msgspec.msgpack.encode((credential, body, signature))))
+        for mixed in ((credential, body, other_signature), (credential, other_body, signature)):
+            with pytest.raises(TamperedError, match="no genuine signature"):
+                opened(reframed(mine, msgspec.msgpack.encode(mixed)))
+        # The signature covers who signs: another certificate of the consortium is not put in its place.
+        stranger = consortium.identities["north"].credential
+        with pytest.raises(TamperedError, match="no genuine signature"):
+            opened(reframed(mine, msgspec.msgpack.encode((stranger, body, signature))))
+
+
+def test_the_aggregator_s_keys_do_not_move_to_another_session_even_where_the_holder_signs(
+    consortium, sealed, prepared, other_prepared, trust
+) -> None:
+    holder = consortium.identities[HOLDER]
+    other = consortium.seal(other_prepared).announcement
+
+    def opened(announcement: bytes, material: bytes, session: bytes | None = None) -> object:
+        signed = documents.sign(bundles.AGGREGATOR_KIND, holder, bundles._AggregatorBody(announcement, material))
+        return open_aggregator_bundle(signed, trust, holder=HOLDER, session=session, at=NOW)
+
+    opened(sealed.announcement, prepared.aggregator_material, prepared.manifest.session)
+    for mixed, error in (
+        ((other, prepared.aggregator_material), WrongContextError),
+        ((sealed.announcement, other_prepared.aggregator_material), WrongContextError),
+        ((other, other_prepared.aggregator_material, prepared.manifest.session), WrongSessionError),
+        ((sealed.announcement, prepared.party_material), SecretInBundleError),
+        ((sealed.announcement, prepared.aggregator_material + b"\0"), SecretInBundleError),
+    ):
+        with pytest.raises(error):
+            opened(*mixed)
 
 
 def parts(data: bytes) -> tuple[list, list]:
@@ -252,7 +351,7 @@ def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed, trust
 def resigned(consortium: Consortium, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
     """A bundle that the holder's key signs although its parts do not belong together."""
     body = bundles._PartyBody(announcement, header, sealed)
-    return bundles._sign(bundles._PARTY, consortium.identities[HOLDER], body)
+    return documents.sign(bundles.PARTY_KIND, consortium.identities[HOLDER], body)
 
 
 def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
@@ -277,6 +376,132 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
 
 def sealed_differently(consortium: Consortium, session: Session) -> bytes:
     return consortium.seal(session, lifetime=6 * DAY).announcement
+
+
+# --- A bundle kept in a key store -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[KeyStore]:
+    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+        yield made
+
+
+def keep(consortium: Consortium, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
+    usual = {"holder": HOLDER, "session": None, "context": None, "at": NOW}
+    return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
+
+
+def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, prepared, trust, store) -> None:
+    opened = keep(consortium, sealed.parties["north"], store, trust)
+    session = prepared.manifest.session
+    again = kept_party_keys(store, session, trust, holder=HOLDER, at=NOW)
+    assert again == opened
+    assert again.material == prepared.party_material
+    with pytest.raises(ReplayedError):
+        keep(consortium, sealed.parties["north"], store, trust)
+    with pytest.raises(ReplayedError):
+        consortium.open(sealed.parties["north"], guard=store)
+    with pytest.raises(MissingError):
+        kept_party_keys(store, bytes(16), trust, holder=HOLDER, at=NOW)
+
+
+def test_a_crash_between_keeping_and_registering_loses_nothing(
+    consortium, sealed, prepared, trust, store, monkeypatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyStore, "register", crash)
+        with pytest.raises(KeyboardInterrupt):
+            keep(consortium, sealed.parties["north"], store, trust)
+    kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
+    assert keep(consortium, sealed.parties["north"], store, trust) == kept
+    with pytest.raises(ReplayedError):
+        keep(consortium, sealed.parties["north"], store, trust)
+
+
+def test_a_refused_bundle_leaves_no_trace_in_the_store(consortium, sealed, other_prepared, trust, store) -> None:
+    with pytest.raises(WrongSessionError):
+        keep(consortium, sealed.parties["north"], store, trust, session=other_prepared.manifest.session)
+    with pytest.raises(WrongRecipientError):
+        keep(consortium, sealed.parties["south"], store, trust)
+    assert store.names("bundle") == ()
+    keep(consortium, sealed.parties["north"], store, trust)
+
+
+def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
+    consortium, sealed, prepared, trust, store
+) -> None:
+    first = keep(consortium, sealed.parties["north"], store, trust)
+    second = consortium.seal(prepared).parties["north"]  # another common secret
+    for _ in range(2):  # and is not used up by the attempt
+        with pytest.raises(ExistsError, match=prepared.manifest.session.hex()):
+            keep(consortium, second, store, trust)
+    assert kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW) == first
+    consortium.open(second, guard=store)
+
+
+def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
+    consortium = Consortium.of(*prepared.manifest.parties)
+    keep(consortium, consortium.seal(prepared).parties["north"], store, consortium.trust())
+    session, late = prepared.manifest.session, NOW + 8 * DAY
+    with pytest.raises(ExpiredError, match="session announced"):
+        kept_party_keys(store, session, consortium.trust(late), holder=HOLDER, at=late)
+    with pytest.raises(UnknownIssuerError):
+        kept_party_keys(store, session, consortium.trust(), holder="north", at=NOW)
+    (serial,) = (line.serial for line in consortium.authority.register if line.name == HOLDER)
+    consortium.authority.revoke(serial, at=NOW)
+    with pytest.raises(RevokedError):
+        kept_party_keys(store, session, consortium.trust(), holder=HOLDER, at=NOW)
+
+
+# --- A session whose keys are made later ------------------------------------------------------------------------------
+
+
+def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared, trust) -> None:
+    holder = consortium.identities[HOLDER]
+    manifest = msgspec.structs.replace(prepared.manifest, context=b"")
+    peers = consortium.peers(*manifest.parties)
+    signed = announce(holder, manifest, peers, trust, lifetime=DAY, at=NOW)
+    announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
+    assert (announced.manifest, announced.not_after) == (manifest, NOW + DAY)
+    session = Session(manifest, prepared.aggregator_material, prepared.party_material)
+    with pytest.raises(WrongContextError):
+        seal_session(holder, session, peers, trust, lifetime=DAY, at=NOW)
+    body = bundles._AggregatorBody(signed, prepared.aggregator_material)
+    bundle = documents.sign(bundles.AGGREGATOR_KIND, holder, body)
+    with pytest.raises(WrongContextError):
+        open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
+    recipient = next(peer for peer in peers if peer.name == "north")
+    header = bundles._Header(
+        bytes(16), manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
+    )
+    encoded = msgspec.msgpack.encode(header)
+    secret = sealing.seal(
+        recipient.encryption_key,
+        msgspec.msgpack.encode((prepared.party_material, bytes(32))),
+        info=signed_bytes(bundles.PARTY_KIND.purpose, encoded),
+        associated=hashlib.sha256(signed).digest(),
+    )
+    with pytest.raises(WrongContextError, match="secret context"):
+        consortium.open(resigned(consortium, signed, encoded, secret))
+
+
+@pytest.mark.parametrize("ends", [2**63 - 1, 2**64 - 1, 2**55, 10**12])
+def test_an_end_that_no_calendar_has_is_refused(consortium, prepared, trust, ends) -> None:
+    manifest = prepared.manifest
+    body = announcement._Body(manifest.to_bytes(), (b"",) * len(manifest.parties), 0, ends)
+    signed = documents.sign(announcement.KIND, consortium.identities[HOLDER], body)
+    with pytest.raises(TamperedError, match="malformed"):
+        open_announcement(signed, trust, holder=HOLDER, at=NOW)
+
+
+def test_kinds_of_documents_have_nothing_in_common() -> None:
+    kinds = (announcement.KIND, bundles.AGGREGATOR_KIND, bundles.PARTY_KIND)
+    assert len({kind.magic for kind in kinds}) == len({kind.purpose for kind in kinds}) == len(kinds)
+    assert all(len(kind.magic) == 7 for kind in kinds)
 
 
 # --- What the key holder is kept from ---------------------------------------------------------------------------------
@@ -373,6 +598,46 @@ def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
     samples += [each.common_secret for each in opened.values()]
     assert sum(each in prepared.party_material for each in samples) > 50  # the search finds what is there
     assert not any(each in everything for each in samples)
+
+
+def pieces(data: bytes, width: int) -> np.ndarray:
+    """Every `width` bytes in a row, as one integer each."""
+    each = np.frombuffer(data, np.uint8)
+    count = len(each) - width + 1
+    whole = np.zeros(count, np.uint64)
+    for i in range(width):
+        whole |= each[i : i + count].astype(np.uint64) << np.uint64(8 * i)
+    return whole
+
+
+def shared(secret: bytes, data: bytes, width: int = 6) -> int:
+    """Count the pieces of `data` that `secret` contains, wherever they are."""
+    wanted, found = pieces(secret, width), pieces(data, width)
+    low = np.uint64(2**24 - 1)
+    possible = np.zeros(2**24, bool)  # sorts out nearly all before the exact comparison
+    possible[wanted & low] = True
+    return int(np.isin(found[possible[found & low]], wanted).sum())
+
+
+def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, prepared) -> None:
+    """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
+    key: bytes = ckks.load_secret(prepared.party_material)._stored.secret_key
+    common_secret = consortium.open(sealed.parties["north"]).common_secret
+    bundle = sealed.aggregator
+    assert prepared.aggregator_material in bundle
+    # Among 10^12 pairs of random pieces one or two are alike by chance.
+    assert shared(key, bundle) <= 3
+    assert shared(key, bundle, 8) == 0
+    holder = consortium.identities[HOLDER]
+    own = holder._signing.private_bytes_raw() + holder._encryption.private_bytes_raw()
+    assert shared(common_secret + own, bundle) == 0
+    # The search would find: 20 coefficients as the library writes them, and half of the common secret.
+    start = bundle[:50000]
+    words = np.zeros((20, 8), np.uint8)
+    words[:, :7] = np.frombuffer(key[7000:7140], np.uint8).reshape(20, 7)
+    assert shared(key, start + words.tobytes()) >= 40
+    assert shared(key, start + key[333:350] + start) >= 12
+    assert shared(common_secret, start + common_secret[9:25]) == 11
 
 
 # --- Secrets stay secret, and cost ------------------------------------------------------------------------------------

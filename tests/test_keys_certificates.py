@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import copy
 import hashlib
 import pickle
+import random
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -17,12 +19,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
+from keys import bindings
 from keys.authority import Authority
 from keys.certificates import Trust, credential, fingerprint, verify
 from keys.errors import (
+    DamagedFileError,
     ExpiredError,
     KeysError,
     MissingError,
+    OutdatedListError,
     RevokedError,
     TamperedError,
     UnfitCertificateError,
@@ -31,6 +36,7 @@ from keys.errors import (
 )
 from keys.identity import Identity
 from keys.public_keys import ENCRYPTION_KEY_OID, encryption_key_extension
+from keys.revocation import newer_list
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
@@ -87,7 +93,9 @@ def test_the_fingerprint_is_the_one_that_other_tools_print(authority) -> None:
 # --- What the authority refuses ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "x" * 65, "aggregator", "Aggregator ", " north", "no\nrth", "Ko\u0308ln"])
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "aggregator", "Aggregator ", "\uff41ggregator", " north", "no\nrth", "Ko\u0308ln"]
+)
 def test_names_that_no_party_may_have(authority, name) -> None:
     with pytest.raises(UnfitNameError) as caught:
         Identity.create(name)
@@ -170,6 +178,45 @@ def test_one_key_does_not_get_two_names(authority, north) -> None:
     double = Identity("south", north._signing, north._encryption)
     with pytest.raises(UnfitCertificateError, match="certified for 'north'"):
         authority.issue(double.request(), "south", days=3, at=NOW)
+
+
+def test_a_revoked_key_is_not_certified_again(authority, north) -> None:
+    authority.revoke(authority.register[0].serial, at=NOW)
+    mixed = Identity("south", Ed25519PrivateKey.generate(), north._encryption)
+    for identity in (north, Identity("south", north._signing, north._encryption), mixed):
+        with pytest.raises(UnfitCertificateError, match="was revoked"):
+            authority.issue(identity.request(), identity.name, days=3, at=NOW)
+
+
+@pytest.mark.parametrize("name", ["North", "NORTH", "\uff4eorth"])
+def test_names_that_look_alike_are_not_both_certified(authority, north, name) -> None:
+    with pytest.raises(UnfitCertificateError, match="looks like 'north'"):
+        enrol(authority, name)
+    authority.revoke(authority.register[0].serial, at=NOW)
+    enrol(authority, name)
+
+
+def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> None:
+    identity = Identity.create("north")
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "University Hospital"),
+            x509.NameAttribute(NameOID.COMMON_NAME, "north"),
+        ]
+    )
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    builder = builder.add_extension(encryption_key_extension(identity.encryption_key), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("south")]), critical=False)
+    request = builder.sign(identity._signing, None).public_bytes(Encoding.PEM)
+    certificate = x509.load_pem_x509_certificate(authority.issue(request, "north", days=3, at=NOW))
+    assert certificate.subject.rfc4514_string() == "CN=north"
+    assert not any(each.oid == x509.SubjectAlternativeName.oid for each in certificate.extensions)
+
+
+def test_a_second_spelling_of_an_encryption_key_is_refused(authority, north) -> None:
+    twin = bytes(north.encryption_key[:31]) + bytes([north.encryption_key[31] | 0x80])
+    with pytest.raises(UnfitCertificateError, match="X25519"):
+        authority.issue(request_with("south", encryption_key_extension(twin)), "south", days=3, at=NOW)
 
 
 # --- What a verifier refuses ------------------------------------------------------------------------------------------
@@ -286,13 +333,146 @@ def test_a_signature_with_a_count_of_unused_bits_is_refused() -> None:
         authority.issue(altered.public_bytes(Encoding.PEM), "north", days=3, at=NOW)
 
 
+def test_an_authority_under_constraints_that_we_do_not_check_certifies_nobody(authority, north) -> None:
+    constraints = x509.NameConstraints([x509.DNSName("example")], None)
+    builder = x509.CertificateBuilder(
+        authority.certificate.subject,
+        authority.certificate.subject,
+        authority.certificate.public_key(),
+        authority.certificate.serial_number,
+        NOW - DAY,
+        NOW + 60 * DAY,
+    ).add_extension(constraints, critical=True)
+    for each in authority.certificate.extensions:
+        builder = builder.add_extension(each.value, each.critical)
+    anchor = builder.sign(authority._key, None).public_bytes(Encoding.PEM)
+    with pytest.raises(UnfitCertificateError, match=r"critical extension 2\.5\.29\.30"):
+        verify(north.credential, Trust.from_pem(anchor, (authority.revocation_list(at=NOW),)), at=NOW)
+
+
+def test_validity_includes_its_first_and_its_last_second_in_any_time_zone(authority, north) -> None:
+    certificate = x509.load_der_x509_certificate(chain_of(north)[0])
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    second = timedelta(seconds=1)
+    for hours in (-11, 0, 14):
+        zone = timezone(timedelta(hours=hours))
+        for at in (begins, ends):
+            verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
+        for at in (begins - second, ends + second):
+            with pytest.raises(ExpiredError, match="valid from"):
+                verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
+
+
+def test_a_list_is_current_up_to_its_end_but_not_at_it(authority, north) -> None:
+    trust = trusting(authority)
+    ends = trust.revocation_lists[0].next_update_utc
+    verify(north.credential, trust, at=ends - timedelta(seconds=1))
+    with pytest.raises(ExpiredError, match="revocation list"):
+        verify(north.credential, trust, at=ends)
+
+
+def test_the_authority_s_certificate_in_the_same_file_is_no_part_of_a_credential(authority) -> None:
+    identity = Identity.create("north")
+    pem = authority.issue(identity.request(), "north", days=3, at=NOW)
+    both = identity.certified(pem + authority.certificate_pem())
+    assert verify(both.credential, trusting(authority), at=NOW).name == "north"
+
+
+def test_a_message_stays_a_line_however_long_a_forger_s_name_is(authority) -> None:
+    key = Ed25519PrivateKey.generate()
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "x\n\x1b[2J" * 8) for _ in range(50)]
+    builder = x509.CertificateBuilder(x509.Name(names), x509.Name(names), key.public_key(), 1, NOW, NOW + DAY)
+    shown = credential(builder.sign(key, None).public_bytes(Encoding.PEM))
+    messages = []
+    for each in (shown, reframed(shown, lambda parts: [parts[0], b"binding"])):
+        with pytest.raises(UnknownIssuerError) as caught:
+            verify(each, trusting(authority), at=NOW)
+        messages.append(str(caught.value))
+    assert messages[0] != messages[1]
+    assert all(len(each) < 350 and each.isprintable() for each in messages)
+
+
+def test_a_name_that_is_no_text_is_refused_with_our_own_error(authority, north) -> None:
+    der = chain_of(north)[0]
+    bits = der.replace(b"\x0c\x05north", b"\x03\x05\x00orth")  # a BIT STRING
+    assert bits != der
+    shown = reframed(north.credential, lambda parts: [[bits], parts[1]])
+    with pytest.raises(UnfitCertificateError, match="malformed"):
+        verify(shown, trusting(authority), at=NOW)
+    with pytest.raises(UnfitCertificateError):
+        north.certified(pem("CERTIFICATE", bits))
+
+
+# --- Newer and older revocation lists ---------------------------------------------------------------------------------
+
+
+def loaded(pem: bytes) -> x509.CertificateRevocationList:
+    return x509.load_pem_x509_crl(pem)
+
+
+def test_an_older_list_does_not_take_the_place_of_a_newer_one(authority) -> None:
+    lists = [loaded(authority.revocation_list(at=NOW)) for _ in range(7)]
+    issuer = authority.certificate
+    assert newer_list(lists[4], None, issuer) == lists[4]
+    for old, new in ((0, 1), (4, 6), (6, 6)):
+        assert newer_list(lists[new], lists[old], issuer) == lists[new]
+    for old, new in ((6, 4), (1, 0)):
+        with pytest.raises(OutdatedListError, match="consortium"):
+            newer_list(lists[new], lists[old], issuer)
+    # The number decides, not the date: a lower one is not made newer by a later date.
+    late = Authority(authority._key, issuer, (), 3).revocation_list(at=NOW + DAY)
+    with pytest.raises(OutdatedListError):
+        newer_list(loaded(late), lists[6], issuer)
+    early = Authority(authority._key, issuer, (), 20).revocation_list(at=NOW - DAY)
+    assert newer_list(loaded(early), lists[6], issuer) == loaded(early)
+
+
+def test_a_list_that_undoes_a_revocation_is_an_older_one(authority, north) -> None:
+    before = loaded(authority.revocation_list(at=NOW))
+    authority.revoke(authority.register[0].serial, at=NOW)
+    after = loaded(authority.revocation_list(at=NOW))
+    with pytest.raises(OutdatedListError):
+        newer_list(before, after, authority.certificate)
+    # As of an authority that was put back to an older backup: the same number and date, and other contents.
+    again = loaded(Authority(authority._key, authority.certificate, (), 1).revocation_list(at=NOW))
+    with pytest.raises(OutdatedListError):
+        newer_list(again, after, authority.certificate)
+
+
+def test_a_list_of_another_name_or_key_takes_no_place(authority) -> None:
+    mine = loaded(authority.revocation_list(at=NOW))
+    for name, error in (("consortium", TamperedError), ("other", UnknownIssuerError)):
+        other = loaded(Authority.create(name, at=NOW).revocation_list(at=NOW + DAY))
+        for old in (mine, None):
+            with pytest.raises(error):
+                newer_list(other, old, authority.certificate)
+
+
+def test_lists_without_a_number_go_by_their_dates(site) -> None:
+    def made(hours: int, number: int | None = None, **changes) -> x509.CertificateRevocationList:
+        return site.crl("root", site.root_key, number=number, last_update=NOW - timedelta(hours=hours), **changes)
+
+    for old, new in ((made(3), made(2)), (made(3, 9), made(2)), (made(3), made(2, 1)), (made(3, 5), made(2, 5))):
+        assert newer_list(new, old, site.root) == new
+        with pytest.raises(OutdatedListError):
+            newer_list(old, new, site.root)
+    with pytest.raises(OutdatedListError):
+        newer_list(site.crl("root", site.root_key, site.leaf, last_update=NOW - DAY), made(24), site.root)
+    # A delta list would hide all that was revoked before its base.
+    with pytest.raises(TamperedError, match="full list"):
+        newer_list(made(1, 9, critical=x509.DeltaCRLIndicator(5)), made(2, 8), site.root)
+
+
 # --- A certificate that the site already has --------------------------------------------------------------------------
 
 
 class Site:
     """A real-world authority: an ECDSA root and an intermediate, and a leaf of the kind asked for."""
 
-    def __init__(self, key=None, *, name: str = "north.example", usage: bool = True, ca: bool = False) -> None:
+    def __init__(
+        self, key=None, *, name: str = "north.example", usage: bool = True, ca: bool = False, constraint: str = ""
+    ) -> None:
+        self.constraint = constraint
         self.root_key, self.middle_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
         self.key = key or ec.generate_private_key(ec.SECP256R1())
         self.root = self._certificate("root", self.root_key, "root", self.root_key, ca=True)
@@ -313,14 +493,21 @@ class Site:
         builder = builder.add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
         )
+        if name == "middle" and self.constraint:
+            permitted = x509.NameConstraints([x509.DNSName(self.constraint)], None)
+            builder = builder.add_extension(permitted, critical=True)
         if not ca:
             alternative = x509.SubjectAlternativeName([x509.DNSName("alias.north.example")])
             builder = builder.add_extension(alternative, critical=False)
         return builder.sign(issuer_key, hashes.SHA256())
 
-    def crl(self, name, key, *revoked):
+    def crl(self, name, key, *revoked, number=None, last_update=NOW - DAY, critical=None):
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = x509.CertificateRevocationListBuilder(issuer, NOW - DAY, NOW + DAY)
+        builder = x509.CertificateRevocationListBuilder(issuer, last_update, NOW + DAY)
+        if number is not None:
+            builder = builder.add_extension(x509.CRLNumber(number), critical=False)
+        if critical is not None:
+            builder = builder.add_extension(critical, critical=True)
         for each in revoked:
             entry = x509.RevokedCertificateBuilder(each.serial_number, NOW - DAY).build()
             builder = builder.add_revoked_certificate(entry)
@@ -402,6 +589,65 @@ def test_a_certificate_not_for_signing_and_one_of_an_authority() -> None:
             verify(unfit.identity().credential, unfit.trust, at=NOW)
 
 
+def test_an_authority_under_constraints_vouches_for_no_name_outside_them() -> None:
+    """The common name is outside, and no part of what the chain's verifier compares."""
+    outside = Site(name="south.example", constraint="north.example")
+    with pytest.raises(UnfitCertificateError, match=r"'south\.example' is no name"):
+        verify(outside.identity("south.example").credential, outside.trust, at=NOW)
+    inside = outside.identity("alias.north.example")
+    assert verify(inside.credential, outside.trust, at=NOW).name == "alias.north.example"
+
+
+def test_what_the_library_says_of_a_chain_is_passed_on_without_its_control_characters(site) -> None:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x\n\x1b[2J")])
+    builder = x509.CertificateBuilder(site.leaf.issuer, subject, site.key.public_key(), 5, NOW - DAY, NOW + DAY)
+    unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3"), b"")
+    leaf = builder.add_extension(unknown, critical=True).sign(site.middle_key, hashes.SHA256())
+    chain = leaf.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
+    with pytest.raises(UnknownIssuerError, match=r"1\.2\.3") as caught:
+        verify(credential(chain, b"binding"), site.trust, at=NOW)
+    assert str(caught.value).isprintable()
+
+
+def test_a_certificate_trusted_itself_is_refused_since_nobody_could_revoke_it(site) -> None:
+    identity = site.identity()
+    with pytest.raises(UnknownIssuerError, match="trusted itself"):
+        verify(identity.credential, Trust((site.leaf,), site.lists), at=NOW)
+    with pytest.raises(UnknownIssuerError, match="not signed by any authority"):
+        verify(identity.credential, Trust((), site.lists), at=NOW)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ec.generate_private_key(ec.SECP224R1()),
+        rsa.generate_private_key(65537, 1024),  # noqa: S505 - which is the point
+        Ed25519PrivateKey.generate(),
+    ],
+    ids=["P-224", "RSA-1024", "Ed25519"],
+)
+def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, key) -> None:
+    weak = site._certificate("north.example", key, "middle", site.middle_key, ca=False)
+    chain = weak.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
+    with pytest.raises(UnfitCertificateError, match="needs an ECDSA key"):
+        Identity.create("north.example").bound(chain, key, days=3, at=NOW)
+    binding = msgspec.msgpack.decode(site.identity().credential[40:])[1]
+    with pytest.raises(KeysError):
+        verify(credential(chain, binding), site.trust, at=NOW)
+
+
+def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_as_it_says(site) -> None:
+    binding = msgspec.msgpack.decode(site.identity(days=bindings.MAX_DAYS).credential[40:])[1]
+    for at in (NOW - timedelta(minutes=5), NOW + bindings.MAX_DAYS * DAY):
+        assert bindings.verify(binding, site.leaf, at=at).name == "north.example"
+    for at in (NOW - timedelta(minutes=5, seconds=1), NOW + bindings.MAX_DAYS * DAY + timedelta(seconds=1)):
+        with pytest.raises(ExpiredError, match="key binding"):
+            bindings.verify(binding, site.leaf, at=at)
+    for days in (0, bindings.MAX_DAYS + 1):
+        with pytest.raises(UnfitCertificateError, match="days"):
+            site.identity(days=days)
+
+
 def test_every_flipped_byte_of_a_bound_credential_is_refused(site) -> None:
     good = site.identity().credential
     for position in range(40, len(good)):
@@ -422,7 +668,6 @@ def test_a_binding_does_not_move_to_another_certificate(site) -> None:
 
 def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
     """The certified key signs, but our signing key does not: no proof that it is held."""
-    from keys import bindings
 
     class Pretender:
         def public_key(self):
@@ -458,5 +703,109 @@ def test_an_identity_and_an_authority_survive_being_stored(authority, north) -> 
     with pytest.raises(RevokedError):
         verify(north.credential, trusting(back), at=NOW)
     for kind, data in ((Identity, authority.to_bytes()), (Authority, north.to_bytes()), (Identity, b"")):
-        with pytest.raises(KeysError):
+        with pytest.raises(DamagedFileError):
             kind.from_bytes(data)
+
+
+def reframed(data: bytes, change) -> bytes:
+    """The same frame around other contents, with its checksum put right."""
+    body = msgspec.msgpack.encode(change(msgspec.msgpack.decode(data[40:])))
+    return data[:8] + hashlib.sha256(body).digest() + body
+
+
+def test_parts_that_do_not_belong_together_are_no_stored_identity_or_authority(authority, north) -> None:
+    other = Authority.create("consortium", at=NOW)._key.private_bytes_raw()
+    for kind, data in (
+        (Identity, reframed(north.to_bytes(), lambda parts: ["aggregator", *parts[1:]])),
+        (Identity, reframed(north.to_bytes(), lambda parts: [parts[0], b"short", *parts[2:]])),
+        (Authority, reframed(authority.to_bytes(), lambda parts: [other, *parts[1:]])),
+        (Authority, reframed(authority.to_bytes(), lambda parts: [parts[0], b"none", *parts[2:]])),
+    ):
+        with pytest.raises(DamagedFileError):
+            kind.from_bytes(data)
+
+
+# --- Bytes from anywhere ----------------------------------------------------------------------------------------------
+
+
+def mutated(generator: random.Random, data: bytes) -> bytes:
+    """Some bytes altered, left out, put in or moved, as no bit flip alone does."""
+    bad = bytearray(data)
+    for _ in range(generator.choice((1, 1, 2, 5))):
+        at, other = generator.randrange(len(bad)), generator.randrange(len(bad))
+        kind = generator.randrange(4)
+        if kind == 0:
+            bad[at] = generator.choice((0, 1, 3, 0x30, 0x7F, 0x80, 0xFF))
+        elif kind == 1:
+            del bad[at : at + generator.randrange(1, 9)]
+            bad = bad or bytearray(1)
+        elif kind == 2:
+            bad[at:at] = generator.randbytes(3)
+        else:
+            bad[at : at + 4] = bad[other : other + 4]
+    return bytes(bad)
+
+
+def pem(kind: str, der: bytes) -> bytes:
+    return f"-----BEGIN {kind}-----\n".encode() + base64.encodebytes(der) + f"-----END {kind}-----\n".encode()
+
+
+# The library warns of a serial number that is not positive, and goes on.
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")
+def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site) -> None:
+    bound = site.identity("north.example")
+    trust = trusting(authority)
+    crl = trust.revocation_lists[0]
+    der = chain_of(north)[0]
+    request = x509.load_pem_x509_csr(north.request()).public_bytes(Encoding.DER)
+    head = {each[:7]: each[:8] for each in (north.credential, north.to_bytes(), authority.to_bytes())}
+
+    def framed(magic: bytes, body: bytes) -> bytes:
+        return head[magic] + hashlib.sha256(body).digest() + body
+
+    def in_credential(leaf: bytes) -> bytes:
+        chain, binding = msgspec.msgpack.decode(bound.credential[40:])
+        return framed(b"fhecred", msgspec.msgpack.encode([[leaf, chain[1]], binding]))
+
+    def listed(data: bytes) -> None:
+        found = Trust.from_pem(authority.certificate_pem(), (pem("X509 CRL", data),))
+        with contextlib.suppress(KeysError):
+            newer_list(found.revocation_lists[0], crl, authority.certificate)
+        verify(north.credential, found, at=NOW)
+
+    def anchored(data: bytes) -> None:
+        found = Trust.from_pem(pem("CERTIFICATE", data), (authority.revocation_list(at=NOW),))
+        with contextlib.suppress(KeysError):
+            newer_list(crl, None, found.anchors[0])
+        verify(north.credential, found, at=NOW)
+
+    entrances = {
+        "credential": (north.credential, lambda data: verify(data, trust, at=NOW)),
+        "its inside": (north.credential[40:], lambda data: verify(framed(b"fhecred", data), trust, at=NOW)),
+        "bound": (bound.credential[40:], lambda data: verify(framed(b"fhecred", data), site.trust, at=NOW)),
+        "site": (site.leaf.public_bytes(Encoding.DER), lambda data: verify(in_credential(data), site.trust, at=NOW)),
+        "request": (request, lambda data: authority.issue(pem("CERTIFICATE REQUEST", data), "north", days=3, at=NOW)),
+        "certificate": (der, lambda data: north.certified(pem("CERTIFICATE", data))),
+        "chain": (
+            site.leaf.public_bytes(Encoding.DER),
+            lambda data: Identity.create("north.example").bound(pem("CERTIFICATE", data), site.key, days=3, at=NOW),
+        ),
+        "list": (crl.public_bytes(Encoding.DER), listed),
+        "authority": (authority.certificate.public_bytes(Encoding.DER), anchored),
+        "pem": (north.request(), lambda data: authority.issue(data, "north", days=3, at=NOW)),
+        "identity": (north.to_bytes()[40:], lambda data: Identity.from_bytes(framed(b"fheiden", data))),
+        "stored": (authority.to_bytes()[40:], lambda data: Authority.from_bytes(framed(b"fheauth", data))),
+    }
+    generator = random.Random(5280)
+    for what, (good, enter) in entrances.items():
+        enter(good)
+        refused = 0
+        for _ in range(400):
+            bad = mutated(generator, good)
+            try:
+                enter(bad)
+            except KeysError as error:
+                refused += "\n" not in str(error)
+            except Exception as error:
+                pytest.fail(f"{what}: {error!r} for {bad.hex()}")
+        assert refused > 200, f"{what}: {refused} of 400"

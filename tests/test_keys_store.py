@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+from keys import store as store_module
 from keys.errors import (
     DamagedFileError,
     ExistsError,
@@ -15,6 +18,7 @@ from keys.errors import (
     LockedError,
     MissingError,
     ReplayedError,
+    StoreError,
     UnfitNameError,
     UnsafeModeError,
     WrongPassphraseError,
@@ -171,6 +175,177 @@ def test_a_crash_while_writing_leaves_the_old_entry(directory, monkeypatch) -> N
     with KeyStore(directory, PASSPHRASE) as store:
         assert store.names("context") == ("north",)
     assert not list(directory.glob("context/.tmp*"))
+
+
+# --- What an opened bundle held ---------------------------------------------------------------------------------------
+
+BUNDLE = b"b" * 16
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(
+    directory, monkeypatch, step, written
+) -> None:
+    """Before or after the entry is on disk, before or after the bundle is registered."""
+    real, calls = store_module._write, []
+
+    def dying(path: Path, data: bytes) -> None:
+        if len(calls) == step and not written:
+            raise Crash
+        real(path, data)
+        calls.append(path)
+        if len(calls) == step + 1:
+            raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "_write", dying)
+        with KeyStore(directory, PASSPHRASE) as store, pytest.raises(Crash):
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+    registered = step == 1 and written
+    with KeyStore(directory, PASSPHRASE) as store:
+        if not registered:  # the same bundle is opened again
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        assert store.get("bundle", "session") == SECRET
+        with pytest.raises(ReplayedError):
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        with pytest.raises(ReplayedError):
+            store.register(BUNDLE)
+
+
+def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        for other in (b"", SECRET[:-1], SECRET + b"x"):
+            with pytest.raises(ExistsError, match="another context 'north'"):
+                store.keep("context", "north", other, bundle_id=BUNDLE)
+        assert store.get("context", "north") == SECRET
+        store.keep("context", "south", b"other", bundle_id=BUNDLE)
+
+
+def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        (directory / "bundle" / "session").unlink()
+        for name in ("session", "other"):
+            with pytest.raises(ReplayedError):
+                store.keep("bundle", name, SECRET, bundle_id=BUNDLE)
+        assert store.names("bundle") == ()
+        with pytest.raises(UnfitNameError):
+            store.keep("bundle", "../session", SECRET, bundle_id=b"c" * 16)
+        store.register(b"c" * 16)
+
+
+# --- Odd directories --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_modes_do_not_depend_on_the_umask(tmp_path, mask) -> None:
+    before = os.umask(mask)
+    try:
+        with KeyStore.create(tmp_path / "store", PASSPHRASE, log2_cost=10) as store:
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+    finally:
+        os.umask(before)
+    found = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+    assert {each.stat().st_mode & 0o777 for each in found if each.is_file()} == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in found if each.is_dir()} == {0o700}
+
+
+def test_no_store_is_made_where_others_can_read_nor_anything_left_there(tmp_path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    with pytest.raises(UnsafeModeError, match="chmod"):
+        KeyStore.create(shared, PASSPHRASE, log2_cost=10)
+    link = tmp_path / "link"
+    link.symlink_to(shared)
+    with pytest.raises(UnsafeModeError, match="link"):
+        KeyStore.create(link, PASSPHRASE, log2_cost=10)
+    file = tmp_path / "file"
+    file.write_bytes(b"precious")
+    with pytest.raises(ExistsError):
+        KeyStore.create(file, PASSPHRASE, log2_cost=10)
+    assert list(shared.iterdir()) == []
+    assert file.read_bytes() == b"precious"
+
+
+def test_a_directory_without_a_store_is_left_as_it_is(tmp_path) -> None:
+    (tmp_path / "empty").mkdir(mode=0o700)
+    with pytest.raises(MissingError):
+        KeyStore(tmp_path / "empty", PASSPHRASE)
+    KeyStore.create(tmp_path / "empty", PASSPHRASE, log2_cost=10).close()
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(directory, tmp_path) -> None:
+    target = tmp_path / "target"
+    (directory / "lock").unlink()
+    (directory / "lock").symlink_to(target)
+    with pytest.raises(UnsafeModeError, match="plain file"):
+        KeyStore(directory, PASSPHRASE)
+    assert not target.exists()
+    (directory / "lock").unlink()
+    (directory / "lock").mkdir(mode=0o700)
+    with pytest.raises(UnsafeModeError):
+        KeyStore(directory, PASSPHRASE)
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed_not_even_to_tidy_up(directory, tmp_path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (directory / "context").rename(elsewhere)
+    (elsewhere / ".tmp-mine").write_bytes(b"")
+    (directory / "context").symlink_to(elsewhere)
+    with pytest.raises(UnsafeModeError, match="link"):
+        KeyStore(directory, PASSPHRASE)
+    assert (elsewhere / ".tmp-mine").exists()
+
+
+def test_a_backup_without_its_empty_folders_serves_but_not_one_without_the_seen_bundles(directory) -> None:
+    for kind in ("authority", "bundle", "identity", "trust"):
+        (directory / kind).rmdir()
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.put("bundle", "session", SECRET)
+        assert store.get("context", "north") == SECRET
+    shutil.rmtree(directory / "seen")
+    with pytest.raises(DamagedFileError, match="seen"):
+        KeyStore(directory, PASSPHRASE)
+
+
+def read_and_register(directory: Path) -> bytes:
+    with KeyStore(directory, PASSPHRASE) as store:
+        found = store.get("context", "north")
+        store.register(BUNDLE)
+        return found
+
+
+def test_random_bytes_in_any_file_are_refused_with_an_error_of_ours(directory) -> None:
+    generator = random.Random(7)
+    for path in ("store.header", "context/north", "seen/bundles"):
+        good = (directory / path).read_bytes()
+        for length in range(0, 120, 3):
+            (directory / path).write_bytes(generator.randbytes(length))
+            with pytest.raises(StoreError):
+                read_and_register(directory)
+        (directory / path).write_bytes(good)
+    assert read_and_register(directory) == SECRET
+
+
+def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp_path) -> None:
+    typed = "half \udcff typed"
+    for action in (
+        lambda: KeyStore(directory, typed),
+        lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10),
+    ):
+        with pytest.raises(WrongPassphraseError, match="not text") as caught:
+            action()
+        assert caught.value.__context__ is None
+    assert not (tmp_path / "new").exists()
+
+
+# --- At large ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_open_store_is_not_printed_or_pickled(directory) -> None:
