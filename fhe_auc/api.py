@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import AGGREGATOR
+from fhe_auc.names import alike
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.protocol import Protocol, Request
 
@@ -31,6 +30,8 @@ def federated_auc(
     backend: str | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
     min_rows: int = DEFAULT_MIN_ROWS,
+    keys: str = "sealed",
+    smudging_bits: int | None = None,
     progress: Progress | None = None,
     **options: Any,
 ) -> Evaluation:
@@ -50,6 +51,11 @@ def federated_auc(
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
         Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on.
+    keys : "sealed" or "joint"
+        A key holder makes the secret key and seals it to each party, or the parties make it together, so that only all
+        of them can decrypt (backend openfhe, more rounds and bytes).
+    smudging_bits : int, optional
+        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
     progress : callable, optional
         Called with (phase, done, all).
     **options
@@ -82,6 +88,8 @@ def federated_auc(
         backend=backend,
         max_rows=max_rows,
         min_rows=min_rows,
+        keys=keys,
+        smudging_bits=smudging_bits,
         options=options,
     )
     return run(plugin, request, named, progress or _silent)
@@ -94,9 +102,10 @@ def run(plugin: Protocol, request: Request, parties: Sequence[PartyData], progre
     """
     started = time.perf_counter()
     session = plugin.prepare(request)
+    delivery = plugin.rehearse(session)
     seconds = {"keys": time.perf_counter() - started}
-    aggregator = plugin.aggregator(session.manifest, session.aggregator_material)
-    roles = [plugin.party(session.manifest, session.party_material, data) for data in parties]
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
 
     message: bytes | None = aggregator.start()
     while message is not None:
@@ -144,11 +153,11 @@ def _named(
         raise InputError(f"parties must be a list of pairs (y_true, y_score), got {type(parties).__name__}")
     if not named:
         raise InputError("there are no parties")
-    for name, times in Counter(data.name for data in named).items():
-        if times > 1:
-            raise InputError(f"party {name!r} is there {times} times; every party needs a name of its own")
-        if name == AGGREGATOR:
-            raise InputError(f"no party may be called {AGGREGATOR!r}")
+    seen: dict[str, str] = {}
+    for data in named:
+        if (other := seen.get(alike(data.name))) is not None:
+            raise InputError(f"party {data.name!r} is there twice, also as {other!r}; every party needs its own name")
+        seen[alike(data.name)] = data.name
     return named
 
 

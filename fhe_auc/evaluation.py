@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -31,8 +31,15 @@ class Evaluation:
         Whether the protocol would have caught an aggregator that lied.
     security_bits : int
         Classical security of the encryption parameters, in bits.
+    keys : str
+        Who can decrypt: "sealed" (each party: a key holder has sealed the secret key to it), "joint" (only all parties
+        together) or "none" (nothing is encrypted).
+    rounds : int
+        Messages of the aggregator that each party answered.
     upload_bytes_per_party, download_bytes_per_party : int
-        Bytes of protocol messages that the busiest party sent and received (keys not counted).
+        Bytes of protocol messages that the busiest party sent and received (a key holder's bundles are not counted).
+    key_bytes_per_party : int
+        How many of the bytes sent are parts of joint keys.
     seconds : Mapping[str, float]
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
     warnings : tuple[str, ...]
@@ -48,9 +55,12 @@ class Evaluation:
     thresholds: int
     verified: bool
     security_bits: int
-    upload_bytes_per_party: int
-    download_bytes_per_party: int
-    seconds: Mapping[str, float]
+    keys: str = "none"
+    rounds: int = 0
+    upload_bytes_per_party: int = 0
+    download_bytes_per_party: int = 0
+    key_bytes_per_party: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:

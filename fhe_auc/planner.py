@@ -30,7 +30,13 @@ DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
 DEFAULT_BLINDING_BITS = 26
 DEFAULT_FLOODING_BITS = 40
+DEFAULT_SMUDGING_BITS = 40
 DEFAULT_PRECISION = 1e-7
+DEFAULT_JOINT_PRECISION = 5e-7
+"""With joint keys every party adds noise: 1e-7 would take a larger ring, and four times the bytes of keys."""
+
+JOINT_KEYS_BACKEND: BackendName = "openfhe"
+"""The one backend with joint keys."""
 
 RAREST = 10**6
 """Precision is promised while the rarer class has at least one row in this many."""
@@ -49,7 +55,7 @@ too large comes out as good as random, and passes with about that probability.
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _MAX_BLINDING_BITS = 50
-_MIN_FLOODING_BITS, _MAX_FLOODING_BITS = 30, 80
+_MIN_FLOODING_BITS, _MAX_FLOODING_BITS = 30, 80  # of smudging, too
 _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
@@ -57,13 +63,14 @@ _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 tim
 _POLYNOMIALS = {"tenseal": 1, "openfhe": 2}  # of a submission: SEAL sends a seed for the second
 
 
-def switching_noise_bits(ring_dimension: int) -> int:
+def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
     """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
 
     It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
-    N = 16384; a test holds it below this bound.
+    N = 16384; a test holds it below this bound. A secret key that is the sum of n `shares`, and evaluation keys that
+    are sums too, make it √n times as large (measured: 2^18.3, 2^19.3, 2^20.1 and 2^21.0 for 3, 10, 30 and 100).
     """
-    return 19 + (ring_dimension // 8192 - 1)
+    return 19 + (ring_dimension // 8192 - 1) + math.log2(max(shares, 1)) / 2
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +88,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Public bounds on the pooled rows: capacity holds up to max_rows, precision from min_rows on.
     release_digits : int or None
         Decimal digits of the AUC that parties may learn; None: all.
+    joint_keys : bool
+        Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit.
     """
 
     thresholds: int
@@ -89,6 +98,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     release_digits: int | None = None
+    joint_keys: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2), ("max_rows", 2)):
@@ -130,7 +140,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     blinding_bits : int
         ρ: multipliers lie in [2^(ρ-16), 2^ρ].
     flooding_bits : int
-        λ: flooding exceeds the noise it hides by 2^λ.
+        λ: the aggregator's flooding exceeds the noise it hides by 2^λ.
+    smudging_bits : int
+        The same of the noise that each party adds to its partial decryption; 0 without joint keys.
 
     Raises
     ------
@@ -143,10 +155,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     packing: Packing
     blinding_bits: int
     flooding_bits: int
+    smudging_bits: int = 0
 
     def __post_init__(self) -> None:
-        _check_hiding(self.blinding_bits, self.flooding_bits)
         packing, workload = self.packing, self.workload
+        _check_hiding(self.blinding_bits, self.flooding_bits)
+        _check_smudging(workload, self.parameters.backend, self.smudging_bits)
         if packing.slots != self.parameters.slots or packing.classes != workload.classes:
             raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
         if packing.blocks * packing.bins < workload.thresholds:
@@ -184,7 +198,30 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
         Sized for the largest multiplier: noise that grew with the multiplier would hide nothing.
         """
-        noise = switching_noise_bits(self.parameters.ring_dimension) + self.blinding_bits + self.flooding_bits
+        return self._hiding_deviation(self.flooding_bits)
+
+    @property
+    def smudging_deviation(self) -> float:
+        """Standard deviation of the noise that a party adds to its partial decryption, in the same units; joint keys.
+
+        It hides what flooding hides, for the case that an aggregator has not flooded, and with it the party's share.
+        """
+        return self._hiding_deviation(self.smudging_bits)
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of all noise added to a slot of the result, in the same units."""
+        if not self.workload.joint_keys:
+            return self.flooding_deviation
+        return math.hypot(self.flooding_deviation, math.sqrt(self.workload.parties) * self.smudging_deviation)
+
+    @property
+    def switching_noise_bits(self) -> float:
+        """Log2 of the key-switching noise in a slot (standard deviation, absolute) after a full trace."""
+        return switching_noise_bits(self.parameters.ring_dimension, self.workload.parties * self.workload.joint_keys)
+
+    def _hiding_deviation(self, bits: int) -> float:
+        noise = self.switching_noise_bits + self.blinding_bits + bits
         return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
 
     @property
@@ -197,9 +234,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertexts, without envelopes."""
-        widths = sum(-(-bits // 8) for bits in self.parameters.modulus_bits)
-        polynomials = _POLYNOMIALS[self.parameters.backend]
-        return self.packing.blocks * polynomials * self.parameters.ring_dimension * widths
+        polynomials = 1 if self.workload.joint_keys else _POLYNOMIALS[self.parameters.backend]
+        return self.packing.blocks * polynomials * self._polynomial_bytes()
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each switching key.
+
+        There are as many of these as rotations, and one that becomes the relinearisation key, of which both halves
+        follow in the second round.
+        """
+        if not self.workload.joint_keys:
+            return 0
+        digits = len(self.parameters.modulus_bits)
+        half = digits * self._polynomial_bytes(self.parameters.special_bits)
+        return self._polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
+
+    def _polynomial_bytes(self, *special_bits: int) -> int:
+        bits = (*self.parameters.modulus_bits, *special_bits)
+        return self.parameters.ring_dimension * sum(-(-each // 8) for each in bits)
 
 
 def plan(
@@ -208,7 +261,8 @@ def plan(
     *,
     blinding_bits: int = DEFAULT_BLINDING_BITS,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
-    precision: float = DEFAULT_PRECISION,
+    smudging_bits: int = DEFAULT_SMUDGING_BITS,
+    precision: float | None = None,
 ) -> Plan:
     """Return the plan with the smallest upload.
 
@@ -220,24 +274,31 @@ def plan(
         Least ρ; more is used where capacity and precision allow.
     flooding_bits : int
         λ, statistical bits by which flooding hides the noise beneath it.
-    precision : float
-        Largest error of the AUC allowed from ``workload.min_rows`` rows on. With `release_digits` a twentieth of the
-        last digit is enough, and is what is asked for.
+    smudging_bits : int
+        The same for each party's noise on its partial decryption; only joint keys have it.
+    precision : float or None
+        Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys 5e-7. With
+        `release_digits` a twentieth of the last digit is enough, and is what is asked for.
 
     Raises
     ------
     CapacityError
         No parameters with 128-bit security do.
     """
+    if precision is None:
+        precision = DEFAULT_JOINT_PRECISION if workload.joint_keys else DEFAULT_PRECISION
     if workload.release_digits is not None:
         precision = max(precision, 0.05 * 10.0**-workload.release_digits)
         blinding_bits = max(blinding_bits, _blur_bits(workload))
     _check_hiding(blinding_bits, flooding_bits)
+    smudging_bits = smudging_bits if workload.joint_keys else 0
+    _check_smudging(workload, backend, smudging_bits)
+    hiding = blinding_bits, flooding_bits, smudging_bits
     fitting = [
         found
         for chain in CHAINS[backend]
         for packing in _packings(workload, chain)
-        if (found := _fill(workload, backend, chain, packing, blinding_bits, flooding_bits, precision)) is not None
+        if (found := _fill(workload, backend, chain, packing, hiding, precision)) is not None
     ]
     if not fitting:
         raise CapacityError(
@@ -258,6 +319,19 @@ def _check_hiding(blinding_bits: int, flooding_bits: int) -> None:
     if not _MIN_FLOODING_BITS <= flooding_bits <= _MAX_FLOODING_BITS:
         raise CapacityError(
             f"flooding_bits must lie between {_MIN_FLOODING_BITS} and {_MAX_FLOODING_BITS}, got {flooding_bits}"
+        )
+
+
+def _check_smudging(workload: Workload, backend: BackendName, smudging_bits: int) -> None:
+    if not workload.joint_keys:
+        if smudging_bits:
+            raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
+        return
+    if backend != JOINT_KEYS_BACKEND:
+        raise CapacityError(f"joint keys need the backend {JOINT_KEYS_BACKEND}, got {backend}")
+    if not _MIN_FLOODING_BITS <= smudging_bits <= _MAX_FLOODING_BITS:
+        raise CapacityError(
+            f"smudging_bits must lie between {_MIN_FLOODING_BITS} and {_MAX_FLOODING_BITS}, got {smudging_bits}"
         )
 
 
@@ -293,11 +367,11 @@ def _fill(
     backend: BackendName,
     chain: Chain,
     packing: Packing,
-    least_blinding_bits: int,
-    flooding_bits: int,
+    hiding: tuple[int, int, int],
     precision: float,
 ) -> Plan | None:
     """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
+    least_blinding_bits, flooding_bits, smudging_bits = hiding
     rotations = _rotations(workload, packing)
     total_bits = sum(chain.modulus_bits)
     for blinding_bits in range(_MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
@@ -314,6 +388,7 @@ def _fill(
             packing=packing,
             blinding_bits=blinding_bits,
             flooding_bits=flooding_bits,
+            smudging_bits=smudging_bits,
         )
         if candidate.precision <= precision:
             return candidate
@@ -323,19 +398,19 @@ def _fill(
 def error_bound(candidate: Plan) -> float:
     """Return a bound on |AUC error| from min_rows rows on, at the smallest multiplier.
 
-    It holds for every class balance down to one row in a million. Flooding, of which recovery averages the slots of a
-    class, comes in quadrature with `fresh_error`'s noise, at seven standard deviations.
+    It holds for every class balance down to one row in a million. Flooding and smudging, of which recovery averages
+    the slots of a class, come in quadrature with `fresh_error`'s noise, at seven standard deviations.
     """
     packing, workload = candidate.packing, candidate.workload
     least_den = 2.0 * (workload.min_rows - 1)
-    one_total = candidate.flooding_deviation / math.sqrt(2 * packing.slots / packing.classes)
-    # num and den are flooded independently, hence the factor √2 (twice, half of it in the line above).
-    flooding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.gain * least_den)
-    return math.hypot(_CONFIDENCE * flooding, _fresh_noise(candidate)) + _encoding_error(candidate)
+    one_total = candidate.noise_deviation / math.sqrt(2 * packing.slots / packing.classes)
+    # num and den have noise of their own, hence the factor √2 (twice, half of it in the line above).
+    hiding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.gain * least_den)
+    return math.hypot(_CONFIDENCE * hiding, _fresh_noise(candidate)) + _encoding_error(candidate)
 
 
 def fresh_error(candidate: Plan) -> float:
-    """Return a bound on the error of num and den relative to den, flooding aside, whatever the multiplier."""
+    """Return a bound on the error of num and den relative to den, without added noise, whatever the multiplier."""
     return _fresh_noise(candidate) + _encoding_error(candidate)
 
 
@@ -343,7 +418,7 @@ def _fresh_noise(candidate: Plan) -> float:
     """Return seven standard deviations of what encryptions, and the rotation that joins X and Y, do to the AUC."""
     packing, parameters = candidate.packing, candidate.parameters
     # A trace adds one switching's noise up over all slots, incoherently.
-    switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
+    switching = 2.0**candidate.switching_noise_bits / math.sqrt(packing.slots)
     encrypting = _ERROR_DEVIATION * math.sqrt(candidate.workload.parties * parameters.ring_dimension)
     slot_noise = math.hypot(switching, encrypting) / parameters.scale
     # Worst balances, relative to den = 2PN: noise on Y meets X ≤ 2P·|1 + iκ| in every bin (N = 1); noise on u·X meets

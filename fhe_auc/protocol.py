@@ -33,6 +33,10 @@ class Request:
         Public bounds on the pooled rows: capacity up to the first, full precision from the second.
     min_parties : int or None
         Go on with this many submissions; None: all.
+    keys : str
+        "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it.
+    smudging_bits : int or None
+        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
     """
@@ -43,19 +47,21 @@ class Request:
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     min_parties: int | None = None
+    keys: str = "sealed"
+    smudging_bits: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Session:
-    """A prepared session: the manifest for all, and each role's own material.
+    """A prepared session: the manifest for all, and what the key holder has made for each role.
 
     Attributes
     ----------
     manifest : Manifest
         Public.
     aggregator_material : bytes
-        For the aggregator; holds no secret.
+        For the aggregator; holds no secret. Empty where nobody holds keys beforehand.
     party_material : bytes
         For parties only: it can decrypt. Not in the repr.
     """
@@ -63,6 +69,22 @@ class Session:
     manifest: Manifest
     aggregator_material: bytes = field(repr=False)
     party_material: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What each role has in hand when a session starts.
+
+    Attributes
+    ----------
+    aggregator : bytes
+        For `Protocol.aggregator`.
+    parties : mapping of str to bytes
+        For `Protocol.party`, by name. Not in the repr.
+    """
+
+    aggregator: bytes = field(repr=False)
+    parties: Mapping[str, bytes] = field(repr=False)
 
 
 class Protocol(ABC):
@@ -86,6 +108,13 @@ class Protocol(ABC):
         InputError
             The request cannot be met.
         """
+
+    def rehearse(self, session: Session) -> Delivery:
+        """Return what each role would be given, where all of them run in this process.
+
+        Protocols with keys override it, and play authority and key holder as sites would.
+        """
+        return Delivery(session.aggregator_material, dict.fromkeys(session.manifest.parties, session.party_material))
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:

@@ -17,8 +17,9 @@ from typing import ClassVar
 
 from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import AGGREGATOR, Manifest
+from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.names import AGGREGATOR
 
 _ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
 
@@ -253,7 +254,10 @@ class Party(ABC):
         if self._evaluation is None:
             raise EvaluationError(f"party {self.name!r} has no result: the session has not ended")
         return replace(
-            self._evaluation, upload_bytes_per_party=self.bytes_sent, download_bytes_per_party=self.bytes_received
+            self._evaluation,
+            rounds=self._round,
+            upload_bytes_per_party=self.bytes_sent,
+            download_bytes_per_party=self.bytes_received,
         )
 
     @abstractmethod

@@ -17,35 +17,23 @@ ciphertext the aggregator hands over: the aggregator must not collude with a par
 from __future__ import annotations
 
 import math
-import time
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.circuit import Aggregation
+from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import Counts, PartyData, count
-from fhe_auc.errors import DeserialisationError, InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, fresh_error, plan
-from fhe_auc.protocol import Protocol, Request, Session, new_session_id
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode, encode
-from keys.holder import new_session_keys
+from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, fresh_error
+from fhe_auc.protocol import Request
+from protocols.encrypted import EncryptedProtocol
 
-_ROUNDS = 2  # submissions, then the result
 _COARSE = 0.01  # a half-width above this is worth a warning
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
-
-
-class _Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the aggregator sends in the last round."""
-
-    parties: int
-    ciphertext: bytes
 
 
 class Recovered(NamedTuple):
@@ -55,111 +43,64 @@ class Recovered(NamedTuple):
     resolution: float
 
 
-class SemiHonest(Protocol):
+class SemiHonest(EncryptedProtocol):
     """Plug-in ``semi-honest``."""
 
     name = "semi-honest"
     summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
     trust = "the aggregator computes what it should and does not collude with a party"
 
-    def prepare(self, request: Request) -> Session:
-        """Plan, generate keys and name the session; option: ``release_digits`` (1 to 6)."""
+    def workload(self, request: Request) -> Workload:
+        """Return what the parameters must carry; option: ``release_digits`` (1 to 6)."""
         unknown = set(request.options) - {"release_digits"}
         if unknown:
             raise InputError(f"protocol {self.name!r} has no option {sorted(unknown)[0]!r}")
-        workload = Workload(
+        return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
             release_digits=request.options.get("release_digits"),
+            joint_keys=request.keys == "joint",
         )
-        chosen = plan(workload, ckks.choose_backend(request.backend))
-        session_keys = new_session_keys(chosen.parameters)
-        manifest = Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            context=session_keys.fingerprint,
-            plan=chosen,
-        )
-        return Session(manifest, session_keys.aggregator, session_keys.party)
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is a public context."""
-        return SemiHonestAggregator(manifest, ckks.load_public(material))
-
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
-        """Return a party; `material` is a secret context."""
-        return SemiHonestParty(manifest, ckks.load_secret(material), data)
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+        """Return a party's computation on its own rows."""
+        return SemiHonestTask(manifest, data)
 
 
-class SemiHonestAggregator(Aggregator):
-    """Adds ciphertexts as they arrive, then evaluates, blinds and floods the class totals."""
+class SemiHonestTask(PartyTask):
+    """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
 
-    rounds = _ROUNDS
-
-    def __init__(self, manifest: Manifest, context: ckks.PublicContext) -> None:
-        super().__init__(manifest)
-        self._plan = _checked_plan(manifest, context)
-        self.submission_limit = _payload_limit(self._plan)
-        self._aggregation = Aggregation(context, self._plan)
-
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == 1:
-            self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
-
-    def _close(self) -> bytes:
-        return encode(_Result(len(self.counted), self._aggregation.blinded_totals()))
-
-
-class SemiHonestParty(Party):
-    """Counts and encrypts its rows, then decrypts the blinded totals and divides."""
-
-    rounds = _ROUNDS
-
-    def __init__(self, manifest: Manifest, context: ckks.SecretContext, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
-        self._plan = _checked_plan(manifest, context)
-        self._context = context
+    def __init__(self, manifest: Manifest, data: PartyData) -> None:
+        self.party = data.name
+        self._manifest = manifest
+        self._plan = plan_of(manifest)
         self._data = data
         if len(data.y_score) > self._plan.workload.max_rows:
             raise InputError(
                 f"party {data.name!r} has more rows than the session's max_rows = {self._plan.workload.max_rows:,}"
             )
-        self.download_limit = _payload_limit(self._plan)
-        self._seconds: dict[str, float] = {}
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            blocks = self._plan.packing.pack(*class_vectors(count(self._data, self.manifest.thresholds)))
-            answer = encode(tuple(self._context.encrypt(block) for block in blocks))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
-        result = decode(payload, _Result, "result")
-        if not self.manifest.min_parties <= result.parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
-        recovered = recover(self._context.decrypt(result.ciphertext), self._plan)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._evaluation = Evaluation(
+    def blocks(self) -> list[ckks.Slots]:
+        """Return the packed class vectors of this party's counts."""
+        return self._plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
+
+    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+        """Return AUC and resolution; errors as `recover`."""
+        recovered = recover(slots, self._plan)
+        return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
             precision=self._plan.precision,
-            protocol=self.manifest.protocol,
+            protocol=self._manifest.protocol,
             backend=self._plan.parameters.backend,
-            parties=result.parties,
-            thresholds=len(self.manifest.thresholds),
+            parties=parties,
+            thresholds=len(self._manifest.thresholds),
             verified=False,
             security_bits=ckks.SECURITY_BITS,
-            upload_bytes_per_party=0,
-            download_bytes_per_party=0,
-            seconds=dict(self._seconds),
-            warnings=tuple(_warnings(self.manifest, self._plan, result.parties, recovered.resolution)),
+            warnings=tuple(_warnings(self._manifest, self._plan, parties, recovered.resolution)),
         )
-        return b""
 
 
 def class_vectors(counts: Counts) -> tuple[ckks.Slots, ckks.Slots]:
@@ -185,7 +126,7 @@ def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
     totals = by_class.mean(axis=1)
     size = float(np.abs(totals).max())
     # One slot errs by the flooding and by double-precision decoding, whose error is relative to the largest value.
-    slot_error = _CONFIDENCE * chosen.flooding_deviation + 2.0**-40 * size
+    slot_error = _CONFIDENCE * chosen.noise_deviation + 2.0**-40 * size
     total_error = slot_error / math.sqrt(by_class.shape[1]) + 2.0**-40 * size
     if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > slot_error:
         raise ResultCheckError(_REFUSED.format("the slots of a class differ"))
@@ -253,18 +194,3 @@ def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float)
             "limit release_digits to prevent it"
         )
     return found
-
-
-def _checked_plan(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> Plan:
-    if manifest.plan is None or manifest.plan.parameters != context.parameters:
-        raise InputError("the keys were made with other parameters than the session's manifest names")
-    if manifest.context != context.fingerprint:
-        raise InputError("the keys are not those of this session (fingerprint mismatch)")
-    if manifest.plan.workload.thresholds != len(manifest.thresholds):
-        raise InputError("the manifest's plan is for another number of thresholds")
-    return manifest.plan
-
-
-def _payload_limit(chosen: Plan) -> int:
-    """Return more bytes than any honest payload: a result has two polynomials, and submissions may have."""
-    return 2 * chosen.submission_bytes + 1024 * (1 + chosen.packing.blocks)

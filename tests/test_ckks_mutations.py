@@ -375,10 +375,8 @@ def test_openfhe_own_parser_can_be_killed_by_one_bit(run_child: Any) -> None:
 
 def replaced_first_coefficient(pair: ckks.KeyPair, submission: bytes, value: int) -> bytes:
     _, packed = container.open_any("submission", submission)
-    run: Any = pair.public._scheme.submission._runs[0]  # type: ignore[attr-defined]
-    return container.seal(
-        "submission", pair.public.fingerprint, value.to_bytes(run.width, "little") + packed[run.width :]
-    )
+    width = pair.public._scheme.submission.polynomials.widths[0]  # type: ignore[attr-defined]
+    return container.seal("submission", pair.public.fingerprint, value.to_bytes(width, "little") + packed[width:])
 
 
 def test_a_coefficient_at_or_above_its_modulus_is_refused(pair: ckks.KeyPair) -> None:

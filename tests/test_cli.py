@@ -38,13 +38,19 @@ KEYS = {
     "thresholds",
     "verified",
     "security_bits",
+    "keys",
+    "rounds",
     "upload_bytes_per_party",
     "download_bytes_per_party",
+    "key_bytes_per_party",
     "seconds",
     "warnings",
 }
 ESCAPE = "\x1b"
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
+
+
+needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 
 
 def call(*arguments: str) -> Result:
@@ -164,6 +170,31 @@ def test_limited_digits_show_in_number_and_table(hospitals: list[str], exact: co
     assert evaluation["auc"] == round(evaluation["auc"], 2)
     assert abs(evaluation["auc"] - exact.auc) <= evaluation["resolution"]
     assert re.search(r"encrypted +0\.\d\d ± 0\.\d\d ", call(*arguments).stdout)
+
+
+@needs_openfhe
+def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: counts.Trapezoid) -> None:
+    arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
+    evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
+    assert abs(evaluation["auc"] - exact.auc) <= evaluation["precision"] <= 1e-6
+    assert (evaluation["keys"], evaluation["rounds"]) == ("joint", 4)
+    assert 0 < evaluation["key_bytes_per_party"] < evaluation["upload_bytes_per_party"] < 30e6
+    table = call(*arguments).stdout
+    for promised in ("only all parties together can decrypt", "its parts of the joint keys", "partial decryption"):
+        assert promised in table
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--smudging-bits 50", "smudging_bits is for joint keys only"),
+        ("--keys joint --smudging-bits 20", "20 is not in the range 30<=x<=80"),
+        ("--keys joint --backend tenseal", "joint keys need the backend openfhe"),
+        ("--keys split", "'split' is not one of 'sealed', 'joint'"),
+    ],
+)
+def test_keys_that_cannot_be_had_are_refused(hospitals: list[str], options: str, message: str) -> None:
+    assert_fails(call("evaluate", *hospitals, *options.split()), 2, message)
 
 
 def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> None:
@@ -299,13 +330,23 @@ def test_plan_gives_a_reason_for_every_number() -> None:
     assert result.stdout == call("plan").stdout
 
 
+@needs_openfhe
+def test_plan_for_joint_keys_counts_their_bytes() -> None:
+    arguments = ("plan", "--parties", "10", "--thresholds", "uniform:100", "--keys", "joint")
+    (found,) = json.loads(call(*arguments, "--json").stdout)["plans"].values()
+    assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
+    assert "joint keys, a party" in call(*arguments).stdout
+    assert "joint keys, a party" not in call("plan").stdout
+    assert_fails(call("plan", "--smudging-bits", "50"), 2, "--smudging-bits is for --keys joint only")
+
+
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = planner.plan
 
-    def picky(workload: planner.Workload, backend: ckks.BackendName) -> planner.Plan:
+    def picky(workload: planner.Workload, backend: ckks.BackendName, **options: Any) -> planner.Plan:
         if backend == "openfhe":
             raise planner.CapacityError("too large")
-        return real(workload, backend)
+        return real(workload, backend, **options)
 
     monkeypatch.setattr(planner, "plan", picky)
     monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))

@@ -16,6 +16,7 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.circuit import Aggregation
 from fhe_auc.ckks import container
+from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import (
     DeserialisationError,
@@ -28,12 +29,13 @@ from fhe_auc.errors import (
     UndefinedAucError,
 )
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import AGGREGATOR, Manifest
+from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.names import AGGREGATOR
 from fhe_auc.protocol import Session
 from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
-from protocols.semi_honest import SemiHonest, SemiHonestAggregator, SemiHonestParty
+from protocols.semi_honest import SemiHonest, SemiHonestTask
 
 LIMIT = 2**24
 
@@ -61,8 +63,8 @@ class Roles:
         public, secret = contexts(session.aggregator_material, session.party_material)
         return cls(
             session,
-            SemiHonestAggregator(session.manifest, public),
-            [SemiHonestParty(session.manifest, secret, data) for data in sites],
+            CkksAggregator(session.manifest, public),
+            [CkksParty(session.manifest, secret, SemiHonestTask(session.manifest, data)) for data in sites],
         )
 
     def finish(self, sites: list[PartyData], submissions: list[bytes]) -> None:
@@ -400,13 +402,11 @@ def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissio
 
 
 def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
-    """A result whose coefficients are drawn by `draw` from each run."""
+    """A result of which `draw` chooses each polynomial's coefficients."""
     public: Any = ckks.load_public(session.aggregator_material)
-    packed = b"".join(
-        np.asarray(draw(run)).astype("<u8").view(np.uint8).reshape(-1, 8)[:, : run.width].tobytes()
-        for run in public._scheme.result._runs
-    )
-    return container.seal("result", public.fingerprint, packed)
+    polynomials = public._scheme.result.polynomials
+    words = np.array([draw(run) for run in public._scheme.result._runs], np.uint64)
+    return container.seal("result", public.fingerprint, polynomials.pack(words))
 
 
 @pytest.mark.parametrize("garbage", ["random", "largest", "half"])
@@ -435,13 +435,7 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
     generator = np.random.default_rng(4)
     public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
     layout = public._scheme.submission
-    packed = b"".join(
-        generator.integers(0, run.modulus, run.count, dtype=np.uint64)
-        .view(np.uint8)
-        .reshape(-1, 8)[:, : run.width]
-        .tobytes()
-        for run in layout._runs
-    )
+    packed = layout.polynomials.pack(layout.polynomials.uniform(generator.bytes(32)))
     packed = packed.ljust(layout.packed_size, b"s")
     garbage = encode((container.seal("submission", public.fingerprint, packed),))
     result = delivered(roles, [submissions[0], changed(submissions[1], payload=garbage), submissions[2]])

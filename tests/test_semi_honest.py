@@ -285,15 +285,28 @@ class TestCallers:
 
     def test_names_that_clash_are_named(self):
         twice = [PartyData.from_arrays("north", *self.PAIR)] * 2
-        with pytest.raises(InputError, match="party 'north' is there 2 times"):
+        with pytest.raises(InputError, match="party 'north' is there twice"):
             fhe_auc.federated_auc(twice)
-        with pytest.raises(InputError, match="no party may be called 'aggregator'"):
+        with pytest.raises(InputError, match="the name of a party must not be 'aggregator'"):
             fhe_auc.federated_auc({"aggregator": self.PAIR})
 
-    @pytest.mark.parametrize("name", ["x" * 201, "half a surrogate \udcff"])
-    def test_names_that_fit_no_message_are_refused(self, name):
-        with pytest.raises(InputError, match="at most 200 bytes"):
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("x" * 65, "must have at most 64 characters, got 65"),
+            ("half a surrogate \udcff", "must be printable text"),
+            (" north", "without blanks at its ends"),
+            ("nor\tth", "must be printable text"),
+            ("AGGREGATOR", "must not be 'aggregator'"),
+        ],
+    )
+    def test_names_that_fit_no_certificate_are_refused(self, name, problem):
+        with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
             fhe_auc.federated_auc({name: self.PAIR})
+
+    def test_names_that_people_take_for_the_same_are_refused(self):
+        with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
+            fhe_auc.federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
 
     def test_numpy_integers_are_integers(self):
         options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4), "release_digits": np.int64(2)}

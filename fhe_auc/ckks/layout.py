@@ -4,7 +4,7 @@ Both libraries serialise an object as a header (parameters, sizes, pointers) aro
 A changed header can abort the process (OpenFHE) and a coefficient outside its modulus is accepted (OpenFHE) or costs
 time (SEAL). So nobody sends headers: the receiver makes an object of the same kind itself, learns from it where the
 coefficients stand, and fills received coefficients into its own header after checking that each is below its modulus.
-As a second gain every coefficient takes only the bytes that its modulus needs.
+As a second gain every coefficient takes only the bytes that its modulus needs (`fhe_auc.ckks.polynomials`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Protocol
 
 import numpy as np
 
+from fhe_auc.ckks.polynomials import WORD, Polynomials
 from fhe_auc.errors import DeserialisationError
-
-_WORD = 8  # bytes of a coefficient in both libraries' formats
 
 
 @dataclass(frozen=True)
 class Run:
-    """One polynomial modulo one prime: `count` words from byte `offset`, each in [0, modulus)."""
+    """One polynomial modulo one prime: `count` words (N) from byte `offset`, each in [0, modulus)."""
 
     offset: int
     count: int
@@ -32,12 +31,7 @@ class Run:
     @property
     def end(self) -> int:
         """First byte behind the run."""
-        return self.offset + self.count * _WORD
-
-    @property
-    def width(self) -> int:
-        """Bytes a coefficient takes on the wire."""
-        return (self.modulus.bit_length() + 7) // 8
+        return self.offset + self.count * WORD
 
 
 class Finder(Protocol):
@@ -65,13 +59,14 @@ class Layout:
         self._find = find
         runs, seeds = find(template)
         self._runs, self._seeds = tuple(runs), tuple(seeds)
+        self.polynomials = Polynomials(runs[0].count if runs else 0, tuple(run.modulus for run in runs))
         self._tag = tag
         self._template = template
 
     @cached_property
     def packed_size(self) -> int:
         """Bytes of a packed object."""
-        return sum(run.count * run.width for run in self._runs) + sum(length for _, length in self._seeds)
+        return self.polynomials.packed_size + sum(length for _, length in self._seeds)
 
     def pack(self, raw: bytes) -> bytes:
         """Return coefficients and seeds of the serialised object `raw`, which this process has made itself.
@@ -85,12 +80,8 @@ class Layout:
         shape = [(run.count, run.modulus) for run in runs], [length for _, length in seeds]
         if shape != ([(run.count, run.modulus) for run in self._runs], [length for _, length in self._seeds]):
             raise DeserialisationError("the library's object does not have the layout that these parameters call for")
-        parts = []
-        for run in runs:
-            words = np.frombuffer(raw, np.uint8, run.count * _WORD, run.offset).reshape(run.count, _WORD)
-            parts.append(words[:, : run.width].tobytes())
-        parts += [raw[offset : offset + length] for offset, length in seeds]
-        return b"".join(parts)
+        words = np.array([np.frombuffer(raw, "<u8", run.count, run.offset) for run in runs], np.uint64)
+        return self.polynomials.pack(words) + b"".join(raw[offset : offset + length] for offset, length in seeds)
 
     def unpack(self, packed: bytes, tag: bytes = b"") -> bytes:
         """Return bytes that the library can parse: this layout's header, the coefficients in `packed`, the name `tag`.
@@ -105,15 +96,9 @@ class Layout:
         if len(tag) != len(self._tag):
             raise DeserialisationError(f"expected a key name of {len(self._tag)} bytes, got {len(tag)}")
         raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)
-        position = 0
-        for run in self._runs:
-            size = run.count * run.width
-            words = np.zeros((run.count, _WORD), np.uint8)
-            words[:, : run.width] = np.frombuffer(packed, np.uint8, size, position).reshape(run.count, run.width)
-            if int(words.view("<u8").max()) >= run.modulus:
-                raise DeserialisationError("a coefficient is not below its modulus")
+        position = self.polynomials.packed_size
+        for run, words in zip(self._runs, self.polynomials.unpack(packed[:position]), strict=True):
             raw[run.offset : run.end] = words.data.cast("B")
-            position += size
         for offset, length in self._seeds:
             raw[offset : offset + length] = packed[position : position + length]
             position += length

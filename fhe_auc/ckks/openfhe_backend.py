@@ -95,7 +95,7 @@ class _Keys:
             self.rotation = context.GetEvalAutomorphismKeyMap(self.tag)
 
 
-class _Scheme:
+class Scheme:
     """An OpenFHE context and the layouts of its objects, learned from throw-away ones."""
 
     def __init__(self, parameters: CkksParameters) -> None:
@@ -114,7 +114,7 @@ class _Scheme:
         # The REAL type refuses to decode valid results near the capacity bound, and has no imaginary part.
         settings.SetCKKSDataType(openfhe.COMPLEX)
         context = openfhe.GenCryptoContext(settings)
-        for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
+        for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
             context.Enable(feature)
         self.parameters = parameters
         self.context = context
@@ -123,19 +123,19 @@ class _Scheme:
 
         keys = _Keys(context, ())
         zeros = np.zeros(parameters.slots, complex)
-        self.submission = self._learn(self.encrypt(keys.secret, zeros, 1), keys.tag)
-        self.result = self._learn(self.encrypt(keys.secret, zeros, 2), keys.tag)
-        self.secret_key = self._learn(keys.secret, keys.tag)
-        self.public_key = self._learn(keys.public, keys.tag)
-        self.relinearisation_key = self._learn(keys.relinearisation, keys.tag)
+        self.submission = self.learn(self.encrypt(keys.secret, zeros, 1), keys.tag)
+        self.result = self.learn(self.encrypt(keys.secret, zeros, 2), keys.tag)
+        self.secret_key = self.learn(keys.secret, keys.tag)
+        self.public_key = self.learn(keys.public, keys.tag)
+        self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
 
     @cached_property
     def rotation_keys(self) -> Layout:
         """Layout of rotation keys, which parties never need."""
         keys = _Keys(self.context, self.parameters.rotations)
-        return self._learn(keys.rotation, keys.tag)
+        return self.learn(keys.rotation, keys.tag)
 
-    def _learn(self, item: Any, tag: str) -> Layout:
+    def learn(self, item: Any, tag: str) -> Layout:
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
         return Layout(openfhe.Serialize(item, openfhe.BINARY), find, tag=tag.encode())
 
@@ -161,8 +161,9 @@ class _Scheme:
 
 
 @lru_cache(maxsize=4)
-def _scheme(parameters: CkksParameters) -> _Scheme:
-    return _Scheme(parameters)
+def scheme_for(parameters: CkksParameters) -> Scheme:
+    """Return the scheme of these parameters; making one takes a second."""
+    return Scheme(parameters)
 
 
 def _tag(fingerprint: bytes) -> str:
@@ -175,7 +176,7 @@ class OpenFhePublicContext(PublicContext):
 
     def __init__(self, stored: StoredPublic) -> None:
         super().__init__(stored)
-        self._scheme = scheme = _scheme(stored.parameters)
+        self._scheme = scheme = scheme_for(stored.parameters)
         self._tag = tag = _tag(self.fingerprint)
         self._public_key = scheme.load(openfhe.DeserializePublicKeyString, scheme.public_key, stored.public_key, tag)
         self._relin = scheme.load(
@@ -220,7 +221,7 @@ class OpenFheSecretContext(SecretContext):
 
     def __init__(self, stored: StoredSecret) -> None:
         super().__init__(stored)
-        self._scheme = scheme = _scheme(stored.parameters)
+        self._scheme = scheme = scheme_for(stored.parameters)
         self._tag = tag = _tag(self.fingerprint)
         self._secret_key = scheme.load(openfhe.DeserializePrivateKeyString, scheme.secret_key, stored.secret_key, tag)
 
@@ -237,7 +238,7 @@ class OpenFheSecretContext(SecretContext):
 
 def generate(parameters: CkksParameters) -> KeyPair:
     """Return fresh keys: exactly the rotation keys that `parameters` names."""
-    scheme = _scheme(parameters)
+    scheme = scheme_for(parameters)
     keys = _Keys(scheme.context, parameters.rotations)
 
     def pack(layout: Layout, item: Any) -> bytes:

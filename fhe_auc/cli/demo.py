@@ -27,12 +27,14 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo",
         "fhe-auc demo --plot demo.png",
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
+        "fhe-auc demo --dataset credit-default --keys joint",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
 @inputs.protocol_option
 @inputs.thresholds_option
 @inputs.backend_option
+@inputs.key_options
 @click.option(
     "--dataset",
     type=click.Choice(tuple(_SITES)),
@@ -47,6 +49,8 @@ def demo(
     protocol: str,
     thresholds: str,
     backend: str | None,
+    keys: str,
+    smudging_bits: int | None,
     dataset: str,
     release_digits: int | None,
     plot: Path | None,
@@ -62,7 +66,9 @@ def demo(
 
     if plot is not None:
         figures.check_path(plot)
-    options = SessionOptions.checked(protocol, thresholds, backend, release_digits=release_digits)
+    options = SessionOptions.checked(
+        protocol, thresholds, backend, release_digits=release_digits, keys=keys, smudging_bits=smudging_bits
+    )
     parties = datasets.load(dataset)
     evaluation, wall_seconds = options.run(parties)
     with output.progress("Checking with scikit-learn"):

@@ -13,6 +13,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
         "fhe-auc evaluate north.csv south.csv west.csv",
         "fhe-auc evaluate all.parquet --site-column hospital --label-column outcome --score-column risk",
         "fhe-auc evaluate *.csv --thresholds uniform:100 --release-digits 3",
+        "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
 )
@@ -20,6 +21,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
 @inputs.protocol_option
 @inputs.thresholds_option
 @inputs.backend_option
+@inputs.key_options
 @inputs.row_bounds
 @inputs.release_digits_option
 @output.json_option
@@ -28,6 +30,8 @@ def evaluate(
     protocol: str,
     thresholds: str,
     backend: str | None,
+    keys: str,
+    smudging_bits: int | None,
     max_rows: int,
     min_rows: int,
     release_digits: int | None,
@@ -40,7 +44,14 @@ def evaluate(
     and exchanges the bytes that it would between sites.
     """
     options = SessionOptions.checked(
-        protocol, thresholds, backend, max_rows=max_rows, min_rows=min_rows, release_digits=release_digits
+        protocol,
+        thresholds,
+        backend,
+        max_rows=max_rows,
+        min_rows=min_rows,
+        release_digits=release_digits,
+        keys=keys,
+        smudging_bits=smudging_bits,
     )
     parties = files.read()
     evaluation, wall_seconds = options.run(parties)

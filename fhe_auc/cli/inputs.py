@@ -109,6 +109,24 @@ release_digits_option = click.option(
 """Decorator: the command receives ``release_digits``, or None."""
 
 
+def key_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``keys`` and ``smudging_bits`` (None: the default)."""
+    who = click.option(
+        "--keys",
+        type=click.Choice(("sealed", "joint")),
+        default="sealed",
+        show_default=True,
+        help="Who can decrypt: each party, to which a key holder seals the secret key, or only all parties together.",
+    )
+    noise = click.option(
+        "--smudging-bits",
+        metavar="N",
+        type=click.IntRange(30, 80),
+        help="With joint keys: a party's noise on its partial decryption is 2^N times what it hides. Default: 40.",
+    )
+    return who(noise(command))
+
+
 def row_bounds(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``max_rows`` and ``min_rows``, public bounds on the pooled rows."""
     most = click.option(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     epilog=output.examples(
         "fhe-auc plan",
         "fhe-auc plan --parties 1000 --max-rows 100000000 --min-rows 100000",
+        "fhe-auc plan --parties 10 --keys joint",
         "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
     )
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @inputs.row_bounds
 @inputs.release_digits_option
 @inputs.backend_option
+@inputs.key_options
 @output.json_option
 def plan(
     parties: int,
@@ -38,6 +40,8 @@ def plan(
     min_rows: int,
     release_digits: int | None,
     backend: str | None,
+    keys: str,
+    smudging_bits: int | None,
     as_json: bool,
 ) -> None:
     """Show the encryption parameters that fit, and why.
@@ -54,16 +58,23 @@ def plan(
         max_rows=max_rows,
         min_rows=min_rows,
         release_digits=release_digits,
+        joint_keys=keys == "joint",
     )
+    if smudging_bits is not None and not workload.joint_keys:
+        raise click.UsageError("--smudging-bits is for --keys joint only")
     names: tuple[ckks.BackendName, ...]
     names = ckks.available_backends() if backend is None else (ckks.choose_backend(backend),)
+    if workload.joint_keys and backend is None:
+        names = (ckks.choose_backend(planner.JOINT_KEYS_BACKEND),)
     if not names:
         raise BackendUnavailableError(f"none of {', '.join(ckks.BACKENDS)} can be imported here; install one of them")
     plans: dict[ckks.BackendName, Plan] = {}
     unfit: dict[ckks.BackendName, str] = {}
     for name in names:
         try:
-            plans[name] = planner.plan(workload, name)
+            plans[name] = planner.plan(
+                workload, name, smudging_bits=smudging_bits or planner.DEFAULT_SMUDGING_BITS
+            )
         except CapacityError as error:
             unfit[name] = str(error)
     if not plans:
@@ -80,7 +91,7 @@ def plan(
 
 
 def _workload_as_dict(workload: Workload) -> dict[str, Any]:
-    names = ("thresholds", "parties", "max_rows", "min_rows", "release_digits")
+    names = ("thresholds", "parties", "max_rows", "min_rows", "release_digits", "joint_keys")
     return {name: getattr(workload, name) for name in names}
 
 
@@ -103,9 +114,11 @@ def _as_dict(found: Plan) -> dict[str, Any]:
         "rotations": len(parameters.rotations),
         "log2_multiplier_range": [math.log2(found.least_multiplier), found.blinding_bits],
         "flooding_bits": found.flooding_bits,
+        "smudging_bits": found.smudging_bits,
         "capacity_bits_left": found.capacity_bits,
         "precision": found.precision,
         "upload_bytes": found.submission_bytes,
+        "key_bytes": found.key_bytes,
     }
 
 
@@ -185,11 +198,26 @@ _EXPLAINED: tuple[tuple[str, Callable[[Plan], str], str], ...] = (
 )
 """What is shown of a plan: name, value, reason (with fields of the workload)."""
 
+_EXPLAINED_JOINT: tuple[tuple[str, Callable[[Plan], str], str], ...] = (
+    (
+        "smudging, bits",
+        lambda found: str(found.smudging_bits),
+        "each party adds so much to its partial decryption, in case that the aggregator has not flooded",
+    ),
+    (
+        "joint keys, a party",
+        lambda found: output.bytes_text(found.key_bytes),
+        "sent once a session: its parts of the public, relinearisation and rotation keys",
+    ),
+)
+"""The same for joint keys alone."""
+
 
 def _print_table(plans: Mapping[BackendName, Plan], workload: Workload) -> None:
     bounds = {"thresholds": workload.thresholds, "max_rows": workload.max_rows, "min_rows": workload.min_rows}
+    explained = _EXPLAINED + (_EXPLAINED_JOINT if workload.joint_keys else ())
     output.print_table(
-        [(name, *map(value, plans.values()), why.format(**bounds)) for name, value, why in _EXPLAINED],
+        [(name, *map(value, plans.values()), why.format(**bounds)) for name, value, why in explained],
         header=("", *plans, "why"),
         numbers=len(plans),
     )

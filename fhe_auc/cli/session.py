@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from fhe_auc.evaluation import Evaluation
 
 _PHASES = {
-    "keys": "key holder, once: choose parameters, make keys",
+    "keys": "before the first round: choose parameters, certify, make and seal keys",
+    "key parts": "each party (mean): its parts of the joint keys, both rounds",
     "submit": "each party (mean): count and encrypt",
     "ingest": "aggregator: check and add up what arrives",
     "circuit": "aggregator: multiply, sum over the bins, blind, flood",
+    "decrypt": "each party (mean): its partial decryption, sealed to the others",
     "recover": "each party (mean): decrypt and divide",
+}
+
+_KEYS = {
+    "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
+    "joint": "only all parties together can decrypt; nobody has the whole secret key",
 }
 
 
@@ -34,16 +41,19 @@ class SessionOptions:
     ----------
     protocol : str
     thresholds : ndarray of float64, shape (m,)
-    backend, max_rows, min_rows, release_digits
+    keys : "sealed" or "joint"
+    backend, max_rows, min_rows, release_digits, smudging_bits
         None: the engine's default.
     """
 
     protocol: str
     thresholds: NDArray[np.float64]
+    keys: str = "sealed"
     backend: str | None = None
     max_rows: int | None = None
     min_rows: int | None = None
     release_digits: int | None = None
+    smudging_bits: int | None = None
 
     @classmethod
     def checked(
@@ -55,6 +65,8 @@ class SessionOptions:
         max_rows: int | None = None,
         min_rows: int | None = None,
         release_digits: int | None = None,
+        keys: str = "sealed",
+        smudging_bits: int | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
         from fhe_auc import ckks, registry
@@ -64,10 +76,12 @@ class SessionOptions:
         return cls(
             protocol=protocol,
             thresholds=grids.resolve(thresholds),
+            keys=keys,
             backend=backend and ckks.choose_backend(backend),
             max_rows=max_rows,
             min_rows=min_rows,
             release_digits=release_digits,
+            smudging_bits=smudging_bits,
         )
 
     def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
@@ -76,7 +90,7 @@ class SessionOptions:
 
         given = {
             name: value
-            for name in ("max_rows", "min_rows", "release_digits")
+            for name in ("max_rows", "min_rows", "release_digits", "smudging_bits")
             if (value := getattr(self, name)) is not None
         }
         started = time.perf_counter()
@@ -85,6 +99,7 @@ class SessionOptions:
                 parties,
                 protocol=self.protocol,
                 thresholds=self.thresholds,
+                keys=self.keys,
                 backend=self.backend,
                 progress=_named(report),
                 **given,
@@ -143,7 +158,9 @@ def print_evaluation(
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
             ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend),
-            ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), notes.get("sent", "")),
+            ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
+            ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
+            ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
             ("a party received", output.bytes_text(evaluation.download_bytes_per_party), ""),
         ]
     )
@@ -162,6 +179,12 @@ def print_evaluation(
     output.print_text()
     for warning in evaluation.warnings:
         output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
+    if not evaluation.key_bytes_per_party:
+        return notes.get("sent", "")
+    return f"of which {output.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
 
 
 def interval_text(evaluation: Evaluation, digits: int | None) -> str:

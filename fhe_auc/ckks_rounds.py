@@ -1,0 +1,137 @@
+"""The two rounds of a CKKS protocol whose parties all have the secret key: submissions, then the result.
+
+What differs from protocol to protocol, a party's vectors and what it reads off the decrypted slots, is a `PartyTask`.
+The circuit is the same for all.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+import msgspec
+
+from fhe_auc import ckks
+from fhe_auc.circuit import Aggregation
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.planner import Plan
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+
+_ROUNDS = 2
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the aggregator sends once the circuit is done.
+
+    Attributes
+    ----------
+    parties : int
+        Whose submissions are in it.
+    ciphertext : bytes
+        From `fhe_auc.ckks.PublicContext.dump_result`.
+    """
+
+    parties: int
+    ciphertext: bytes
+
+
+class PartyTask(ABC):
+    """What a CKKS protocol has one party compute on its own rows.
+
+    Attributes
+    ----------
+    party : str
+        Name.
+    """
+
+    party: str
+
+    @abstractmethod
+    def blocks(self) -> list[ckks.Slots]:
+        """Return the slot vectors to encrypt, one a block."""
+
+    @abstractmethod
+    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+        """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
+
+        Raises
+        ------
+        EvaluationError
+            The result fails a check, or is undefined.
+        """
+
+
+class CkksAggregator(Aggregator):
+    """Adds ciphertexts as they arrive, then evaluates, blinds and floods the class totals."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, context: ckks.PublicContext) -> None:
+        super().__init__(manifest)
+        plan = _plan_of(manifest, context)
+        self.submission_limit = payload_limit(plan)
+        self._aggregation = Aggregation(context, plan)
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == 1:
+            self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
+
+    def _close(self) -> bytes:
+        return encode(Result(len(self.counted), self._aggregation.blinded_totals()))
+
+
+class CkksParty(Party):
+    """Encrypts its vectors, then decrypts the blinded totals and divides."""
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask) -> None:
+        super().__init__(manifest, task.party)
+        self.download_limit = payload_limit(_plan_of(manifest, context))
+        self._context = context
+        self._task = task
+        self._seconds: dict[str, float] = {}
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        started = time.perf_counter()
+        if round_number == 1:
+            answer = encode(tuple(self._context.encrypt(block) for block in self._task.blocks()))
+            self._seconds["submit"] = time.perf_counter() - started
+            return answer
+        result = decode(payload, Result, "result")
+        if not self.manifest.min_parties <= result.parties <= len(self.manifest.parties):
+            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        evaluation = self._task.evaluation(self._context.decrypt(result.ciphertext), result.parties)
+        self._seconds["recover"] = time.perf_counter() - started
+        self._evaluation = replace(evaluation, keys="sealed", seconds=self._seconds)
+        return b""
+
+
+def plan_of(manifest: Manifest, parameters: ckks.CkksParameters | None = None) -> Plan:
+    """Return the manifest's plan; raise `InputError` where it has none, or one that does not fit it or its keys."""
+    plan = manifest.plan
+    if plan is None or parameters not in (None, plan.parameters):
+        raise InputError("the keys were made with other parameters than the session's manifest names")
+    if plan.workload.thresholds != len(manifest.thresholds):
+        raise InputError("the manifest's plan is for another number of thresholds")
+    if plan.workload.parties < len(manifest.parties):
+        raise InputError("the manifest's plan is for fewer parties")
+    return plan
+
+
+def payload_limit(plan: Plan) -> int:
+    """Return more bytes than any honest submission or result: either has at most two polynomials a block."""
+    return 2 * plan.submission_bytes + 1024 * (1 + plan.packing.blocks)
+
+
+def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> Plan:
+    plan = plan_of(manifest, context.parameters)
+    if plan.workload.joint_keys:
+        raise InputError("the session's manifest asks for joint keys")
+    if manifest.context != context.fingerprint:
+        raise InputError("the keys are not those of this session (fingerprint mismatch)")
+    return plan

@@ -1,0 +1,274 @@
+"""Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
+
+    1  "begin"                       ->  parts of public, switching and rotation keys
+    2  all parts of the switching    ->  part of the relinearisation key, submission
+       key
+    3  the encrypted result          ->  partial decryption, sealed to the other parties
+    4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
+
+Everything that a party sends is signed with its certified key. The aggregator adds the parts up and passes on what must
+be seen by all; it can read none of it. All parties are needed in every round: when one vanishes, the aggregator names
+it and waits, and the session goes on once it answers. Otherwise it ends without a result, nothing about anybody's rows
+having become known, and a new session starts without that party.
+
+Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
+not choose (`fhe_auc.ckks.openfhe_joint`), and partial decryptions are sealed to the parties. Parties alone learn
+nothing beyond the result, unless all but one pool their shares. An aggregator that deviates *and* one party together
+can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from fhe_auc import blinding
+from fhe_auc.circuit import Aggregation
+from fhe_auc.ckks.openfhe_joint import KEY_KINDS, JointSetup, JointShare, KeyParts
+from fhe_auc.ckks.polynomials import Sum, Words
+from fhe_auc.ckks_rounds import PartyTask, Result, plan_of
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.planner import Plan
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+from keys.errors import KeysError, TamperedError
+from keys.group_sealing import seal_to_all, unseal_mine
+from keys.identity import Identity, signed_bytes
+from keys.roster import Contribution, Excerpt, Roster, open_excerpt
+
+_ROUNDS = 4
+_KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
+_SWITCHING_KEY_INDEX = KeyParts._fields.index("switching_key")
+_PARTIAL_PURPOSE = b"partial decryption 1"
+_SLACK = 4096  # bytes of envelopes, signatures and names, generously
+T = TypeVar("T")
+
+
+class JointAggregator(Aggregator):
+    """Adds up parts of keys and submissions, and passes on what all parties must see.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        With a plan for joint keys.
+    roster : Roster
+        Of the manifest's parties.
+
+    Raises
+    ------
+    InputError
+        The manifest is not one for joint keys, or the roster is of other parties.
+    """
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, roster: Roster) -> None:
+        super().__init__(manifest)
+        self._plan = _plan_of(manifest, roster)
+        self._roster = roster
+        self._setup = setup = JointSetup(self._plan.parameters, manifest.session)
+        self._keys = [Sum(setup.part(kind)) for kind in KEY_KINDS]
+        self._relinearisation = Sum(setup.relinearisation)
+        self._blocks = [Sum(setup.part("submission")) for _ in range(self._plan.packing.blocks)]
+        self._passed_on: dict[str, Contribution | Excerpt] = {}
+        self.submission_limit = _SLACK + max(
+            sum(each.polynomials.packed_size for each in self._keys),
+            sum(each.polynomials.packed_size for each in (self._relinearisation, *self._blocks)),
+            setup.partial.packed_size + len(manifest.parties) * _SLACK,
+        )
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == self.rounds:
+            return
+        contribution = decode(payload, Contribution, "contribution")
+        try:
+            contribution.check(self._roster, self._digest, self.round, party)
+        except KeysError as error:
+            raise DeserialisationError(str(error)) from None
+        if self.round == _KEY_PARTS:
+            _add(self._keys, contribution.parts)
+            self._passed_on[party] = contribution.excerpt(_SWITCHING_KEY_INDEX)
+        elif self.round == _SUBMISSION:
+            _add([self._relinearisation, *self._blocks], contribution.parts)
+        else:
+            self._passed_on[party] = contribution
+
+    def _close(self) -> bytes:
+        if self.round == _SUBMISSION:
+            return encode(Result(len(self.counted), self._result()))
+        in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
+        self._passed_on = {}
+        return encode(in_order)
+
+    def _result(self) -> bytes:
+        public_key, _, rotation_keys = (each.words for each in self._keys)
+        context = self._setup.public_context(public_key, self._relinearisation.words, rotation_keys)
+        aggregation = Aggregation(context, self._plan)
+        aggregation.add(
+            [
+                self._setup.submission(total.words, block, context.fingerprint)
+                for block, total in enumerate(self._blocks)
+            ]
+        )
+        return aggregation.blinded_totals()
+
+
+class JointParty(Party):
+    """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
+
+    Parameters
+    ----------
+    manifest : Manifest
+        With a plan for joint keys.
+    roster : Roster
+        Of the manifest's parties, each verified by this party.
+    identity : Identity
+        This party's private keys.
+    task : PartyTask
+        What to encrypt, and what to read off the result.
+
+    Raises
+    ------
+    InputError
+        The manifest is not one for joint keys, the roster is of other parties, or the identity is not in it.
+    """
+
+    rounds = _ROUNDS
+
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: PartyTask) -> None:
+        super().__init__(manifest, task.party)
+        self._plan = _plan_of(manifest, roster)
+        mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
+        if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
+            raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
+        self._roster = roster
+        self._identity = identity
+        self._task = task
+        self._setup = JointSetup(self._plan.parameters, manifest.session)
+        self._share = JointShare(self._setup)
+        self._switching_key = b""
+        self._result = b""
+        self._partial = b""
+        self._seconds: dict[str, float] = {}
+        self._key_bytes = 0
+        parties = len(manifest.parties)
+        longest = max(self._setup.part("switching key").packed_size, self._setup.partial.packed_size + _SLACK * parties)
+        self.download_limit = parties * (longest + _SLACK)
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        started = time.perf_counter()
+        if round_number == _KEY_PARTS:
+            parts = self._share.key_parts()
+            self._switching_key = parts.switching_key
+            self._key_bytes = sum(map(len, parts))
+            self._seconds["key parts"] = time.perf_counter() - started
+            return self._signed(tuple(parts))
+        if round_number == _SUBMISSION:
+            relinearisation = self._share.relinearisation_part(self._joint_switching_key(payload))
+            self._key_bytes += len(relinearisation)
+            self._seconds["key parts"] += time.perf_counter() - started
+            started = time.perf_counter()
+            blocks = [self._share.encrypt(block, number) for number, block in enumerate(self._task.blocks())]
+            self._seconds["submit"] = time.perf_counter() - started
+            return self._signed((relinearisation, *blocks))
+        if round_number == _PARTIAL:
+            sealed = self._partial_decryption(payload)
+            self._seconds["decrypt"] = time.perf_counter() - started
+            return self._signed((sealed,))
+        slots = self._setup.fuse(self._result, self._all_partials(payload))
+        evaluation = self._task.evaluation(slots, len(self.manifest.parties))
+        self._seconds["recover"] = time.perf_counter() - started
+        self._evaluation = replace(evaluation, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
+        return b""
+
+    def _joint_switching_key(self, payload: bytes) -> Words:
+        """Return the sum of all parties' parts of the switching key, each verified to be its author's own.
+
+        Whoever chose this sum could read this party's share from its next answer.
+        """
+        total = Sum(self._setup.part("switching key"))
+        for party, excerpt in self._one_of_each(payload, Excerpt):
+            with _blaming(party):
+                part = open_excerpt(excerpt, self._roster, self._digest, _KEY_PARTS, party, index=_SWITCHING_KEY_INDEX)
+                if party == self.name and part != self._switching_key:
+                    raise TamperedError("it is not the one that was sent")
+                total.add(total.polynomials.unpack(part))
+        return total.words
+
+    def _partial_decryption(self, payload: bytes) -> bytes:
+        result = decode(payload, Result, "result")
+        if result.parties != len(self.manifest.parties):
+            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        smudging = blinding.flooding_layers(self._plan.packing.slots, self._plan.smudging_deviation)
+        self._partial = self._share.partial(result.ciphertext, smudging)
+        self._result = result.ciphertext
+        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
+        return seal_to_all(others, self._partial, info=self._info(self.name), associated=_sha256(self._result))
+
+    def _all_partials(self, payload: bytes) -> Iterator[Words]:
+        polynomials = self._setup.partial.polynomials
+        for party, contribution in self._one_of_each(payload, Contribution):
+            if party == self.name:
+                yield polynomials.unpack(self._partial)
+                continue
+            with _blaming(party):
+                contribution.check(self._roster, self._digest, _PARTIAL, party)
+                if len(contribution.parts) != 1:
+                    raise TamperedError("it has not one part")
+                partial = unseal_mine(
+                    self._identity,
+                    contribution.parts[0],
+                    info=self._info(party),
+                    associated=_sha256(self._result),
+                )
+                yield polynomials.unpack(partial)
+
+    def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
+        parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
+        if len(parts) != len(self.manifest.parties):
+            raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
+        return zip(self.manifest.parties, parts, strict=True)
+
+    def _info(self, sender: str) -> bytes:
+        return signed_bytes(_PARTIAL_PURPOSE, encode((self._digest, sender)))
+
+    def _signed(self, parts: tuple[bytes, ...]) -> bytes:
+        return encode(Contribution.sign(self._identity, self._digest, self._round + 1, parts))
+
+
+@contextmanager
+def _blaming(party: str) -> Iterator[None]:
+    """Name the party whose contribution, as the aggregator passed it on, is refused."""
+    try:
+        yield
+    except (DeserialisationError, KeysError) as error:
+        raise DeserialisationError(f"contribution of party {party!r}: {error}") from None
+
+
+def _add(sums: Sequence[Sum], parts: Sequence[bytes]) -> None:
+    """Add each part to its sum, or none if one of them is malformed."""
+    if len(parts) != len(sums):
+        raise DeserialisationError(f"expected {len(sums)} parts, got {len(parts)}")
+    words = [total.polynomials.unpack(part) for total, part in zip(sums, parts, strict=True)]
+    for total, summand in zip(sums, words, strict=True):
+        total.add(summand)
+
+
+def _plan_of(manifest: Manifest, roster: Roster) -> Plan:
+    plan = plan_of(manifest)
+    if not plan.workload.joint_keys or manifest.context:
+        raise InputError("the session's manifest is not one for joint keys")
+    if plan.workload.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
+        raise InputError("with joint keys every party of the session takes part, and none can be left out")
+    if roster.names != set(manifest.parties):
+        raise InputError("the roster names other parties than the session's manifest")
+    return plan
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()

@@ -1,0 +1,83 @@
+"""Playing a whole consortium in one process: authority, key holder and sites, with the same bytes as between sites.
+
+Demonstrations and `evaluate` run on it. Nothing here is secret from anybody in the process, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+
+from fhe_auc.protocol import Delivery, Session
+from fhe_auc.serialise import encode
+from keys.authority import Authority
+from keys.bundles import SeenInMemory, open_aggregator_bundle, open_party_bundle, seal_session
+from keys.certificates import Peer, Trust, verify
+from keys.identity import Identity
+from keys.roster import PartyMaterial, Roster
+
+_HOLDER = "key holder"
+_LIFETIME = timedelta(hours=1)
+
+
+class _Consortium:
+    """An authority and certified identities, made for one rehearsal."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.at = datetime.now(timezone.utc)
+        authority = Authority.create("rehearsal", days=2, at=self.at)
+        self.identities: dict[str, Identity] = {}
+        for name in names:
+            identity = Identity.create(name)
+            certificate = authority.issue(identity.request(), name, days=1, at=self.at)
+            self.identities[name] = identity.certified(certificate)
+        self.trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=self.at),))
+
+    def peers(self, names: Iterable[str]) -> list[Peer]:
+        return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
+
+
+def sealed(session: Session) -> Delivery:
+    """Seal a session's keys to certified parties, open every bundle, and return what came out."""
+    parties = session.manifest.parties
+    # A party of the session may bear the holder's name, so that the holder needs another.
+    holder = next(name for name in (_HOLDER, f"{_HOLDER} 2") if name not in parties)
+    consortium = _Consortium((holder, *parties))
+    bundles = seal_session(
+        consortium.identities[holder],
+        session,
+        consortium.peers(parties),
+        consortium.trust,
+        lifetime=_LIFETIME,
+        at=consortium.at,
+    )
+    opened = {
+        name: open_party_bundle(
+            bundles.parties[name],
+            consortium.identities[name],
+            consortium.trust,
+            holder=holder,
+            session=session.manifest.session,
+            context=session.manifest.context,
+            guard=SeenInMemory(),
+            at=consortium.at,
+        ).material
+        for name in parties
+    }
+    _, aggregator = open_aggregator_bundle(
+        bundles.aggregator,
+        consortium.trust,
+        holder=holder,
+        session=session.manifest.session,
+        at=consortium.at,
+    )
+    return Delivery(aggregator, opened)
+
+
+def joint(session: Session) -> Delivery:
+    """Return what aggregator and parties of a joint session start from: certified identities and their roster."""
+    parties = session.manifest.parties
+    consortium = _Consortium(parties)
+    roster = Roster.of(consortium.peers(parties))
+    material = {name: encode(PartyMaterial(roster, consortium.identities[name].to_bytes())) for name in parties}
+    return Delivery(roster.to_bytes(), material)

@@ -1,0 +1,159 @@
+"""A session's parties with their verified public keys, and what they sign for one another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.serialise import decode, encode
+from keys.certificates import Peer
+from keys.errors import TamperedError, UnfitCertificateError
+from keys.identity import Identity, signed_bytes
+
+_PURPOSE = b"contribution 1"
+
+
+class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Public keys of a session's parties; public, but everything hangs on their being right.
+
+    Attributes
+    ----------
+    signing_keys, encryption_keys : dict of str to bytes
+        Ed25519 and X25519 public keys by name.
+    """
+
+    signing_keys: dict[str, bytes]
+    encryption_keys: dict[str, bytes]
+
+    @classmethod
+    def of(cls, peers: Iterable[Peer]) -> Roster:
+        """Return the roster of verified peers (`keys.certificates.verify`).
+
+        Raises
+        ------
+        UnfitCertificateError
+            Two have the same name or share a key.
+        """
+        peers = list(peers)
+        roster = cls(
+            {peer.name: peer.signing_key for peer in peers}, {peer.name: peer.encryption_key for peer in peers}
+        )
+        for mapping in (roster.signing_keys, roster.encryption_keys):
+            if len(mapping) != len(peers) or len(set(mapping.values())) != len(peers):
+                raise UnfitCertificateError("two parties of the session have the same name or share a key")
+        return roster
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All parties."""
+        return frozenset(self.signing_keys) & frozenset(self.encryption_keys)
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        return encode(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Roster:
+        """Read what `to_bytes` wrote; `InputError` for anything else."""
+        try:
+            return decode(data, cls, "roster")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
+
+
+class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party of a joint session starts from, as bytes: for `fhe_auc.protocol.Protocol.party`.
+
+    Attributes
+    ----------
+    roster : Roster
+    identity : bytes
+        The party's private keys, `keys.identity.Identity.to_bytes`.
+    """
+
+    roster: Roster
+    identity: bytes
+
+    def __repr__(self) -> str:
+        return "PartyMaterial(...)"
+
+
+class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """One part of a contribution, with what it takes to verify it alone.
+
+    Attributes
+    ----------
+    part : bytes
+    index : int
+        Which part it is.
+    digests : tuple of bytes
+        SHA-256 of every part.
+    signature : bytes
+    """
+
+    part: bytes
+    index: int
+    digests: tuple[bytes, ...]
+    signature: bytes
+
+
+class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it.
+
+    Attributes
+    ----------
+    parts : tuple of bytes
+    signature : bytes
+        Ed25519, over session, round, author and the digests of all parts.
+    """
+
+    parts: tuple[bytes, ...]
+    signature: bytes
+
+    @classmethod
+    def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
+        """Return `parts` signed; `session` is the manifest's digest."""
+        signed = _signed(session, round_number, identity.name, _digests(parts))
+        return cls(parts, identity.sign(_PURPOSE, signed))
+
+    def check(self, roster: Roster, session: bytes, round_number: int, author: str) -> None:
+        """Raise `TamperedError` unless `author` has signed just these parts for this session and round."""
+        signed = _signed(session, round_number, author, _digests(self.parts))
+        _check_signature(roster.signing_keys, author, self.signature, signed)
+
+    def excerpt(self, index: int) -> Excerpt:
+        """Return one part, to be passed on."""
+        return Excerpt(self.parts[index], index, _digests(self.parts), self.signature)
+
+
+def open_excerpt(
+    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, index: int
+) -> bytes:
+    """Return the part that `author` signed; raise `TamperedError` unless it is that part of that session and round."""
+    _check_signature(
+        roster.signing_keys, author, excerpt.signature, _signed(session, round_number, author, excerpt.digests)
+    )
+    genuine = excerpt.index == index < len(excerpt.digests)
+    if not genuine or hashlib.sha256(excerpt.part).digest() != excerpt.digests[index]:
+        raise TamperedError(f"the part passed on is not the one that {author!r} signed")
+    return excerpt.part
+
+
+def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:
+    return encode((session, round_number, author, digests))
+
+
+def _digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return tuple(hashlib.sha256(part).digest() for part in parts)
+
+
+def _check_signature(keys: Mapping[str, bytes], author: str, signature: bytes, signed: bytes) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(keys[author]).verify(signature, signed_bytes(_PURPOSE, signed))
+    except InvalidSignature:
+        raise TamperedError(f"a contribution bears no genuine signature of {author!r}") from None
