@@ -1,0 +1,78 @@
+"""A session as its holder announced it, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fhe_auc import registry
+from fhe_auc.ckks import SECURITY_BITS
+from fhe_auc.cli import output
+from fhe_auc.errors import FheAucError
+from keys.announcement import Announcement
+from keys.cli import common
+
+
+def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:
+    """Say what a verified announcement holds; `reader` is the party that reads it."""
+    manifest, plan = announced.manifest, announced.manifest.plan
+    grid = manifest.thresholds
+    rows: list[tuple[output.Cell, ...]] = [
+        ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
+        (
+            "convened by" if joint(announced) else "key holder",
+            announced.holder.name,
+            f"signed it; certificate {announced.holder.fingerprint.hex()[:16]}…",
+        ),
+        ("can be opened", f"until {common.moment(announced.not_after)}", ""),
+        ("protocol", manifest.protocol, f"trust: {_trust(manifest.protocol)}"),
+        ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
+    ]
+    if plan is not None:
+        workload = plan.workload
+        digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
+        rows += [
+            ("rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"),
+            ("AUC released", digits, "to the parties, and to nobody else"),
+            ("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend),
+        ]
+    if joint(announced):
+        rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
+    if manifest.context:
+        rows.append(("context", common.spelled(manifest.context), "names parameters and public key"))
+    for name, fingerprint in announced.fingerprints.items():
+        you = " (this is you)" if name == reader else ""
+        rows.append(("party", name, f"certificate {fingerprint.hex()[:16]}…{you}"))
+    return rows
+
+
+def joint(announced: Announcement) -> bool:
+    """Return whether the parties make the keys together."""
+    plan = announced.manifest.plan
+    return plan is not None and plan.workload.joint_keys
+
+
+def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
+    """Say the same for JSON."""
+    manifest, plan = announced.manifest, announced.manifest.plan
+    return {
+        "session": manifest.session.hex(),
+        "context": manifest.context.hex(),
+        "holder": announced.holder.name,
+        "joint_keys": joint(announced),
+        "not_after": common.moment(announced.not_after),
+        "protocol": manifest.protocol,
+        "thresholds": len(manifest.thresholds),
+        "min_parties": manifest.min_parties,
+        "max_rows": plan and plan.workload.max_rows,
+        "min_rows": plan and plan.workload.min_rows,
+        "release_digits": plan and plan.workload.release_digits,
+        "backend": plan and plan.parameters.backend,
+        "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
+    }
+
+
+def _trust(protocol: str) -> str:
+    try:
+        return registry.load(protocol).trust
+    except FheAucError:
+        return "unknown: this protocol is not installed here"
