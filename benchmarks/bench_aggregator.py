@@ -147,7 +147,7 @@ class TestPartsOfTheAggregator:
 
     @pytest.mark.benchmark(group="part: flood")
     def test_flood(self, benchmark, bench):
-        benchmark(circuit.flood, bench.keys.public, bench.product, bench.plan.flooding_deviation)
+        benchmark(circuit.flood, bench.keys.public, bench.product, bench.plan.flooding_deviation, bench.plan.unit)
 
     @pytest.mark.benchmark(group="part: serialise the result")
     def test_dump(self, benchmark, bench):

@@ -1,4 +1,4 @@
-"""What keys cost, joint and sealed, and what joint keys do to the AUC. Prints the tables of docs/keys.md.
+"""What keys cost, joint and sealed, and what joint keys do to the AUC. Prints the tables of docs/joint-keys.md.
 
 OMP_NUM_THREADS=1 python -m benchmarks.joint_keys [--parties 3 10 30] [--splits 3]
 """
@@ -107,7 +107,7 @@ def sealing_seconds() -> tuple[float, float]:
     """CPU seconds for sealing to, and opening at, so many parties, and of which certificates take."""
     sites = split("credit-default", SEALED_PARTIES, None, seed=0)
     session: Session = SemiHonest().prepare(request(sites, thresholds.uniform(100), "sealed"))
-    consortium = timed(lambda: rehearsal._Consortium(session.manifest.parties))
+    consortium = timed(lambda: rehearsal.Consortium(session.manifest.parties))
     return timed(lambda: rehearsal.sealed(session)), consortium
 
 

@@ -17,7 +17,8 @@ from fhe_auc.ckks import Slots
 from fhe_auc.planner import MULTIPLIER_RANGE_BITS
 
 _UNIFORM_BITS = 52  # one less than a double holds: (n + ½)/2^52 is exact, and never 0 or 1
-_SECOND_LAYER_BITS = 40
+_LAYER_BITS = 40
+_FILLED_BITS = 50  # a layer as small as that ends in no zeros: a double holds 53 bits
 
 
 def multiplier(blinding_bits: int) -> int:
@@ -32,13 +33,23 @@ def symmetric_integer(bound: float) -> int:
     return secrets.randbelow(2 * limit + 1) - limit
 
 
-def flooding_layers(slots: int, standard_deviation: float) -> tuple[Slots, Slots]:
-    """Return two vectors of complex Gaussian noise over all slots, to be encrypted and added one after the other.
+def flooding_layers(slots: int, standard_deviation: float, *, unit: float) -> list[Slots]:
+    """Return vectors of complex Gaussian noise over all slots, to be encoded and added one after the other.
 
-    The first has E|z|² = standard_deviation². Encoded from double precision, its coefficients end in zeros; the second
-    layer, 2^40 times smaller, fills the low bits.
+    Parameters
+    ----------
+    slots : int
+    standard_deviation : float
+        Of all layers together: E|z|² is its square.
+    unit : float
+        What one unit of the encoded integer coefficients is worth. Encoded from double precision, a layer's
+        coefficients end in zeros; so layer follows layer, each 2^40 times smaller, until the lowest bits are filled.
     """
-    return _gaussian(slots, standard_deviation), _gaussian(slots, standard_deviation * 2.0**-_SECOND_LAYER_BITS)
+    layers = [_gaussian(slots, standard_deviation)]
+    while standard_deviation > 2.0**_FILLED_BITS * unit:
+        standard_deviation *= 2.0**-_LAYER_BITS
+        layers.append(_gaussian(slots, standard_deviation))
+    return layers
 
 
 def _gaussian(slots: int, standard_deviation: float) -> Slots:

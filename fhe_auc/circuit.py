@@ -73,7 +73,7 @@ class Aggregation:
             weights = self._plan.packing.class_vector(np.array([blur / (1 + 1j * CHECK_WEIGHT), 0]))
             neighbour = self._context.rotate(product, 1)
             self._context.add_in_place(result, self._context.multiply_integers(neighbour, weights))
-        return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation))
+        return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation, self._plan.unit))
 
 
 def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext]) -> Ciphertext:
@@ -95,11 +95,11 @@ def trace(context: PublicContext, packing: Packing, ciphertext: Ciphertext) -> C
     return ciphertext
 
 
-def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: float) -> Ciphertext:
+def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: float, unit: float) -> Ciphertext:
     """Return `ciphertext` itself, with fresh public-key encryptions of Gaussian noise added.
 
-    `standard_deviation` is that of a slot in plain units: E|z|² is its square.
+    `standard_deviation` is that of a slot in plain units: E|z|² is its square; `unit` is as `blinding.flooding_layers`.
     """
-    for layer in blinding.flooding_layers(context.parameters.slots, standard_deviation):
+    for layer in blinding.flooding_layers(context.parameters.slots, standard_deviation, unit=unit):
         context.add_in_place(ciphertext, context.encrypt(layer, degree=2))
     return ciphertext

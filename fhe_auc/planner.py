@@ -68,7 +68,9 @@ def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
 
     It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
     N = 16384; a test holds it below this bound. A secret key that is the sum of n `shares`, and evaluation keys that
-    are sums too, make it √n times as large (measured: 2^18.3, 2^19.3, 2^20.1 and 2^21.0 for 3, 10, 30 and 100).
+    are sums too, make it √n times as large (measured: 2^18.3, 2^19.3, 2^20.1 and 2^21.0 for 3, 10, 30 and 100). The
+    noise of relinearisation is not in it: that comes before the trace, is the same in all slots of a class afterwards,
+    and far below what is added.
     """
     return 19 + (ring_dimension // 8192 - 1) + math.log2(max(shares, 1)) / 2
 
@@ -207,6 +209,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         It hides what flooding hides, for the case that an aggregator has not flooded, and with it the party's share.
         """
         return self._hiding_deviation(self.smudging_bits)
+
+    @property
+    def unit(self) -> float:
+        """What one unit of a result's integer coefficients is worth, in the same units."""
+        return float(2.0 ** (-2 * self.parameters.log2_scale))
 
     @property
     def noise_deviation(self) -> float:

@@ -209,19 +209,20 @@ class Party(ABC):
         self._round = 0
         self._ended = False
         self._evaluation: Evaluation | None = None
+        self._failure: EvaluationError | None = None
 
     def respond(self, message: bytes) -> bytes:
         """Return the submission that answers the aggregator's message.
 
-        After the last round, or once a result has failed its checks, it answers nothing more: verdicts on one result
-        after the other would tell an aggregator about the key.
+        In the last round the answer is the same whatever the result: `result` tells this party alone that a check has
+        failed. An aggregator that learned it could choose what the check depends on. Later messages are not answered.
 
         Raises
         ------
         MessageError
             Wrong, damaged, out of order or replayed; the party's state is as it was.
         EvaluationError
-            The result fails its checks, or is undefined.
+            The session cannot go on.
         """
         parsed = Message.from_bytes(message, limit=self.download_limit + _ENVELOPE_BYTES)
         parsed.require(
@@ -237,9 +238,11 @@ class Party(ABC):
             payload = self._answer(parsed.round, parsed.payload)
         except DeserialisationError as error:
             raise MessageError(f"message of the aggregator refused: {error}", field=error.field) from None
-        except EvaluationError:
+        except EvaluationError as error:
             self._ended = True
-            raise
+            if parsed.round < self.rounds:
+                raise
+            self._failure, payload = error, b""
         self._round = parsed.round
         self._ended = parsed.round == self.rounds
         submission = Message(
@@ -250,7 +253,15 @@ class Party(ABC):
         return submission
 
     def result(self) -> Evaluation:
-        """Return the evaluation; raise `EvaluationError` while there is none."""
+        """Return the evaluation.
+
+        Raises
+        ------
+        EvaluationError
+            There is none yet; or the result has failed its checks or is undefined, and there is none for good.
+        """
+        if self._failure is not None:
+            raise self._failure
         if self._evaluation is None:
             raise EvaluationError(f"party {self.name!r} has no result: the session has not ended")
         return replace(
@@ -262,4 +273,7 @@ class Party(ABC):
 
     @abstractmethod
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        """Return what this party's submission of the round carries; set ``self._evaluation`` in the last one."""
+        """Return what this party's submission of the round carries.
+
+        In the last round it is empty, and ``self._evaluation`` is set or `EvaluationError` raised.
+        """

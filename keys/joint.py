@@ -1,8 +1,8 @@
 """Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
 
-    1  "begin"                       ->  parts of public, switching and rotation keys
-    2  all parts of the switching    ->  part of the relinearisation key, submission
-       key
+    1  "begin"                       ->  parts of public and rotation keys, first part of the relinearisation key
+    2  all first parts of the        ->  second part of the relinearisation key, submission
+       relinearisation key
     3  the encrypted result          ->  partial decryption, sealed to the other parties
     4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
 
@@ -28,10 +28,10 @@ from typing import TypeVar
 
 from fhe_auc import blinding
 from fhe_auc.circuit import Aggregation
-from fhe_auc.ckks.openfhe_joint import KEY_KINDS, JointSetup, JointShare, KeyParts
+from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare, KeyParts
 from fhe_auc.ckks.polynomials import Sum, Words
 from fhe_auc.ckks_rounds import PartyTask, Result, plan_of
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan
 from fhe_auc.rounds import Aggregator, Party
@@ -43,7 +43,7 @@ from keys.roster import Contribution, Excerpt, Roster, open_excerpt
 
 _ROUNDS = 4
 _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
-_SWITCHING_KEY_INDEX = KeyParts._fields.index("switching_key")
+_RELINEARISATION = KeyParts._fields.index("relinearisation")
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
 T = TypeVar("T")
@@ -71,10 +71,11 @@ class JointAggregator(Aggregator):
         super().__init__(manifest)
         self._plan = _plan_of(manifest, roster)
         self._roster = roster
+        self._binding = roster.binding(manifest)
         self._setup = setup = JointSetup(self._plan.parameters, manifest.session)
-        self._keys = [Sum(setup.part(kind)) for kind in KEY_KINDS]
-        self._relinearisation = Sum(setup.relinearisation)
-        self._blocks = [Sum(setup.part("submission")) for _ in range(self._plan.packing.blocks)]
+        self._keys = [Sum(shape) for shape in setup.key_parts]
+        self._relinearisation = Sum(setup.relinearisation_part)
+        self._blocks = [Sum(setup.submission_part) for _ in range(self._plan.packing.blocks)]
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(each.polynomials.packed_size for each in self._keys),
@@ -87,16 +88,18 @@ class JointAggregator(Aggregator):
             return
         contribution = decode(payload, Contribution, "contribution")
         try:
-            contribution.check(self._roster, self._digest, self.round, party)
+            contribution.check(self._roster, self._binding, self.round, party)
         except KeysError as error:
             raise DeserialisationError(str(error)) from None
         if self.round == _KEY_PARTS:
             _add(self._keys, contribution.parts)
-            self._passed_on[party] = contribution.excerpt(_SWITCHING_KEY_INDEX)
+            self._passed_on[party] = contribution.excerpt(_RELINEARISATION)
         elif self.round == _SUBMISSION:
             _add([self._relinearisation, *self._blocks], contribution.parts)
-        else:
+        elif len(contribution.parts) == 1:
             self._passed_on[party] = contribution
+        else:
+            raise DeserialisationError(f"expected one part, got {len(contribution.parts)}")
 
     def _close(self) -> bytes:
         if self.round == _SUBMISSION:
@@ -106,8 +109,7 @@ class JointAggregator(Aggregator):
         return encode(in_order)
 
     def _result(self) -> bytes:
-        public_key, _, rotation_keys = (each.words for each in self._keys)
-        context = self._setup.public_context(public_key, self._relinearisation.words, rotation_keys)
+        context = self._setup.public_context([each.words for each in self._keys], self._relinearisation.words)
         aggregation = Aggregation(context, self._plan)
         aggregation.add(
             [
@@ -150,30 +152,34 @@ class JointParty(Party):
         self._identity = identity
         self._task = task
         self._setup = JointSetup(self._plan.parameters, manifest.session)
-        self._share = JointShare(self._setup)
-        self._switching_key = b""
+        self._binding = roster.binding(manifest)
+        self._share: JointShare | None = None  # from the first round until the partial decryption
+        self._relinearisation = b""
         self._result = b""
         self._partial = b""
         self._seconds: dict[str, float] = {}
         self._key_bytes = 0
         parties = len(manifest.parties)
-        longest = max(self._setup.part("switching key").packed_size, self._setup.partial.packed_size + _SLACK * parties)
+        _, relinearisation, _ = self._setup.key_parts
+        longest = max(relinearisation.packed_size, self._setup.partial.packed_size + _SLACK * parties)
         self.download_limit = parties * (longest + _SLACK)
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == _KEY_PARTS:
+            self._share = JointShare(self._setup)
             parts = self._share.key_parts()
-            self._switching_key = parts.switching_key
+            self._relinearisation = parts.relinearisation
             self._key_bytes = sum(map(len, parts))
             self._seconds["key parts"] = time.perf_counter() - started
             return self._signed(tuple(parts))
         if round_number == _SUBMISSION:
-            relinearisation = self._share.relinearisation_part(self._joint_switching_key(payload))
+            share = self._living_share()
+            relinearisation = share.relinearisation_part(self._relinearisation_sum(payload))
             self._key_bytes += len(relinearisation)
             self._seconds["key parts"] += time.perf_counter() - started
             started = time.perf_counter()
-            blocks = [self._share.encrypt(block, number) for number, block in enumerate(self._task.blocks())]
+            blocks = [share.encrypt(block, number) for number, block in enumerate(self._task.blocks())]
             self._seconds["submit"] = time.perf_counter() - started
             return self._signed((relinearisation, *blocks))
         if round_number == _PARTIAL:
@@ -181,21 +187,28 @@ class JointParty(Party):
             self._seconds["decrypt"] = time.perf_counter() - started
             return self._signed((sealed,))
         slots = self._setup.fuse(self._result, self._all_partials(payload))
+        self._partial = b""
         evaluation = self._task.evaluation(slots, len(self.manifest.parties))
         self._seconds["recover"] = time.perf_counter() - started
         self._evaluation = replace(evaluation, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
         return b""
 
-    def _joint_switching_key(self, payload: bytes) -> Words:
-        """Return the sum of all parties' parts of the switching key, each verified to be its author's own.
+    def _living_share(self) -> JointShare:
+        if self._share is None:
+            raise EvaluationError(f"party {self.name!r} has no share of the key any more")
+        return self._share
+
+    def _relinearisation_sum(self, payload: bytes) -> Words:
+        """Return the sum of all first parts of the relinearisation key, each verified to be its author's own.
 
         Whoever chose this sum could read this party's share from its next answer.
         """
-        total = Sum(self._setup.part("switching key"))
+        _, shape, _ = self._setup.key_parts
+        total = Sum(shape)
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with _blaming(party):
-                part = open_excerpt(excerpt, self._roster, self._digest, _KEY_PARTS, party, index=_SWITCHING_KEY_INDEX)
-                if party == self.name and part != self._switching_key:
+                part = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, index=_RELINEARISATION)
+                if party == self.name and part != self._relinearisation:
                     raise TamperedError("it is not the one that was sent")
                 total.add(total.polynomials.unpack(part))
         return total.words
@@ -204,9 +217,12 @@ class JointParty(Party):
         result = decode(payload, Result, "result")
         if result.parties != len(self.manifest.parties):
             raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
-        smudging = blinding.flooding_layers(self._plan.packing.slots, self._plan.smudging_deviation)
-        self._partial = self._share.partial(result.ciphertext, smudging)
+        smudging = blinding.flooding_layers(
+            self._plan.packing.slots, self._plan.smudging_deviation, unit=self._plan.unit
+        )
+        self._partial = self._living_share().partial(result.ciphertext, smudging)
         self._result = result.ciphertext
+        self._share = None  # nobody needs it again, and no second result meets it
         others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
         return seal_to_all(others, self._partial, info=self._info(self.name), associated=_sha256(self._result))
 
@@ -217,7 +233,7 @@ class JointParty(Party):
                 yield polynomials.unpack(self._partial)
                 continue
             with _blaming(party):
-                contribution.check(self._roster, self._digest, _PARTIAL, party)
+                contribution.check(self._roster, self._binding, _PARTIAL, party)
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
                 partial = unseal_mine(
@@ -235,10 +251,10 @@ class JointParty(Party):
         return zip(self.manifest.parties, parts, strict=True)
 
     def _info(self, sender: str) -> bytes:
-        return signed_bytes(_PARTIAL_PURPOSE, encode((self._digest, sender)))
+        return signed_bytes(_PARTIAL_PURPOSE, encode((self._binding, sender)))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
-        return encode(Contribution.sign(self._identity, self._digest, self._round + 1, parts))
+        return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ _HOLDER = "key holder"
 _LIFETIME = timedelta(hours=1)
 
 
-class _Consortium:
+class Consortium:
     """An authority and certified identities, made for one rehearsal."""
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -34,6 +34,7 @@ class _Consortium:
         self.trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=self.at),))
 
     def peers(self, names: Iterable[str]) -> list[Peer]:
+        """Return verified credentials."""
         return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
 
 
@@ -42,7 +43,7 @@ def sealed(session: Session) -> Delivery:
     parties = session.manifest.parties
     # A party of the session may bear the holder's name, so that the holder needs another.
     holder = next(name for name in (_HOLDER, f"{_HOLDER} 2") if name not in parties)
-    consortium = _Consortium((holder, *parties))
+    consortium = Consortium((holder, *parties))
     bundles = seal_session(
         consortium.identities[holder],
         session,
@@ -77,7 +78,7 @@ def sealed(session: Session) -> Delivery:
 def joint(session: Session) -> Delivery:
     """Return what aggregator and parties of a joint session start from: certified identities and their roster."""
     parties = session.manifest.parties
-    consortium = _Consortium(parties)
+    consortium = Consortium(parties)
     roster = Roster.of(consortium.peers(parties))
     material = {name: encode(PartyMaterial(roster, consortium.identities[name].to_bytes())) for name in parties}
     return Delivery(roster.to_bytes(), material)

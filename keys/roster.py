@@ -10,10 +10,16 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.serialise import decode, encode
+from fhe_auc.manifest import Manifest
+from fhe_auc.serialise import encode, frame, unframe
 from keys.certificates import Peer
 from keys.errors import TamperedError, UnfitCertificateError
 from keys.identity import Identity, signed_bytes
+from keys.public_keys import encryption_key
+
+KEY_BYTES = 32
+MAGIC = b"fherost"
+"""First bytes of a serialised roster."""
 
 _PURPOSE = b"contribution 1"
 
@@ -48,20 +54,37 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
                 raise UnfitCertificateError("two parties of the session have the same name or share a key")
         return roster
 
+    def __post_init__(self) -> None:
+        if set(self.signing_keys) != set(self.encryption_keys):
+            raise ValueError("a roster has a signing key and an encryption key of each party")
+        for name, key in self.signing_keys.items():
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the signing key of {name!r} has not {KEY_BYTES} bytes")
+            Ed25519PublicKey.from_public_bytes(key)
+        for key in self.encryption_keys.values():
+            try:
+                encryption_key(key)
+            except UnfitCertificateError as error:
+                raise ValueError(str(error)) from None
+
     @property
     def names(self) -> frozenset[str]:
         """All parties."""
-        return frozenset(self.signing_keys) & frozenset(self.encryption_keys)
+        return frozenset(self.signing_keys)
+
+    def binding(self, manifest: Manifest) -> bytes:
+        """Return 32 bytes that name a session together with the keys of its parties: what they sign hangs on both."""
+        return hashlib.sha256(b"fhe-auc joint session\0" + manifest.digest + self.to_bytes()).digest()
 
     def to_bytes(self) -> bytes:
-        """Serialise."""
-        return encode(self)
+        """Serialise; equal rosters give equal bytes."""
+        return frame(MAGIC, self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Roster:
         """Read what `to_bytes` wrote; `InputError` for anything else."""
         try:
-            return decode(data, cls, "roster")
+            return unframe(MAGIC, data, cls, "roster")
         except DeserialisationError as error:
             raise InputError(str(error)) from None
 
@@ -117,7 +140,7 @@ class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
     @classmethod
     def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
-        """Return `parts` signed; `session` is the manifest's digest."""
+        """Return `parts` signed; `session` is `Roster.binding`."""
         signed = _signed(session, round_number, identity.name, _digests(parts))
         return cls(parts, identity.sign(_PURPOSE, signed))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import blinding
+from fhe_auc import blinding, ckks
 
 FALSE_ALARM = 1e-9
 SLOTS = 4096
@@ -83,9 +83,23 @@ def test_a_negative_or_infinite_bound_is_an_error() -> None:
 # --- Flooding ---------------------------------------------------------------------------------------------------------
 
 
-def test_both_flooding_layers_are_complex_gaussian_of_the_stated_deviation() -> None:
+def flooding_layers(deviation: float, *, slots: int = SLOTS) -> list[ckks.Slots]:
+    """Two layers."""
+    return blinding.flooding_layers(slots, deviation, unit=deviation * 2.0**-80)
+
+
+@pytest.mark.parametrize("bits", [1, 49, 51, 85, 110, 140, 170])
+def test_layer_follows_layer_until_the_lowest_bits_are_filled(bits: int) -> None:
+    layers = blinding.flooding_layers(16, 2.0**bits, unit=1.0)
+    assert len(layers) == (1 if bits <= 50 else 2 if bits <= 90 else 3 if bits <= 130 else 4)
+    smallest = bits - 40 * (len(layers) - 1)
+    assert smallest <= 50  # so that a double, of 53 bits, has no zeros at its end
+    assert np.abs(layers[-1]).max() < 10 * 2.0**smallest
+
+
+def test_flooding_layers_are_complex_gaussian_of_the_stated_deviation() -> None:
     deviation = 3e7
-    layers = [blinding.flooding_layers(SLOTS, deviation) for _ in range(4)]
+    layers = [flooding_layers(deviation) for _ in range(4)]
     for number, scale in enumerate((deviation, deviation * 2.0**-40)):
         drawn = np.concatenate([pair[number] for pair in layers])
         for part in (drawn.real, drawn.imag):
@@ -97,7 +111,7 @@ def test_both_flooding_layers_are_complex_gaussian_of_the_stated_deviation() -> 
 
 
 def test_all_slots_are_flooded_independently() -> None:
-    first, second = blinding.flooding_layers(SLOTS, 1.0)
+    first, second = flooding_layers(1.0)
     second = second * 2.0**40
     pairs = [(first.real, first.imag), (first.real, second.real), (first.imag, second.imag)]
     pairs += [(first.real, np.roll(first.real, step)) for step in (1, 2, 4, 2048)]
@@ -119,7 +133,7 @@ def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
             return b"\0" * (len(data) // 2) + b"\xff" * (len(data) // 2)
 
     monkeypatch.setattr(blinding, "Cipher", Extreme)
-    for layer, size in zip(blinding.flooding_layers(SLOTS, 1.0), (1.0, 2.0**-40), strict=True):
+    for layer, size in zip(flooding_layers(1.0), (1.0, 2.0**-40), strict=True):
         layer = layer / size
         assert np.isfinite(layer).all()
         assert 8 < layer.imag.max() * np.sqrt(2) < 9
@@ -127,7 +141,7 @@ def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_two_calls_never_give_the_same() -> None:
-    one, two = blinding.flooding_layers(SLOTS, 1.0), blinding.flooding_layers(SLOTS, 1.0)
+    one, two = flooding_layers(1.0), flooding_layers(1.0)
     values = np.concatenate([*one, *two])
     assert np.unique(values.real).size == values.size
     assert not np.array_equal(one[0], one[1] * 2.0**40)
@@ -137,7 +151,7 @@ def test_each_layer_has_a_key_stream_of_its_own(monkeypatch: pytest.MonkeyPatch)
     asked: list[int] = []
     genuine = blinding.secrets.token_bytes
     monkeypatch.setattr(blinding.secrets, "token_bytes", lambda size: asked.append(size) or genuine(size))
-    blinding.flooding_layers(SLOTS, 1.0)
+    flooding_layers(1.0)
     assert asked == [32, 32]
 
 
@@ -155,7 +169,7 @@ def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.Mo
         monkeypatch.setattr(np.random, name, forbidden)
     assert 2**10 <= blinding.multiplier(26) <= 2**26
     assert abs(blinding.symmetric_integer(1e6)) <= 1e6
-    assert np.isfinite(blinding.flooding_layers(16, 1.0)).all()
+    assert np.isfinite(flooding_layers(1.0, slots=16)).all()
 
 
 def test_seeding_the_general_purpose_generators_changes_nothing() -> None:
@@ -164,7 +178,7 @@ def test_seeding_the_general_purpose_generators_changes_nothing() -> None:
         random.seed(1)
         np.random.seed(1)  # noqa: NPY002 - the legacy global generator is what is tested here
         drawn.append(
-            (blinding.multiplier(50), blinding.symmetric_integer(2.0**50), blinding.flooding_layers(4, 1.0)[0][0])
+            (blinding.multiplier(50), blinding.symmetric_integer(2.0**50), flooding_layers(1.0, slots=4)[0][0])
         )
     assert drawn[0][0] != drawn[1][0]
     assert drawn[0][1] != drawn[1][1]

@@ -49,7 +49,7 @@ def decrypted_result(keys: ckks.KeyPair, chosen: Plan, counts: Counts) -> ckks.S
 
 
 def without_flooding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuit, "flood", lambda context, ciphertext, standard_deviation: ciphertext)
+    monkeypatch.setattr(circuit, "flood", lambda context, ciphertext, standard_deviation, unit: ciphertext)
 
 
 def with_short_trace(monkeypatch: pytest.MonkeyPatch, bins: int) -> None:
@@ -187,7 +187,7 @@ class TestMultiplierAsCommonDivisor:
 
     def test_the_low_bits_are_flooded_too(self, keys, chosen):
         """Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare."""
-        large, small = blinding.flooding_layers(chosen.packing.slots, chosen.flooding_deviation)
+        large, small = blinding.flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
         absolute = chosen.parameters.scale**2
         granularity = np.spacing(np.abs(polynomial(large * absolute, chosen.parameters))).max()
         layer = np.std(polynomial(small * absolute, chosen.parameters))

@@ -87,7 +87,7 @@ class PublicContext(ABC):
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        return self._encrypt(_checked(values, self.parameters, degree), degree)
+        return self._encrypt(checked(values, self.parameters, degree), degree)
 
     @abstractmethod
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
@@ -164,7 +164,7 @@ class SecretContext(ABC):
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        return container.seal("submission", self.fingerprint, self._encrypt(_checked(values, self.parameters, 1)))
+        return container.seal("submission", self.fingerprint, self._encrypt(checked(values, self.parameters, 1)))
 
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots of a result that `PublicContext.dump_result` wrote.
@@ -187,8 +187,14 @@ class SecretContext(ABC):
     def _decrypt(self, packed: bytes) -> Slots: ...
 
 
-def _checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
-    """Return `values` as a contiguous complex vector that a ciphertext can hold."""
+def checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
+    """Return `values` as a contiguous complex vector that a ciphertext can hold.
+
+    Raises
+    ------
+    ValueError
+        Not one finite value a slot, or a value beyond the modulus.
+    """
     vector = np.ascontiguousarray(values, np.complex128)
     if vector.shape != (parameters.slots,):
         raise ValueError(f"expected one value for each of {parameters.slots} slots, got shape {vector.shape}")

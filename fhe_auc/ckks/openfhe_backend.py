@@ -37,6 +37,7 @@ from fhe_auc.ckks.context import (
 )
 from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError
 
 if not _threads_chosen:
@@ -79,6 +80,44 @@ def _private_key_maps(context: Any) -> Iterator[None]:
                 context.InsertEvalMultKey(key, tag)
             for tag, key in rotation.items():
                 context.InsertEvalAutomorphismKey(key, tag)
+
+
+class Halves:
+    """How the objects of one kind split in two: (b, a), of which with a common `a` only b has to be known.
+
+    Parameters
+    ----------
+    layout : Layout
+    keys : int
+        Keys in one object.
+    b_first : bool
+        Which half comes first in the library's format.
+
+    Attributes
+    ----------
+    half : Polynomials
+        Shape of either half.
+    """
+
+    def __init__(self, layout: Layout, *, keys: int = 1, b_first: bool) -> None:
+        moduli = layout.polynomials.moduli
+        self._whole = layout.polynomials
+        self._b = 0 if b_first else 1
+        self._shape = (keys, 2, len(moduli) // (2 * keys), layout.polynomials.ring_dimension)
+        self.half = Polynomials(layout.polynomials.ring_dimension, moduli[: self._shape[2]] * keys)
+
+    def join(self, b: Words, a: Words) -> bytes:
+        """Return a packed object."""
+        whole = np.empty(self._shape, np.uint64)
+        whole[:, self._b] = b.reshape(whole[:, 0].shape)
+        whole[:, 1 - self._b] = a.reshape(whole[:, 0].shape)
+        return self._whole.pack(whole.reshape(-1, self._shape[-1]))
+
+    def split(self, packed: bytes) -> tuple[Words, Words]:
+        """Return (b, a) of a packed object; `DeserialisationError` where it is none."""
+        whole = self._whole.unpack(packed).reshape(self._shape)
+        flat = len(self.half.moduli), self._shape[-1]
+        return whole[:, self._b].reshape(flat), whole[:, 1 - self._b].reshape(flat)
 
 
 class _Keys:
@@ -128,6 +167,44 @@ class Scheme:
         self.secret_key = self.learn(keys.secret, keys.tag)
         self.public_key = self.learn(keys.public, keys.tag)
         self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
+
+    @cached_property
+    def switching_halves(self) -> Halves:
+        """Halves of a relinearisation key, or of any one key that switches."""
+        return Halves(self.relinearisation_key, b_first=False)
+
+    @cached_property
+    def rotation_halves(self) -> Halves:
+        """Halves of the rotation keys."""
+        return Halves(self.rotation_keys, keys=len(self.parameters.rotations or _SOME_ROTATION), b_first=False)
+
+    @cached_property
+    def ciphertext_halves(self) -> Halves:
+        """Halves of a ciphertext."""
+        return Halves(self.submission, b_first=True)
+
+    def products(self, secret: Any, x: Words, y: Words, tag: str) -> tuple[Words, Words]:
+        """Return x·secret + e and y·secret + e', each with a fresh error, in the shape of `switching_halves`.
+
+        The error has the standard deviation of fresh encryptions, 3.19.
+        """
+        halves, layout = self.switching_halves, self.relinearisation_key
+        pair = self.load(openfhe.DeserializeEvalKeyString, layout, halves.join(y, x), tag)
+        made = self.context.MultiMultEvalKey(secret, pair, tag)
+        times_y, times_x = halves.split(layout.pack(openfhe.Serialize(made, openfhe.BINARY)))
+        return times_x, times_y
+
+    def add_errors(self, b: Words, secret: Any, tag: str) -> None:
+        """Add fresh errors to the half `b` of switching keys.
+
+        OpenFHE makes these keys with errors of standard deviation 1.0 (measured); the tables that say which modulus is
+        secure suppose 3.19.
+        """
+        zeros = self.switching_halves.half.zeros()
+        keys = b.reshape(-1, *zeros.shape)
+        for pair in (keys[start : start + 2] for start in range(0, len(keys), 2)):
+            for key, error in zip(pair, self.products(secret, zeros, zeros, tag), strict=False):
+                self.switching_halves.half.add_in_place(key, error)
 
     @cached_property
     def rotation_keys(self) -> Layout:
@@ -244,11 +321,16 @@ def generate(parameters: CkksParameters) -> KeyPair:
     def pack(layout: Layout, item: Any) -> bytes:
         return layout.pack(openfhe.Serialize(item, openfhe.BINARY))
 
+    def pack_switching(layout: Layout, halves: Halves, item: Any) -> bytes:
+        b, a = halves.split(pack(layout, item))
+        scheme.add_errors(b, keys.secret, keys.tag)
+        return halves.join(b, a)
+
     stored = StoredPublic(
         parameters,
         pack(scheme.public_key, keys.public),
-        pack(scheme.relinearisation_key, keys.relinearisation),
-        pack(scheme.rotation_keys, keys.rotation),
+        pack_switching(scheme.relinearisation_key, scheme.switching_halves, keys.relinearisation),
+        pack_switching(scheme.rotation_keys, scheme.rotation_halves, keys.rotation),
     )
     digest = hashlib.sha256(stored.public_key).digest()
     secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))

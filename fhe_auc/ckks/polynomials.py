@@ -79,6 +79,16 @@ class Polynomials:
             row += summand
             row[row >= modulus] -= np.uint64(modulus)
 
+    def subtract_in_place(self, total: Words, words: Words) -> None:
+        """Subtract `words` from `total`, in the same way."""
+        for row, summand, modulus in zip(total, words, self.moduli, strict=True):
+            row += np.uint64(modulus) - summand
+            row[row >= modulus] -= np.uint64(modulus)
+
+    def zeros(self) -> Words:
+        """Return polynomials that are zero, shaped as `unpack` returns them."""
+        return np.zeros((len(self.moduli), self.ring_dimension), np.uint64)
+
     def uniform(self, seed: bytes) -> Words:
         """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20."""
         stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), mode=None).encryptor()
@@ -104,7 +114,7 @@ class Sum:
 
     def __init__(self, polynomials: Polynomials) -> None:
         self.polynomials = polynomials
-        self.words = np.zeros((len(polynomials.moduli), polynomials.ring_dimension), np.uint64)
+        self.words = polynomials.zeros()
 
     def add(self, words: Words) -> None:
         """Add what `unpack` returned."""

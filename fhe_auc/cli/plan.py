@@ -72,9 +72,7 @@ def plan(
     unfit: dict[ckks.BackendName, str] = {}
     for name in names:
         try:
-            plans[name] = planner.plan(
-                workload, name, smudging_bits=smudging_bits or planner.DEFAULT_SMUDGING_BITS
-            )
+            plans[name] = planner.plan(workload, name, smudging_bits=smudging_bits or planner.DEFAULT_SMUDGING_BITS)
         except CapacityError as error:
             unfit[name] = str(error)
     if not plans:

@@ -79,7 +79,9 @@ def open_bundle(
     data = file.read_bytes()
     if data.startswith(AGGREGATOR_KIND.magic) or (data.startswith(JOINT_KIND.magic) and authorities):
         if target is None or not authorities:
-            raise click.UsageError("the aggregator's file needs --authority, --revocation-list and --out")
+            raise click.UsageError(
+                "without a key store, as the aggregator, give --authority, --revocation-list and --out"
+            )
         common.check_free(target, force=force)
         trust = trusting.Trusted().extended(authorities, lists, fingerprints).trust
         with common.about(file):

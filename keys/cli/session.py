@@ -128,7 +128,7 @@ def session(
 
 
 def _write_joint(folder: Path, document: bytes) -> list[tuple[Path, str, str]]:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "session.joint"
     common.write(path, document, common.PUBLIC)
     return [(path, "everybody", "public, signed: parties with their certificates, thresholds, parameters")]

@@ -14,7 +14,7 @@ import msgspec
 from cryptography import x509
 
 from fhe_auc.cli import failures, output
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.serialise import unframe
 from keys.announcement import KIND as ANNOUNCEMENT_KIND
 from keys.announcement import open_announcement
@@ -30,6 +30,8 @@ from keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNa
 from keys.identity import Identity
 from keys.public_keys import MALFORMED, certified_keys, whole_bytes
 from keys.revocation import newer_list
+from keys.roster import MAGIC as ROSTER_MAGIC
+from keys.roster import Roster
 from keys.store import KeyStore
 
 _CREDENTIAL = b"fhecred"
@@ -184,9 +186,22 @@ def _described(data: bytes, trusted: trusting.Trusted | None) -> _Description:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
     if data.startswith(b"fhestor"):
         return _Description("the head of a key store", unverified="see what is in the store with --store")
+    if data.startswith(ROSTER_MAGIC):
+        return _roster(data)
     if data.startswith(b"fheckks"):
         return _Description("CKKS keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
+
+
+def _roster(data: bytes) -> _Description:
+    try:
+        names = sorted(Roster.from_bytes(data).names)
+    except InputError as error:
+        return _Description("roster of a session with joint keys", wrong=str(error))
+    rows: list[tuple[output.Cell, ...]] = [("party", name, "") for name in names]
+    return _Description(
+        "roster of a session with joint keys, verified and kept by `open`", rows, unverified="not signed"
+    )
 
 
 def _request(data: bytes, trusted: trusting.Trusted | None) -> _Description:
