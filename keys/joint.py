@@ -13,8 +13,9 @@ having become known, and a new session starts without that party.
 
 Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
 not choose (`fhe_auc.ckks.openfhe_joint`), and partial decryptions are sealed to the parties. Parties alone learn
-nothing beyond the result, unless all but one pool their shares. An aggregator that deviates *and* one party together
-can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around.
+nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
+can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
+as the last to send its parts, chooses their sums.
 """
 
 from __future__ import annotations
@@ -164,6 +165,9 @@ class JointParty(Party):
         longest = max(relinearisation.packed_size, self._setup.partial.packed_size + _SLACK * parties)
         self.download_limit = parties * (longest + _SLACK)
 
+    def __reduce__(self) -> str:
+        raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
+
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == _KEY_PARTS:
@@ -176,11 +180,12 @@ class JointParty(Party):
         if round_number == _SUBMISSION:
             share = self._living_share()
             relinearisation = share.relinearisation_part(self._relinearisation_sum(payload))
-            self._key_bytes += len(relinearisation)
-            self._seconds["key parts"] += time.perf_counter() - started
+            spent = time.perf_counter() - started
             started = time.perf_counter()
             blocks = [share.encrypt(block, number) for number, block in enumerate(self._task.blocks())]
             self._seconds["submit"] = time.perf_counter() - started
+            self._seconds["key parts"] += spent
+            self._key_bytes += len(relinearisation)
             return self._signed((relinearisation, *blocks))
         if round_number == _PARTIAL:
             sealed = self._partial_decryption(payload)
