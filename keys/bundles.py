@@ -19,7 +19,6 @@ from typing import Protocol
 import msgspec
 
 from fhe_auc import ckks
-from fhe_auc.ckks import container
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
@@ -36,11 +35,11 @@ from keys.errors import (
     WrongRecipientError,
     WrongSessionError,
 )
+from keys.holder import PartySecrets, party_secrets
 from keys.identity import Identity, signed_bytes
 from keys.public_keys import check_time
 from keys.store import KeyStore
 
-COMMON_SECRET_BYTES = 32
 BUNDLE_ID_BYTES = 16
 
 AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
@@ -77,14 +76,11 @@ class PartyKeys:
     ----------
     announcement : Announcement
     material : bytes
-        For `fhe_auc.protocol.Protocol.party`: it can decrypt.
-    common_secret : bytes
-        32 bytes that all parties of the session have, and the aggregator has not.
+        For `fhe_auc.protocol.Protocol.party`: `keys.holder.PartySecrets`, serialised.
     """
 
     announcement: Announcement
     material: bytes = field(repr=False)
-    common_secret: bytes = field(repr=False)
 
     def __reduce__(self) -> str:
         raise TypeError("a party's keys are not pickled; keep them in a key store")
@@ -129,23 +125,18 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     sealed: bytes
 
 
-class _Secrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    material: bytes
-    common_secret: bytes
-
-    def __repr__(self) -> str:
-        return "_Secrets(...)"
-
-
 class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     announcement: bytes
-    secrets: _Secrets
+    material: bytes
+
+    def __repr__(self) -> str:
+        return "_Kept(...)"
 
 
 def seal_session(
     holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
 ) -> SealedSession:
-    """Return a session's bundles, with a fresh common secret.
+    """Return a session's bundles.
 
     Parameters
     ----------
@@ -179,10 +170,9 @@ def seal_session(
     manifest = session.manifest
     announcement = announce(holder, manifest, peers, trust, lifetime=lifetime, at=at)
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
-    common_secret = secrets.token_bytes(COMMON_SECRET_BYTES)
-    _check_context("secret context", manifest.context, session.party_material)
-    check_no_secret(session.aggregator_material, manifest.context, session.party_material, common_secret)
-    plaintext = encode(_Secrets(session.party_material, common_secret))
+    check_no_secret(
+        session.aggregator_material, manifest.context, party_secrets(session.party_material, manifest.context)
+    )
     bundles = {}
     for peer in peers:
         header = encode(
@@ -196,7 +186,7 @@ def seal_session(
             )
         )
         info = signed_bytes(PARTY_KIND.purpose, header)
-        sealed = sealing.seal(peer.encryption_key, plaintext, info=info, associated=_digest(announcement))
+        sealed = sealing.seal(peer.encryption_key, session.party_material, info=info, associated=_digest(announcement))
         bundles[peer.name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
     aggregator = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
     return SealedSession(announcement, aggregator, bundles)
@@ -314,7 +304,7 @@ def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: st
     name = session.hex()
     kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
     announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
-    return PartyKeys(announcement, kept.secrets.material, kept.secrets.common_secret)
+    return PartyKeys(announcement, kept.material)
 
 
 def _opened(
@@ -346,18 +336,14 @@ def _opened(
         raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
-    plaintext = identity.unseal(
+    material = identity.unseal(
         body.sealed, info=signed_bytes(PARTY_KIND.purpose, body.header), associated=_digest(body.announcement)
     )
-    inside = parsed(plaintext, _Secrets, "party bundle")
-    if len(inside.common_secret) != COMMON_SECRET_BYTES:
-        raise TamperedError("the bundle's common secret has a wrong length")
-    _check_context("secret context", manifest.context, inside.material)
-    opened = PartyKeys(announcement, inside.material, inside.common_secret)
-    return header, _Kept(body.announcement, inside), opened
+    party_secrets(material, manifest.context)
+    return header, _Kept(body.announcement, material), PartyKeys(announcement, material)
 
 
-def check_no_secret(material: bytes, context: bytes, secret_material: bytes, common_secret: bytes) -> None:
+def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets) -> None:
     """Raise unless `material` may go to the aggregator.
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
@@ -371,7 +357,7 @@ def check_no_secret(material: bytes, context: bytes, secret_material: bytes, com
         It belongs to another context than the fingerprint says.
     """
     _check_public(material, context)
-    if common_secret in material or any(probe in material for probe in _probes(secret_material)):
+    if kept_back.common_secret in material or any(probe in material for probe in _probes(kept_back.context)):
         raise SecretInBundleError("the aggregator's material holds secret key material; nothing was written")
 
 
@@ -393,13 +379,6 @@ def _check_public(material: bytes, context: bytes) -> None:
         raise SecretInBundleError("the aggregator's material holds more than a public context")
     if public.fingerprint != context:
         raise WrongContextError("the aggregator's keys are of another context than the manifest's")
-
-
-def _check_context(kind: str, context: bytes, material: bytes) -> None:
-    try:
-        container.open_for(kind, context, material)
-    except DeserialisationError as error:
-        raise WrongContextError(f"the {kind} is not that of the manifest ({error.field})") from None
 
 
 def _check_session(found: bytes, expected: bytes | None) -> None:

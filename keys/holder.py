@@ -6,9 +6,50 @@ rotation keys of the circuit; the parties' part holds the secret key.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 
+import msgspec
+
 from fhe_auc import ckks
+from fhe_auc.ckks import container
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.serialise import decode, encode
+from keys.errors import WrongContextError
+
+COMMON_SECRET_BYTES = 32
+
+
+class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What all parties of a session have, and the aggregator has not; in the clear, and not in the repr.
+
+    Attributes
+    ----------
+    context : bytes
+        The secret key, for `fhe_auc.ckks.load_secret`.
+    common_secret : bytes
+        32 random bytes.
+    """
+
+    context: bytes
+    common_secret: bytes
+
+    def __repr__(self) -> str:
+        return "PartySecrets(...)"
+
+    def __post_init__(self) -> None:
+        if len(self.common_secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
+
+
+def party_secrets(material: bytes, context: bytes) -> PartySecrets:
+    """Return what `SessionKeys.party` holds; raise `WrongContextError` unless it is of the context `context`."""
+    try:
+        found = decode(material, PartySecrets, "secret key material")
+        container.open_for("secret context", context, found.context)
+    except DeserialisationError as error:
+        raise WrongContextError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+    return found
 
 
 @dataclass(frozen=True)
@@ -22,7 +63,7 @@ class SessionKeys:
     aggregator : bytes
         Public and evaluation keys, for `fhe_auc.ckks.load_public`.
     party : bytes
-        The secret key in the clear, for `fhe_auc.ckks.load_secret`; never for the aggregator. Not in the repr.
+        `PartySecrets`, serialised, in the clear; never for the aggregator. Not in the repr.
     """
 
     fingerprint: bytes
@@ -31,6 +72,7 @@ class SessionKeys:
 
 
 def new_session_keys(parameters: ckks.CkksParameters) -> SessionKeys:
-    """Return fresh keys for one session."""
+    """Return fresh keys for one session, and a fresh common secret."""
     public, secret = ckks.generate(parameters)
-    return SessionKeys(public.fingerprint, public.to_bytes(), secret.to_bytes())
+    party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
+    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party))

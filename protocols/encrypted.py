@@ -18,7 +18,8 @@ from fhe_auc.protocol import Delivery, Protocol, Request, Session, new_session_i
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode
 from keys import rehearsal
-from keys.holder import new_session_keys
+from keys.errors import WrongContextError
+from keys.holder import new_session_keys, party_secrets
 from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
 
@@ -68,9 +69,13 @@ class EncryptedProtocol(Protocol):
         return JointAggregator(manifest, Roster.from_bytes(material))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
-        """Return a party; `material` is a secret context, or with joint keys a `keys.roster.PartyMaterial`."""
+        """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
         if not _joint(manifest):
-            return CkksParty(manifest, ckks.load_secret(material), self.task(manifest, data))
+            try:
+                secrets = party_secrets(material, manifest.context)
+            except WrongContextError as error:
+                raise InputError(str(error)) from None
+            return CkksParty(manifest, ckks.load_secret(secrets.context), self.task(manifest, data))
         from keys.joint import JointParty  # needs OpenFHE
 
         try:

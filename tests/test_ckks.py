@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from fhe_auc import ckks
 from fhe_auc.ckks import container
 from fhe_auc.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.serialise import decode
+from keys.holder import PartySecrets
 
 SLOTS = 4096
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -71,7 +73,7 @@ def test_a_result_under_another_key_is_refused(pair: ckks.KeyPair, other_pair: c
 @pytest.mark.parametrize("relabelled", [False, True], ids=["as it is", "with our fingerprint forged onto it"])
 def test_a_ciphertext_of_the_other_backend_is_refused(pair: ckks.KeyPair, prepare: Any, relabelled: bool) -> None:
     (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
-    submission = ckks.load_secret(prepare(foreign).party_material).encrypt(values(1))
+    submission = ckks.load_secret(decode(prepare(foreign).party_material, PartySecrets, "").context).encrypt(values(1))
     if relabelled:
         submission = container.seal(
             "submission", pair.public.fingerprint, container.open_any("submission", submission)[1]

@@ -189,7 +189,7 @@ def test_both_parties_get_the_same_keys_and_the_store_says_so(consortium: Path) 
             (session,) = map(bytes.fromhex, shown["sessions"])
             trust = trusting.Trusted.stored(store).trust
             kept = kept_party_keys(store, session, trust, holder="north", at=NOW)
-        secrets.add((kept.material, kept.common_secret))
+        secrets.add(kept.material)
         assert shown["site"]["name"] == name
         assert shown["site"]["certified"]
     assert len(secrets) == 1
@@ -311,7 +311,7 @@ def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Pat
             (session,) = store.names("bundle")
             trust = trusting.Trusted.stored(store).trust
             kept = kept_party_keys(store, bytes.fromhex(session), trust, holder="north", at=NOW)
-            secrets += [kept.common_secret, kept.material[-200:-160]]
+            secrets += [kept.material[-32:], kept.material[-200:-160]]
     with KeyStore(Path("authority", "store"), PASSPHRASE) as store:
         secrets.append(Authority.from_bytes(store.get("authority", "own"))._key.private_bytes_raw())
     printed = "".join(result.output for result in said)
@@ -379,7 +379,9 @@ def test_a_bundle_of_another_session_than_expected(consortium: Path) -> None:
 
 
 def test_the_aggregator_s_bundle_needs_whom_to_trust_and_a_party_s_needs_a_store(consortium: Path) -> None:
-    assert_fails(call("open", "week/aggregator.bundle", "--holder", "north"), 2, "needs --authority.*--out")
+    assert_fails(
+        call("open", "week/aggregator.bundle", "--holder", "north"), 2, "as the aggregator, give --authority.*--out"
+    )
     assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "needs --store")
     assert_fails(call("open", "week/north.bundle"), 2, "missing option '--holder'")
     assert_fails(open_as("north", None, "--out", "x"), 2, "neither --authority, --fingerprint nor --out")
