@@ -517,7 +517,7 @@ def test_no_color_is_respected_on_a_terminal() -> None:
 
 
 def test_ctrl_c_ends_with_one_line_and_status_130() -> None:
-    status, stdout, terminal = on_terminal("demo", *SMALL, interrupt_at="Round 1", NO_COLOR="1")
+    status, stdout, terminal = on_terminal("demo", *SMALL, interrupt_at="Keys and parties", NO_COLOR="1")
     assert (status, stdout) == (130, "")
     assert terminal.splitlines()[-1].endswith("interrupted")
     assert "Traceback" not in terminal
