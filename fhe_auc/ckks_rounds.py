@@ -14,6 +14,7 @@ import msgspec
 
 from fhe_auc import ckks
 from fhe_auc.circuit import Aggregation
+from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
@@ -46,13 +47,23 @@ class PartyTask(ABC):
     ----------
     party : str
         Name.
+    plan : Plan
+        The manifest's.
+    common_secret : bytes
+        32 bytes that all parties of the session have, and the aggregator has not; the role sets it before `blocks`.
     """
 
     party: str
+    plan: Plan
+    common_secret: bytes
 
     @abstractmethod
     def blocks(self) -> list[ckks.Slots]:
         """Return the slot vectors to encrypt, one a block."""
+
+    def masks(self, shape: Polynomials) -> list[Words | None]:
+        """Return what to add to each block's ciphertext, of that shape; None adds nothing."""
+        return [None] * self.plan.packing.blocks
 
     @abstractmethod
     def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
@@ -89,8 +100,11 @@ class CkksParty(Party):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask) -> None:
+    def __init__(
+        self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask, *, common_secret: bytes
+    ) -> None:
         super().__init__(manifest, task.party)
+        task.common_secret = common_secret
         self.download_limit = payload_limit(_plan_of(manifest, context))
         self._context = context
         self._task = task
@@ -99,7 +113,8 @@ class CkksParty(Party):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            answer = encode(tuple(self._context.encrypt(block) for block in self._task.blocks()))
+            masks = self._task.masks(self._context.mask_shape)
+            answer = encode(tuple(map(self._context.encrypt, self._task.blocks(), masks)))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         result = decode(payload, Result, "result")

@@ -45,6 +45,13 @@ class ResultCheckError(EvaluationError):
     """The decrypted result fails its redundancy check (overflow, damage or a wrong key), so that no number is given."""
 
 
+class VerificationError(EvaluationError):
+    """The decrypted result is not one that an honest aggregator would have computed; no number is given.
+
+    The text says which check failed, and carries no number either.
+    """
+
+
 class DeserialisationError(FheAucError, ValueError):
     """Bytes received do not hold what they should: truncated, damaged, or made for something else.
 

@@ -42,6 +42,8 @@ class Evaluation:
         How many of the bytes sent are parts of joint keys.
     seconds : Mapping[str, float]
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
+    settings : Mapping[str, Any]
+        Parameters of the protocol that say what its verdict is worth, by name.
     warnings : tuple[str, ...]
         What the reader of the number ought to know.
     """
@@ -61,11 +63,12 @@ class Evaluation:
     download_bytes_per_party: int = 0
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
         plain = asdict(self)
-        plain["seconds"] = dict(self.seconds)
+        plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
         return plain

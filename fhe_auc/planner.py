@@ -32,8 +32,8 @@ DEFAULT_BLINDING_BITS = 26
 DEFAULT_FLOODING_BITS = 40
 DEFAULT_SMUDGING_BITS = 40
 DEFAULT_PRECISION = 1e-7
-DEFAULT_JOINT_PRECISION = 5e-7
-"""With joint keys every party adds noise: 1e-7 would take a larger ring, and four times the bytes of keys."""
+DEFAULT_LOOSE_PRECISION = 5e-7
+"""With joint keys every party adds noise, and disguised counts amplify errors: 1e-7 would take a larger ring."""
 
 JOINT_KEYS_BACKEND: BackendName = "openfhe"
 """The one backend with joint keys."""
@@ -53,9 +53,16 @@ multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with lim
 too large comes out as good as random, and passes with about that probability.
 """
 
+MAX_AMPLIFICATION = 10.0
+"""Multipliers of disguised counts are drawn so that they amplify errors at most so often."""
+
+MAX_SPLITS = 4
+_LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
+_DISGUISE_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
 _MAX_BLINDING_BITS = 50
 _MIN_FLOODING_BITS, _MAX_FLOODING_BITS = 30, 80  # of smudging, too
+_MAX_TOLERANCE = 1e-3
 _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
@@ -90,6 +97,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Public bounds on the pooled rows: capacity holds up to max_rows, precision from min_rows on.
     release_digits : int or None
         Decimal digits of the AUC that parties may learn; None: all.
+    splits : int
+        S: positions that a bin takes where counts are disguised (`protocols.disguise`); 1: they are not.
     joint_keys : bool
         Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit.
     """
@@ -100,16 +109,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     release_digits: int | None = None
+    splits: int = 1
     joint_keys: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in (("thresholds", 1), ("parties", 1), ("classes", 1), ("min_rows", 2), ("max_rows", 2)):
+        for name, least in _LEAST.items():
             value = _integer(getattr(self, name))
             if value is None:
                 raise CapacityError(f"{name} must be an integer, got {getattr(self, name)!r}")
             if value < least:
                 raise CapacityError(f"{name} must be at least {least}, got {value}")
             msgspec.structs.force_setattr(self, name, value)
+        if self.splits > MAX_SPLITS:
+            raise CapacityError(f"splits must be at most {MAX_SPLITS}, got {self.splits}")
         if self.thresholds > MAX_SIZE:
             raise CapacityError(f"thresholds must be at most {MAX_SIZE}, got more")
         if self.classes & (self.classes - 1):
@@ -121,6 +133,18 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if digits is None or not 1 <= digits <= 6:
                 raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
             msgspec.structs.force_setattr(self, "release_digits", digits)
+            if self.disguised:
+                raise CapacityError("release_digits does not go with disguised counts")
+
+    @property
+    def disguised(self) -> bool:
+        """Whether parties disguise their counts from an aggregator that may lie."""
+        return self.splits > 1
+
+    @property
+    def positions(self) -> int:
+        """Bins that packing must have: one a threshold; with disguised counts S, and S for the extra element."""
+        return self.splits * (self.thresholds + 1) if self.disguised else self.thresholds
 
 
 def _integer(value: Any) -> int | None:
@@ -145,6 +169,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         λ: the aggregator's flooding exceeds the noise it hides by 2^λ.
     smudging_bits : int
         The same of the noise that each party adds to its partial decryption; 0 without joint keys.
+    tolerance : float
+        By how much the AUC of disguised executions may differ, where their multipliers amplify errors most; at most
+        1e-3; 0 without disguise.
 
     Raises
     ------
@@ -158,6 +185,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     blinding_bits: int
     flooding_bits: int
     smudging_bits: int = 0
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         packing, workload = self.packing, self.workload
@@ -165,9 +193,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_smudging(workload, self.parameters.backend, self.smudging_bits)
         if packing.slots != self.parameters.slots or packing.classes != workload.classes:
             raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
-        if packing.blocks * packing.bins < workload.thresholds:
+        if packing.blocks * packing.bins < workload.positions:
             raise CapacityError(
-                f"the plan's {packing.blocks * packing.bins} bins hold no {workload.thresholds} thresholds"
+                f"the plan's {packing.blocks * packing.bins} bins hold no {workload.positions} positions"
             )
         if self.parameters.rotations != _rotations(workload, packing):
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
@@ -175,6 +203,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise CapacityError(
                 f"the plan's blur of {workload.release_digits} digits has too few levels: blinding_bits is "
                 f"{self.blinding_bits}, at least {_blur_bits(workload)} are needed"
+            )
+        if not (0 < self.tolerance <= _MAX_TOLERANCE if workload.disguised else self.tolerance == 0):
+            raise CapacityError(
+                f"tolerance must lie above 0 and at most at {_MAX_TOLERANCE:g} where counts are disguised, and be 0 "
+                f"where they are not, got {self.tolerance:g}"
             )
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
@@ -270,6 +303,7 @@ def plan(
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
     precision: float | None = None,
+    tolerance: float | None = None,
 ) -> Plan:
     """Return the plan with the smallest upload.
 
@@ -284,8 +318,12 @@ def plan(
     smudging_bits : int
         The same for each party's noise on its partial decryption; only joint keys have it.
     precision : float or None
-        Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys 5e-7. With
+        Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or
+        disguised counts 5e-7. With
         `release_digits` a twentieth of the last digit is enough, and is what is asked for.
+    tolerance : float or None
+        Largest difference accepted between disguised executions; None: the precision reached, below which honest
+        results would be refused.
 
     Raises
     ------
@@ -293,19 +331,22 @@ def plan(
         No parameters with 128-bit security do.
     """
     if precision is None:
-        precision = DEFAULT_JOINT_PRECISION if workload.joint_keys else DEFAULT_PRECISION
+        loose = workload.joint_keys or workload.disguised
+        precision = DEFAULT_LOOSE_PRECISION if loose else DEFAULT_PRECISION
     if workload.release_digits is not None:
         precision = max(precision, 0.05 * 10.0**-workload.release_digits)
         blinding_bits = max(blinding_bits, _blur_bits(workload))
     _check_hiding(blinding_bits, flooding_bits)
     smudging_bits = smudging_bits if workload.joint_keys else 0
     _check_smudging(workload, backend, smudging_bits)
+    if tolerance is not None:
+        precision = min(precision, tolerance)  # else honest results would be refused
     hiding = blinding_bits, flooding_bits, smudging_bits
     fitting = [
         found
         for chain in CHAINS[backend]
         for packing in _packings(workload, chain)
-        if (found := _fill(workload, backend, chain, packing, hiding, precision)) is not None
+        if (found := _fill(workload, backend, chain, packing, hiding, (precision, tolerance))) is not None
     ]
     if not fitting:
         raise CapacityError(
@@ -359,14 +400,15 @@ def _packings(workload: Workload, chain: Chain) -> Iterator[Packing]:
     slots = chain.ring_dimension // 2
     largest = slots // (2 * workload.classes)
     if largest >= 1:
-        bins = min(1 << (workload.thresholds - 1).bit_length(), largest)
-        yield Packing(slots, workload.classes, bins, -(-workload.thresholds // bins))
+        bins = min(1 << (workload.positions - 1).bit_length(), largest)
+        yield Packing(slots, workload.classes, bins, -(-workload.positions // bins))
 
 
 def _needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
     largest_den = 2 * math.log2(workload.max_rows) - 1
     blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
-    return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + _CHECK_BITS
+    redundancy = _DISGUISE_BITS if workload.disguised else _CHECK_BITS
+    return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + redundancy
 
 
 def _fill(
@@ -375,10 +417,11 @@ def _fill(
     chain: Chain,
     packing: Packing,
     hiding: tuple[int, int, int],
-    precision: float,
+    accuracy: tuple[float, float | None],
 ) -> Plan | None:
     """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
     least_blinding_bits, flooding_bits, smudging_bits = hiding
+    precision, tolerance = accuracy
     rotations = _rotations(workload, packing)
     total_bits = sum(chain.modulus_bits)
     for blinding_bits in range(_MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
@@ -396,9 +439,13 @@ def _fill(
             blinding_bits=blinding_bits,
             flooding_bits=flooding_bits,
             smudging_bits=smudging_bits,
+            tolerance=_MAX_TOLERANCE if workload.disguised else 0.0,
         )
         if candidate.precision <= precision:
-            return candidate
+            if not workload.disguised:
+                return candidate
+            accepted = candidate.precision if tolerance is None else tolerance
+            return msgspec.structs.replace(candidate, tolerance=accepted)
     return None
 
 
@@ -413,7 +460,8 @@ def error_bound(candidate: Plan) -> float:
     one_total = candidate.noise_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den have noise of their own, hence the factor √2 (twice, half of it in the line above).
     hiding = math.sqrt(2) * one_total / (candidate.least_multiplier * packing.gain * least_den)
-    return math.hypot(_CONFIDENCE * hiding, _fresh_noise(candidate)) + _encoding_error(candidate)
+    error = math.hypot(_CONFIDENCE * hiding, _fresh_noise(candidate)) + _encoding_error(candidate)
+    return error * (MAX_AMPLIFICATION if workload.disguised else 1)
 
 
 def fresh_error(candidate: Plan) -> float:
@@ -431,16 +479,31 @@ def _fresh_noise(candidate: Plan) -> float:
     # Worst balances, relative to den = 2PN: noise on Y meets X ≤ 2P·|1 + iκ| in every bin (N = 1); noise on u·X meets
     # Y, whose bins add up to N (P = 1). Each noise slot enters two products, num and den err independently: √2·√2, over
     # √2 for the real part.
-    on_y = math.sqrt(packing.blocks * packing.bins) * math.hypot(1, CHECK_WEIGHT)
-    on_x = 1 / (2 * packing.x_unit)
+    x_weight, y_weight = _weights(candidate.workload)
+    on_y = math.sqrt(packing.blocks * packing.bins) * x_weight
+    on_x = y_weight / (2 * packing.x_unit)
     return _CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
+
+
+def _weights(workload: Workload) -> tuple[float, float]:
+    """Return bounds on what X is at most, in 2P, and on the norm of Y, in N."""
+    if not workload.disguised:
+        return math.hypot(1, CHECK_WEIGHT), 1.0
+    # The last weight makes up for the others, which lie between -1 and 2; each of S positions may have F_k.
+    weight = max(2.0, 2.0 * workload.splits - 3)
+    return weight, weight * math.sqrt(workload.splits)
 
 
 def _encoding_error(candidate: Plan) -> float:
     """Return the error of encoding in double precision: alike in all bins and copies, it averages out nowhere.
 
-    Worst balances as for noise; the error is as large as the largest slot makes it.
+    Worst balances as for noise; the error is as large as the largest slot makes it. Disguised values have random signs,
+    so that over the positions errors add up like noise.
     """
-    packing = candidate.packing
+    packing, disguised = candidate.packing, candidate.workload.disguised
     balance = min(candidate.workload.max_rows, RAREST)
-    return _ENCODING * balance * max(2 * packing.x_unit * packing.blocks * packing.bins, 1 / (2 * packing.x_unit))
+    bins = float(packing.blocks * packing.bins)
+    x_weight, y_weight = _weights(candidate.workload) if disguised else (1.0, 1.0)
+    coherent = min(bins, _CONFIDENCE * math.sqrt(bins)) if disguised else bins
+    on_y = 2 * packing.x_unit * coherent * x_weight
+    return _ENCODING * balance * max(on_y, y_weight / (2 * packing.x_unit))

@@ -1,8 +1,10 @@
 """Joint keys in rounds: nobody ever holds the whole secret key, and only all parties together can decrypt.
 
-    1  "begin"                       ->  parts of public and rotation keys, first part of the relinearisation key
+    1  "begin"                       ->  parts of public and rotation keys, first part of the relinearisation key,
+                                         part of a common secret, sealed to the other parties
     2  all first parts of the        ->  second part of the relinearisation key, submission
-       relinearisation key
+       relinearisation key, and of
+       the common secret
     3  the encrypted result          ->  partial decryption, sealed to the other parties
     4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
 
@@ -21,6 +23,8 @@ as the last to send its parts, chooses their sums.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -39,12 +43,16 @@ from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from keys.errors import KeysError, TamperedError
 from keys.group_sealing import seal_to_all, unseal_mine
+from keys.holder import COMMON_SECRET_BYTES
 from keys.identity import Identity, signed_bytes
 from keys.roster import Contribution, Excerpt, Roster, open_excerpt
 
 _ROUNDS = 4
 _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
 _RELINEARISATION = KeyParts._fields.index("relinearisation")
+_COMMON_SECRET = len(KeyParts._fields)
+_FORWARDED = _RELINEARISATION, _COMMON_SECRET  # indices of what all parties see of the first round
+_SECRET_PURPOSE = b"part of a common secret 1"
 _PARTIAL_PURPOSE = b"partial decryption 1"
 _SLACK = 4096  # bytes of envelopes, signatures and names, generously
 T = TypeVar("T")
@@ -79,7 +87,7 @@ class JointAggregator(Aggregator):
         self._blocks = [Sum(setup.submission_part) for _ in range(self._plan.packing.blocks)]
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
-            sum(each.polynomials.packed_size for each in self._keys),
+            sum(each.polynomials.packed_size for each in self._keys) + len(manifest.parties) * _SLACK,
             sum(each.polynomials.packed_size for each in (self._relinearisation, *self._blocks)),
             setup.partial.packed_size + len(manifest.parties) * _SLACK,
         )
@@ -93,8 +101,11 @@ class JointAggregator(Aggregator):
         except KeysError as error:
             raise DeserialisationError(str(error)) from None
         if self.round == _KEY_PARTS:
-            _add(self._keys, contribution.parts)
-            self._passed_on[party] = contribution.excerpt(_RELINEARISATION)
+            *key_parts, sealed = contribution.parts or (b"",)
+            if len(sealed) > _SLACK * len(self.manifest.parties):
+                raise DeserialisationError("the part of the common secret is too long")
+            _add(self._keys, key_parts)
+            self._passed_on[party] = contribution.excerpt(*_FORWARDED)
         elif self.round == _SUBMISSION:
             _add([self._relinearisation, *self._blocks], contribution.parts)
         elif len(contribution.parts) == 1:
@@ -156,14 +167,15 @@ class JointParty(Party):
         self._binding = roster.binding(manifest)
         self._share: JointShare | None = None  # from the first round until the partial decryption
         self._relinearisation = b""
+        self._secret_part = b""
         self._result = b""
         self._partial = b""
         self._seconds: dict[str, float] = {}
         self._key_bytes = 0
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
-        longest = max(relinearisation.packed_size, self._setup.partial.packed_size + _SLACK * parties)
-        self.download_limit = parties * (longest + _SLACK)
+        longest = max(relinearisation.packed_size, self._setup.partial.packed_size)
+        self.download_limit = parties * (longest + _SLACK * (1 + parties))
 
     def __reduce__(self) -> str:
         raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
@@ -175,14 +187,20 @@ class JointParty(Party):
             parts = self._share.key_parts()
             self._relinearisation = parts.relinearisation
             self._key_bytes = sum(map(len, parts))
+            self._secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
+            sealed = self._sealed(_SECRET_PURPOSE, self._secret_part, associated=b"")
             self._seconds["key parts"] = time.perf_counter() - started
-            return self._signed(tuple(parts))
+            return self._signed((*parts, sealed))
         if round_number == _SUBMISSION:
             share = self._living_share()
-            relinearisation = share.relinearisation_part(self._relinearisation_sum(payload))
+            total, common_secret = self._first_round_of_all(payload)
+            relinearisation = share.relinearisation_part(total)
             spent = time.perf_counter() - started
             started = time.perf_counter()
-            blocks = [share.encrypt(block, number) for number, block in enumerate(self._task.blocks())]
+            self._task.common_secret = common_secret
+            masks = self._task.masks(self._setup.submission_part)
+            numbered = zip(self._task.blocks(), itertools.count(), masks)
+            blocks = [share.encrypt(block, number, mask) for block, number, mask in numbered]
             self._seconds["submit"] = time.perf_counter() - started
             self._seconds["key parts"] += spent
             self._key_bytes += len(relinearisation)
@@ -203,20 +221,22 @@ class JointParty(Party):
             raise EvaluationError(f"party {self.name!r} has no share of the key any more")
         return self._share
 
-    def _relinearisation_sum(self, payload: bytes) -> Words:
-        """Return the sum of all first parts of the relinearisation key, each verified to be its author's own.
+    def _first_round_of_all(self, payload: bytes) -> tuple[Words, bytes]:
+        """Return the sum of all first parts of the relinearisation key, and the common secret.
 
-        Whoever chose this sum could read this party's share from its next answer.
+        Every part is verified to be its author's own: whoever chose this sum could read this party's share from its
+        next answer.
         """
         _, shape, _ = self._setup.key_parts
-        total = Sum(shape)
+        total, secret_parts = Sum(shape), []
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with _blaming(party):
-                part = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, index=_RELINEARISATION)
+                part, sealed = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
                 if party == self.name and part != self._relinearisation:
                     raise TamperedError("it is not the one that was sent")
                 total.add(total.polynomials.unpack(part))
-        return total.words
+                secret_parts.append(self._unsealed(_SECRET_PURPOSE, party, sealed, self._secret_part, associated=b""))
+        return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _partial_decryption(self, payload: bytes) -> bytes:
         result = decode(payload, Result, "result")
@@ -228,26 +248,31 @@ class JointParty(Party):
         self._partial = self._living_share().partial(result.ciphertext, smudging)
         self._result = result.ciphertext
         self._share = None  # nobody needs it again, and no second result meets it
-        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
-        return seal_to_all(others, self._partial, info=self._info(self.name), associated=_sha256(self._result))
+        return self._sealed(_PARTIAL_PURPOSE, self._partial, associated=_sha256(self._result))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
         polynomials = self._setup.partial.polynomials
         for party, contribution in self._one_of_each(payload, Contribution):
-            if party == self.name:
-                yield polynomials.unpack(self._partial)
-                continue
             with _blaming(party):
                 contribution.check(self._roster, self._binding, _PARTIAL, party)
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
-                partial = unseal_mine(
-                    self._identity,
-                    contribution.parts[0],
-                    info=self._info(party),
-                    associated=_sha256(self._result),
+                associated = _sha256(self._result)
+                partial = self._unsealed(
+                    _PARTIAL_PURPOSE, party, contribution.parts[0], self._partial, associated=associated
                 )
                 yield polynomials.unpack(partial)
+
+    def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes) -> bytes:
+        """Return `plaintext` sealed to all other parties."""
+        others = {name: key for name, key in self._roster.encryption_keys.items() if name != self.name}
+        return seal_to_all(others, plaintext, info=self._info(purpose, self.name), associated=associated)
+
+    def _unsealed(self, purpose: bytes, sender: str, sealed: bytes, own: bytes, *, associated: bytes) -> bytes:
+        """Return what a party has sealed to the others, `own` for this party's own."""
+        if sender == self.name:
+            return own
+        return unseal_mine(self._identity, sealed, info=self._info(purpose, sender), associated=associated)
 
     def _one_of_each(self, payload: bytes, shape: type[T]) -> Iterator[tuple[str, T]]:
         parts = decode(payload, tuple[shape, ...], "contributions")  # type: ignore[valid-type]
@@ -255,8 +280,8 @@ class JointParty(Party):
             raise DeserialisationError(f"contributions of {len(parts)} parties, of {len(self.manifest.parties)}")
         return zip(self.manifest.parties, parts, strict=True)
 
-    def _info(self, sender: str) -> bytes:
-        return signed_bytes(_PARTIAL_PURPOSE, encode((self._binding, sender)))
+    def _info(self, purpose: bytes, sender: str) -> bytes:
+        return signed_bytes(purpose, encode((self._binding, sender)))
 
     def _signed(self, parts: tuple[bytes, ...]) -> bytes:
         return encode(Contribution.sign(self._identity, self._binding, self._round + 1, parts))

@@ -107,20 +107,18 @@ class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 
 class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One part of a contribution, with what it takes to verify it alone.
+    """Some parts of a contribution, with what it takes to verify them alone.
 
     Attributes
     ----------
-    part : bytes
-    index : int
-        Which part it is.
+    parts : tuple of (int, bytes)
+        Indices and parts.
     digests : tuple of bytes
         SHA-256 of every part.
     signature : bytes
     """
 
-    part: bytes
-    index: int
+    parts: tuple[tuple[int, bytes], ...]
     digests: tuple[bytes, ...]
     signature: bytes
 
@@ -149,22 +147,23 @@ class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
         signed = _signed(session, round_number, author, _digests(self.parts))
         _check_signature(roster.signing_keys, author, self.signature, signed)
 
-    def excerpt(self, index: int) -> Excerpt:
-        """Return one part, to be passed on."""
-        return Excerpt(self.parts[index], index, _digests(self.parts), self.signature)
+    def excerpt(self, *indices: int) -> Excerpt:
+        """Return some parts, to be passed on."""
+        return Excerpt(tuple((index, self.parts[index]) for index in indices), _digests(self.parts), self.signature)
 
 
 def open_excerpt(
-    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, index: int
-) -> bytes:
-    """Return the part that `author` signed; raise `TamperedError` unless it is that part of that session and round."""
+    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, indices: tuple[int, ...]
+) -> list[bytes]:
+    """Return the parts that `author` signed; raise `TamperedError` unless they are those of that session and round."""
     _check_signature(
         roster.signing_keys, author, excerpt.signature, _signed(session, round_number, author, excerpt.digests)
     )
-    genuine = excerpt.index == index < len(excerpt.digests)
-    if not genuine or hashlib.sha256(excerpt.part).digest() != excerpt.digests[index]:
-        raise TamperedError(f"the part passed on is not the one that {author!r} signed")
-    return excerpt.part
+    signed = dict(enumerate(excerpt.digests))
+    found = [(index, hashlib.sha256(part).digest()) for index, part in excerpt.parts]
+    if found != [(index, signed.get(index)) for index in indices]:
+        raise TamperedError(f"the parts passed on are not those that {author!r} signed")
+    return [part for _, part in excerpt.parts]
 
 
 def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:

@@ -7,13 +7,14 @@ keys "joint"    the parties make the keys together; nobody has the whole secret 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any, ClassVar
 
 from fhe_auc import ckks
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND, Plan, Workload, plan
+from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND, RAREST, Plan, Workload, plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode
@@ -24,10 +25,14 @@ from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
 
 _KEYS = ("sealed", "joint")
+_COARSE = 0.01  # a half-width above this is worth a warning
 
 
 class EncryptedProtocol(Protocol):
     """Base of the CKKS protocols: `prepare` and the roles, given what to compute."""
+
+    all_parties: ClassVar[bool] = False
+    """Whether the session ends without a result where a party is missing, with sealed keys too."""
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:
@@ -41,19 +46,20 @@ class EncryptedProtocol(Protocol):
         """Plan and name the session; generate keys, unless the parties are to make them together."""
         if request.keys not in _KEYS:
             raise InputError(f"keys must be {' or '.join(map(repr, _KEYS))}, got {request.keys!r}")
+        everybody = request.min_parties in (None, len(request.parties))
+        if not everybody and (self.all_parties or request.keys == "joint"):
+            raise InputError("here no party can be left out: min_parties does not apply")
         workload = self.workload(request)
         if not workload.joint_keys:
             if request.smudging_bits is not None:
                 raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
-            chosen = plan(workload, ckks.choose_backend(request.backend))
+            chosen = plan(workload, ckks.choose_backend(request.backend), **self._plan_options(request))
             keys = new_session_keys(chosen.parameters)
             manifest = self._manifest(request, chosen, keys.fingerprint)
             return Session(manifest, keys.aggregator, keys.party)
-        if request.min_parties not in (None, len(request.parties)):
-            raise InputError("with joint keys no party can be left out: min_parties does not apply")
         backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
-        chosen = plan(workload, backend, smudging_bits=smudging_bits)
+        chosen = plan(workload, backend, smudging_bits=smudging_bits, **self._plan_options(request))
         return Session(self._manifest(request, chosen, b""), b"", b"")
 
     def rehearse(self, session: Session) -> Delivery:
@@ -75,7 +81,8 @@ class EncryptedProtocol(Protocol):
                 secrets = party_secrets(material, manifest.context)
             except WrongContextError as error:
                 raise InputError(str(error)) from None
-            return CkksParty(manifest, ckks.load_secret(secrets.context), self.task(manifest, data))
+            context, task = ckks.load_secret(secrets.context), self.task(manifest, data)
+            return CkksParty(manifest, context, task, common_secret=secrets.common_secret)
         from keys.joint import JointParty  # needs OpenFHE
 
         try:
@@ -84,6 +91,10 @@ class EncryptedProtocol(Protocol):
             raise InputError(str(error)) from None
         identity = Identity.from_bytes(mine.identity)
         return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
+
+    def _plan_options(self, request: Request) -> dict[str, Any]:
+        """Return what the planner is told besides the workload."""
+        return {}
 
     def _manifest(self, request: Request, chosen: Plan, context: bytes) -> Manifest:
         return Manifest(
@@ -99,3 +110,26 @@ class EncryptedProtocol(Protocol):
 
 def _joint(manifest: Manifest) -> bool:
     return manifest.plan is not None and manifest.plan.workload.joint_keys
+
+
+def check_rows(data: PartyData, chosen: Plan) -> None:
+    """Raise `InputError` where a party alone has more rows than the session may have."""
+    if len(data.y_score) > chosen.workload.max_rows:
+        raise InputError(
+            f"party {data.name!r} has more rows than the session's max_rows = {chosen.workload.max_rows:,}"
+        )
+
+
+def common_warnings(manifest: Manifest, chosen: Plan, resolution: float) -> tuple[str, ...]:
+    """Return what the reader of any result ought to know."""
+    found = []
+    if len(manifest.parties) == 1:
+        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    if resolution > _COARSE:
+        found.append(
+            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
+            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
+        )
+    if chosen.workload.max_rows > RAREST:
+        found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
+    return tuple(found)

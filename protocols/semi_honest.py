@@ -27,11 +27,10 @@ from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHECK_WEIGHT, RAREST, Plan, Workload, fresh_error
+from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, fresh_error
 from fhe_auc.protocol import Request
-from protocols.encrypted import EncryptedProtocol
+from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
 
-_COARSE = 0.01  # a half-width above this is worth a warning
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
@@ -75,31 +74,28 @@ class SemiHonestTask(PartyTask):
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
         self._manifest = manifest
-        self._plan = plan_of(manifest)
+        self.plan = plan_of(manifest)
         self._data = data
-        if len(data.y_score) > self._plan.workload.max_rows:
-            raise InputError(
-                f"party {data.name!r} has more rows than the session's max_rows = {self._plan.workload.max_rows:,}"
-            )
+        check_rows(data, self.plan)
 
     def blocks(self) -> list[ckks.Slots]:
         """Return the packed class vectors of this party's counts."""
-        return self._plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
+        return self.plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
 
     def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return AUC and resolution; errors as `recover`."""
-        recovered = recover(slots, self._plan)
+        recovered = recover(slots, self.plan)
         return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
-            precision=self._plan.precision,
+            precision=self.plan.precision,
             protocol=self._manifest.protocol,
-            backend=self._plan.parameters.backend,
+            backend=self.plan.parameters.backend,
             parties=parties,
             thresholds=len(self._manifest.thresholds),
             verified=False,
             security_bits=ckks.SECURITY_BITS,
-            warnings=tuple(_warnings(self._manifest, self._plan, parties, recovered.resolution)),
+            warnings=_warnings(self._manifest, self.plan, parties, recovered.resolution),
         )
 
 
@@ -175,22 +171,13 @@ def _ratio(ratio: complex, chosen: Plan) -> Recovered:
     return Recovered(round(auc, chosen.release_digits), math.ceil(resolution / unit + 1.5) * unit)
 
 
-def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float) -> list[str]:
-    found = []
-    if len(manifest.parties) == 1:
-        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
-    if resolution > _COARSE:
-        found.append(
-            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
-            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
-        )
+def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float) -> tuple[str, ...]:
+    found = common_warnings(manifest, chosen, resolution)
     if parties < len(manifest.parties):
-        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
-    if chosen.workload.max_rows > RAREST:
-        found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
+        found += (f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result",)
     if chosen.release_digits is None:
-        found.append(
+        found += (
             "all digits released: assume that parties can work out how many pooled rows have each label; "
-            "limit release_digits to prevent it"
+            "limit release_digits to prevent it",
         )
     return found

@@ -291,7 +291,7 @@ def on_chain(backend: Any, chain: Chain, **changes: Any) -> Plan:
     """A plan on one chain, whichever is the cheapest."""
     workload = typical(**changes)
     (packing,) = planner._packings(workload, chain)
-    found = planner._fill(workload, backend, chain, packing, (26, 40, 0), 1e-6)
+    found = planner._fill(workload, backend, chain, packing, (26, 40, 0), (1e-6, None))
     assert found is not None
     return found
 

@@ -66,7 +66,10 @@ class Roles:
         return cls(
             session,
             CkksAggregator(session.manifest, public),
-            [CkksParty(session.manifest, secret, SemiHonestTask(session.manifest, data)) for data in sites],
+            [
+                CkksParty(session.manifest, secret, SemiHonestTask(session.manifest, data), common_secret=bytes(32))
+                for data in sites
+            ],
         )
 
     def finish(self, sites: list[PartyData], submissions: list[bytes]) -> None:

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import container
+from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.serialise import encode
 
 Ciphertext: TypeAlias = Any
@@ -150,21 +152,41 @@ class SecretContext(ABC):
         self.fingerprint = stored.fingerprint
         self._stored = stored
 
+    @property
+    def mask_shape(self) -> Polynomials:
+        """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
+        layout = self._submission_layout
+        towers = len(self.parameters.modulus_bits)
+        return Polynomials(layout.polynomials.ring_dimension, layout.polynomials.moduli[:towers])
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
 
     def __reduce__(self) -> str:
         raise TypeError("a secret key is not pickled; use to_bytes() and keep the bytes encrypted")
 
-    def encrypt(self, values: Slots) -> bytes:
+    def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
+
+        Parameters
+        ----------
+        values : ndarray of complex128, shape (N/2,)
+        mask : ndarray of uint64, optional
+            Added to the ciphertext's first polynomial, of the shape `mask_shape`. A uniform one leaves nothing that
+            could be decrypted, until masks that make up for it have been added.
 
         Raises
         ------
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        return container.seal("submission", self.fingerprint, self._encrypt(checked(values, self.parameters, 1)))
+        packed = self._encrypt(checked(values, self.parameters, 1))
+        if mask is not None:
+            size = self.mask_shape.packed_size
+            words = self.mask_shape.unpack(packed[:size])
+            self.mask_shape.add_in_place(words, mask)
+            packed = self.mask_shape.pack(words) + packed[size:]
+        return container.seal("submission", self.fingerprint, packed)
 
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots of a result that `PublicContext.dump_result` wrote.
@@ -179,6 +201,10 @@ class SecretContext(ABC):
     def to_bytes(self) -> bytes:
         """Serialise parameters and secret key, in the clear; `fhe_auc.ckks.load_secret` reads them."""
         return container.seal("secret context", self.fingerprint, encode(self._stored))
+
+    @property
+    @abstractmethod
+    def _submission_layout(self) -> Layout: ...
 
     @abstractmethod
     def _encrypt(self, values: Slots) -> bytes: ...

@@ -302,6 +302,10 @@ class OpenFheSecretContext(SecretContext):
         self._tag = tag = _tag(self.fingerprint)
         self._secret_key = scheme.load(openfhe.DeserializePrivateKeyString, scheme.secret_key, stored.secret_key, tag)
 
+    @property
+    def _submission_layout(self) -> Layout:
+        return self._scheme.submission
+
     def _encrypt(self, values: Slots) -> bytes:
         ciphertext = self._scheme.encrypt(self._secret_key, values, 1)
         return self._scheme.submission.pack(openfhe.Serialize(ciphertext, openfhe.BINARY))

@@ -196,8 +196,8 @@ class JointShare:
         half.add_in_place(part, plus)
         return half.pack(part)
 
-    def encrypt(self, values: Slots, block: int) -> bytes:
-        """Return this party's part of the encrypted sum of a block.
+    def encrypt(self, values: Slots, block: int, mask: Words | None = None) -> bytes:
+        """Return this party's part of the encrypted sum of a block; `mask` as `SecretContext.encrypt` takes it.
 
         Raises
         ------
@@ -218,7 +218,10 @@ class JointShare:
         setup.submission_part.subtract_in_place(first, product[: len(common)])
         ciphertext = self._ciphertext(first, common)
         scheme.context.EvalAddInPlace(ciphertext, scheme.integers(values * setup.parameters.scale))
-        return setup.submission_part.pack(self._made("submission", scheme.submission, ciphertext, common))
+        part = self._made("submission", scheme.submission, ciphertext, common)
+        if mask is not None:
+            setup.submission_part.add_in_place(part, mask)
+        return setup.submission_part.pack(part)
 
     def partial(self, result: bytes, smudging: Sequence[Slots]) -> bytes:
         """Return this party's partial decryption of a result.

@@ -220,6 +220,10 @@ class SealSecretContext(SecretContext):
         self._encryptor = seal.Encryptor(scheme.context, secret_key)
         self._decryptor = seal.Decryptor(scheme.context, secret_key)
 
+    @property
+    def _submission_layout(self) -> Layout:
+        return self._scheme.submission
+
     def _encrypt(self, values: Slots) -> bytes:
         plaintext = self._scheme.encode(values, self.parameters.scale)
         return self._scheme.submission.pack(_save(self._encryptor.encrypt_symmetric(plaintext)))

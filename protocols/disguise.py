@@ -1,0 +1,176 @@
+"""How parties disguise their counts from an aggregator that may lie.  [FHE] §IV-D, corrected.
+
+All parties of a session share a secret that the aggregator lacks. From it each execution e = 1…E derives its own, new
+in every session and independent of one another: six multipliers R, role bits b, weights w, permutations, signs. With
+bins k = 1…m, S splits and L positions:
+
+    main element, bin k   S positions    b_k = 0:  X = R0·T_k·w_ks   Y = R1·F_k          Σ_s w_ks = 1
+                                         b_k = 1:  X = R0·T_k        Y = R1·F_k·w_ks
+    extra element         the others     X = R2·2P·x_j               Y = R3·N·y_j        Σ_j x_j·y_j = 1
+    totals                all L          X = R4·2P·x'_j              Y = R5·N·y'_j       Σ_j x'_j·y'_j = 1
+
+Weights, bits and order are common to all parties, so that the products of the parties' sums come out as
+
+    num' = r·(R0R1·(num + i·tie) + R2R3·den)      den' = r·R4R5·den
+    AUC + i·resolution = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)
+
+Whoever changes num' or den' without knowing the R shifts every execution's AUC by another amount.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from numpy.typing import NDArray
+
+from fhe_auc.ckks import Slots
+from fhe_auc.counts import Counts
+from fhe_auc.planner import MAX_AMPLIFICATION
+from fhe_auc.serialise import encode
+
+Floats = NDArray[np.float64]
+
+_MULTIPLIERS = 6
+_LEAST_MULTIPLIER = 0.25
+_UNIFORM_BITS = 52
+
+
+class Stream:
+    """Random numbers for all parties alike: the ChaCha20 key stream of a derived key.
+
+    Parameters
+    ----------
+    secret : bytes
+        Common to the parties of a session.
+    session : bytes
+        The manifest's digest: another session, party list or plan has other numbers.
+    purpose : tuple
+        What the numbers are for; none is for two purposes.
+    """
+
+    def __init__(self, secret: bytes, session: bytes, *purpose: str | int) -> None:
+        info = b"fhe-auc malicious 1\0" + encode(purpose)
+        self.key = HKDF(hashes.SHA256(), 32, session, info).derive(secret)
+        self._encryptor = Cipher(algorithms.ChaCha20(self.key, bytes(16)), mode=None).encryptor()
+
+    def __repr__(self) -> str:
+        return "Stream(...)"
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Return uniform 64-bit numbers."""
+        drawn = self._encryptor.update(bytes(8 * int(np.prod(shape))))
+        return np.frombuffer(drawn, "<u8").reshape(shape)
+
+    def uniform(self, low: float, high: float, *shape: int) -> Floats:
+        """Return numbers uniform in (low, high)."""
+        fraction = ((self.words(*shape) >> np.uint64(64 - _UNIFORM_BITS)) + 0.5) / 2.0**_UNIFORM_BITS
+        return np.asarray(low + (high - low) * fraction)
+
+    def bits(self, *shape: int) -> NDArray[np.bool_]:
+        """Return fair coins."""
+        return np.asarray(self.words(*shape) >> np.uint64(63), bool)
+
+    def signs(self, *shape: int) -> Floats:
+        """Return +1 and -1 with equal probability."""
+        return np.where(self.bits(*shape), -1.0, 1.0)
+
+    def permutation(self, size: int) -> NDArray[np.int64]:
+        """Return a uniform order of `size` things; 64-bit keys collide with probability below size²/2^65."""
+        return np.argsort(self.words(size), kind="stable")
+
+
+@dataclass(frozen=True, repr=False)
+class Execution:
+    """The secrets of one execution.
+
+    Attributes
+    ----------
+    multipliers : ndarray of float64, shape (6,)
+        R0…R5.
+    roles : ndarray of bool, shape (m,)
+        b_k: whether the split goes to F_k.
+    weights : ndarray of float64, shape (S, m)
+        Columns add up to 1.
+    extra, totals : ndarray of float64, shape (2, L - S·m) and (2, L)
+        x and y of the extra element and of the totals; their products add up to 1.
+    order : ndarray of int64, shape (2, L)
+        Permutation of the positions, of each class.
+    signs : ndarray of float64, shape (2, L)
+        ±1 on X and Y of a position alike, of each class.
+    """
+
+    multipliers: Floats
+    roles: NDArray[np.bool_]
+    weights: Floats
+    extra: Floats
+    totals: Floats
+    order: NDArray[np.int64]
+    signs: Floats
+
+    @classmethod
+    def draw(cls, stream: Stream, *, thresholds: int, splits: int, positions: int) -> Execution:
+        """Return an execution's secrets; `positions` is at least `splits`·(`thresholds` + 1)."""
+        free = stream.uniform(-1, 2, splits - 1, thresholds)
+        return cls(
+            multipliers=_multipliers(stream),
+            roles=stream.bits(thresholds),
+            weights=np.vstack([free, 1 - free.sum(axis=0)]),
+            extra=_unit_pairs(stream, positions - splits * thresholds),
+            totals=_unit_pairs(stream, positions),
+            order=np.stack([stream.permutation(positions) for _ in range(2)]),
+            signs=stream.signs(2, positions),
+        )
+
+    def vectors(self, counts: Counts) -> tuple[Slots, Slots]:
+        """Return X and Y of one party, each of shape (2, L): the class of num, and that of den."""
+        heights = counts.trapezoid_heights + 1j * counts.bin_positives
+        negatives = counts.bin_negatives.astype(float)
+        r = self.multipliers
+        both = 2.0 * counts.positives, float(counts.negatives)
+        main_x = np.where(self.roles, heights, heights * self.weights).ravel()
+        main_y = np.where(self.roles, negatives * self.weights, negatives).ravel()
+        x = [np.concatenate([r[0] * main_x, r[2] * both[0] * self.extra[0]]), r[4] * both[0] * self.totals[0]]
+        y = [np.concatenate([r[1] * main_y, r[3] * both[1] * self.extra[1]]), r[5] * both[1] * self.totals[1]]
+        return self._disguised(x), self._disguised(y)
+
+    def _disguised(self, rows: list[Slots] | list[Floats]) -> Slots:
+        signed: Slots = np.asarray(rows, np.complex128) * self.signs
+        return np.take_along_axis(signed, self.order, axis=1)
+
+    def recover(self, num: complex, den: complex) -> complex:
+        """Return AUC + i·resolution from the two class totals, whatever they come multiplied by."""
+        main, extra, totals = self.products
+        return complex((num / den - extra / totals) * totals / main)
+
+    @property
+    def products(self) -> tuple[float, float, float]:
+        """R0R1, R2R3 and R4R5."""
+        r = self.multipliers
+        return float(r[0] * r[1]), float(r[2] * r[3]), float(r[4] * r[5])
+
+
+def _multipliers(stream: Stream) -> Floats:
+    """Draw R0…R5 until they amplify errors little enough."""
+    while True:
+        r = stream.uniform(_LEAST_MULTIPLIER, 1, _MULTIPLIERS) * stream.signs(_MULTIPLIERS)
+        if amplification(r) <= MAX_AMPLIFICATION:
+            return r
+
+
+def amplification(multipliers: Floats) -> float:
+    """Return how many times larger the error of the AUC is than that of the totals, relative to den, at the worst AUC.
+
+    With r0 = R0R1 and so on: an error of num' counts 1/r0, one of den' counts (r0·AUC + r1)/(r0·r2).
+    """
+    main, extra, totals = np.abs(multipliers).reshape(3, 2).prod(axis=1)
+    return float((1 + (main + extra) / totals) / main)
+
+
+def _unit_pairs(stream: Stream, size: int) -> Floats:
+    """Return x and y, positive and random, the products of which add up to 1; x is between 1/4 and 1."""
+    x, y = stream.uniform(_LEAST_MULTIPLIER, 1, 2, size)
+    return np.stack([x, y / (x * y).sum()])

@@ -1,0 +1,208 @@
+"""AUC with an aggregator that may lie: the right AUC, or an error.  [FHE] §IV-D, corrected.
+
+The circuit, rounds and keys are those of `protocols.semi_honest`. What parties encrypt is disguised
+(`protocols.disguise`) in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum
+over all parties is added to every ciphertext. A party accepts only if
+
+    - the slots of every class agree,
+    - no den' is near zero,
+    - the AUC of all executions agree within the tolerance, and so do the resolutions,
+    - the AUC lies between 0 and 1.
+
+Every party takes part, since masks do not vanish otherwise. What this is worth against which attack is measured in
+docs/security.md; it rests on the common secret's being kept from the aggregator, so that one party that gives it away
+undoes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fhe_auc import ckks
+from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.ckks_rounds import PartyTask, plan_of
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import InputError, VerificationError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload
+from fhe_auc.protocol import Request
+from protocols.disguise import Execution, Stream, amplification
+from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
+
+DEFAULT_SPLITS = 2
+DEFAULT_EXECUTIONS = 4
+FLOODING_BITS = 34
+"""λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
+
+_SPLITS = range(2, MAX_SPLITS + 1)
+_EXECUTIONS = (2, 4, 8)
+_CONFIDENCE = 10.0
+
+
+class Malicious(EncryptedProtocol):
+    """Plug-in ``malicious``."""
+
+    name = "malicious"
+    summary = "CKKS, disguised and executed several times: parties get the right AUC or an error"
+    trust = "the aggregator does not collude with a party; that it computes what it should is checked"
+    all_parties = True
+
+    def workload(self, request: Request) -> Workload:
+        """Return what the parameters must carry; options: ``splits``, ``executions``, ``tolerance``."""
+        unknown = set(request.options) - {"splits", "executions", "tolerance"}
+        if unknown:
+            raise InputError(f"protocol {self.name!r} has no option {sorted(unknown)[0]!r}")
+        splits = request.options.get("splits", DEFAULT_SPLITS)
+        executions = request.options.get("executions", DEFAULT_EXECUTIONS)
+        if splits not in _SPLITS:
+            raise InputError(f"splits must lie between {_SPLITS[0]} and {_SPLITS[-1]}, got {splits!r}")
+        if executions not in _EXECUTIONS:
+            raise InputError(f"executions must be one of {', '.join(map(str, _EXECUTIONS))}, got {executions!r}")
+        return Workload(
+            thresholds=len(request.thresholds),
+            parties=len(request.parties),
+            classes=2 * executions,
+            max_rows=request.max_rows,
+            min_rows=request.min_rows,
+            splits=splits,
+            joint_keys=request.keys == "joint",
+        )
+
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+        """Return a party's computation on its own rows."""
+        return MaliciousTask(manifest, data)
+
+    def _plan_options(self, request: Request) -> dict[str, Any]:
+        tolerance = request.options.get("tolerance")
+        if tolerance is not None and not isinstance(tolerance, (int, float)):
+            raise InputError(f"tolerance must be a number, got {tolerance!r}")
+        return {"flooding_bits": FLOODING_BITS, "tolerance": tolerance}
+
+
+class MaliciousTask(PartyTask):
+    """Disguises a party's counts, and accepts a result only if all executions agree."""
+
+    def __init__(self, manifest: Manifest, data: PartyData) -> None:
+        self.party = data.name
+        self.plan = plan_of(manifest)
+        self._manifest = manifest
+        self._data = data
+        check_rows(data, self.plan)
+        if not self.plan.workload.disguised or manifest.min_parties != len(manifest.parties):
+            raise InputError("the session's manifest is not one for disguised counts of all parties")
+
+    def blocks(self) -> list[ckks.Slots]:
+        """Return the packed vectors of all executions."""
+        counts = count(self._data, self._manifest.thresholds)
+        vectors = [execution.vectors(counts) for execution in self.executions]
+        x, y = (np.concatenate(rows) for rows in zip(*vectors, strict=True))
+        return self.plan.packing.pack(x, y)
+
+    def masks(self, shape: Polynomials) -> list[Words | None]:
+        """Return this party's masks: uniform, and zero in the sum over all parties and in nothing less."""
+        parties = self._manifest.parties
+        index = parties.index(self.party)
+        masks: list[Words | None] = []
+        for block in range(self.plan.packing.blocks):
+            mask = self._pad(shape, index, block)
+            shape.subtract_in_place(mask, self._pad(shape, (index + 1) % len(parties), block))
+            masks.append(mask)
+        return masks
+
+    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+        """Return AUC and resolution; errors as `recover`."""
+        recovered = recover(slots, self.plan, self.executions)
+        workload = self.plan.workload
+        return Evaluation(
+            auc=recovered.auc,
+            resolution=recovered.resolution,
+            precision=self.plan.precision,
+            protocol=self._manifest.protocol,
+            backend=self.plan.parameters.backend,
+            parties=parties,
+            thresholds=workload.thresholds,
+            verified=True,
+            security_bits=ckks.SECURITY_BITS,
+            settings={
+                "executions": workload.classes // 2,
+                "splits": workload.splits,
+                "tolerance": self.plan.tolerance,
+            },
+            warnings=common_warnings(self._manifest, self.plan, recovered.resolution),
+        )
+
+    @cached_property
+    def executions(self) -> list[Execution]:
+        """Secrets of all executions, the same for every party of the session."""
+        workload, packing = self.plan.workload, self.plan.packing
+        return [
+            Execution.draw(
+                Stream(self.common_secret, self._manifest.digest, "execution", number),
+                thresholds=workload.thresholds,
+                splits=workload.splits,
+                positions=packing.blocks * packing.bins,
+            )
+            for number in range(workload.classes // 2)
+        ]
+
+    def _pad(self, shape: Polynomials, index: int, block: int) -> Words:
+        return shape.uniform(Stream(self.common_secret, self._manifest.digest, "mask", index, block).key)
+
+
+class Recovered(NamedTuple):
+    """What a party reads off an accepted result."""
+
+    auc: float
+    resolution: float
+
+
+def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:
+    """Return the AUC from the decrypted slots of the result.
+
+    Raises
+    ------
+    VerificationError
+        A check fails; no number is given.
+    """
+    by_class = chosen.packing.by_class(slots)
+    if not np.isfinite(slots).all():
+        raise VerificationError(_REFUSED.format("values are not finite"))
+    totals = by_class.mean(axis=1)
+    size = float(np.abs(totals).max())
+    slot_error = _CONFIDENCE * chosen.noise_deviation + 2.0**-40 * size
+    if np.abs(by_class - totals[:, None]).max() > slot_error:
+        raise VerificationError(_REFUSED.format("the slots of a class differ"))
+    return accept(totals, chosen, executions)
+
+
+def accept(totals: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:
+    """Return the AUC from class totals, num' and den' of each execution in turn; errors as `recover`."""
+    nums, dens = totals[0::2], totals[1::2]
+    # One positive and one negative row give 2·gain·r·R4R5; half of that at the smallest r is as good as zero.
+    zero = chosen.least_multiplier * chosen.packing.gain
+    if any(abs(den) < zero * abs(each.products[2]) for den, each in zip(dens, executions, strict=True)):
+        raise VerificationError(
+            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is forged"
+        )
+    found = np.array([each.recover(*pair) for each, *pair in zip(executions, nums, dens, strict=True)])
+    allowed = chosen.tolerance * np.array([amplification(each.multipliers) for each in executions]) / MAX_AMPLIFICATION
+    difference = found[:, None] - found
+    apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
+    if not (apart <= np.hypot(allowed[:, None], allowed)).all():
+        raise VerificationError(_REFUSED.format("the executions disagree"))
+    weights = allowed**-2.0 / (allowed**-2.0).sum()
+    value = complex(weights @ found)
+    if not -chosen.tolerance <= value.real <= 1 + chosen.tolerance:
+        raise VerificationError(_REFUSED.format("the AUC is not between 0 and 1"))
+    return Recovered(float(np.clip(value.real, 0, 1)), max(value.imag, 0.0))
+
+
+_REFUSED = (
+    "the result fails its check ({}), so no number is given: the aggregator has not computed what it should, the "
+    "pooled rows are more than max_rows, a message is damaged or a key is wrong"
+)
