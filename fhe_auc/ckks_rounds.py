@@ -114,7 +114,8 @@ class CkksParty(Party):
         started = time.perf_counter()
         if round_number == 1:
             masks = self._task.masks(self._context.mask_shape)
-            answer = encode(tuple(map(self._context.encrypt, self._task.blocks(), masks)))
+            pairs = zip(self._task.blocks(), masks, strict=True)
+            answer = encode(tuple(self._context.encrypt(block, mask) for block, mask in pairs))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         result = decode(payload, Result, "result")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.rounds import Aggregator, Party
@@ -99,6 +101,9 @@ class Protocol(ABC):
     trust: ClassVar[str]
     """One line: what has to be trusted."""
 
+    options: ClassVar[Mapping[str, str]] = {}
+    """What `Request.options` may hold: name, and one line on what it is."""
+
     @abstractmethod
     def prepare(self, request: Request) -> Session:
         """Do the key holder's part: plan, generate keys, name the session.
@@ -108,6 +113,12 @@ class Protocol(ABC):
         InputError
             The request cannot be met.
         """
+
+    def check_options(self, names: Iterable[str]) -> None:
+        """Raise `InputError` for an option that this protocol does not have."""
+        for name in sorted(set(names) - set(self.options)):
+            known = f"it has {', '.join(sorted(self.options))}" if self.options else "it has none"
+            raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
 
     def rehearse(self, session: Session) -> Delivery:
         """Return what each role would be given, where all of them run in this process.
@@ -123,6 +134,30 @@ class Protocol(ABC):
     @abstractmethod
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
         """Return the party whose rows are `data`."""
+
+    def attacks(self) -> Mapping[str, str]:
+        """Return what `cheating_aggregator` can play, by name: what the aggregator does."""
+        return {}
+
+    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that lies, for demonstrations; it holds what the honest one does.
+
+        Parameters
+        ----------
+        attack : str
+            One of `attacks`.
+        manifest : Manifest
+        material : bytes
+            As for `aggregator`.
+        rows : int
+            About how many rows all parties have, which liars are taken to know.
+
+        Raises
+        ------
+        InputError
+            There is no such attack, or none on this session.
+        """
+        raise InputError(f"protocol {self.name!r} knows no attack {attack!r}")
 
 
 def new_session_id() -> bytes:

@@ -23,7 +23,6 @@ as the last to send its parts, chooses their sums.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -166,7 +165,7 @@ class JointParty(Party):
         self._setup = JointSetup(self._plan.parameters, manifest.session)
         self._binding = roster.binding(manifest)
         self._share: JointShare | None = None  # from the first round until the partial decryption
-        self._relinearisation = b""
+        self._forwarded: list[bytes] = []  # of the first round: what comes back in the second
         self._secret_part = b""
         self._result = b""
         self._partial = b""
@@ -185,10 +184,10 @@ class JointParty(Party):
         if round_number == _KEY_PARTS:
             self._share = JointShare(self._setup)
             parts = self._share.key_parts()
-            self._relinearisation = parts.relinearisation
             self._key_bytes = sum(map(len, parts))
             self._secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
             sealed = self._sealed(_SECRET_PURPOSE, self._secret_part, associated=b"")
+            self._forwarded = [parts.relinearisation, sealed]
             self._seconds["key parts"] = time.perf_counter() - started
             return self._signed((*parts, sealed))
         if round_number == _SUBMISSION:
@@ -199,8 +198,8 @@ class JointParty(Party):
             started = time.perf_counter()
             self._task.common_secret = common_secret
             masks = self._task.masks(self._setup.submission_part)
-            numbered = zip(self._task.blocks(), itertools.count(), masks)
-            blocks = [share.encrypt(block, number, mask) for block, number, mask in numbered]
+            pairs = enumerate(zip(self._task.blocks(), masks, strict=True))
+            blocks = [share.encrypt(block, number, mask) for number, (block, mask) in pairs]
             self._seconds["submit"] = time.perf_counter() - started
             self._seconds["key parts"] += spent
             self._key_bytes += len(relinearisation)
@@ -231,11 +230,14 @@ class JointParty(Party):
         total, secret_parts = Sum(shape), []
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with _blaming(party):
-                part, sealed = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
-                if party == self.name and part != self._relinearisation:
+                found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
+                if party == self.name and found != self._forwarded:
                     raise TamperedError("it is not the one that was sent")
-                total.add(total.polynomials.unpack(part))
-                secret_parts.append(self._unsealed(_SECRET_PURPOSE, party, sealed, self._secret_part, associated=b""))
+                total.add(total.polynomials.unpack(found[0]))
+                secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._secret_part, associated=b"")
+                if len(secret) != COMMON_SECRET_BYTES:
+                    raise TamperedError("its part of the common secret has a wrong length")
+                secret_parts.append(secret)
         return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
 
     def _partial_decryption(self, payload: bytes) -> bytes:

@@ -7,6 +7,7 @@ keys "joint"    the parties make the keys together; nobody has the whole secret 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from fhe_auc import ckks
@@ -23,6 +24,7 @@ from keys.errors import WrongContextError
 from keys.holder import new_session_keys, party_secrets
 from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
+from protocols.red_team.strategies import STRATEGIES
 
 _KEYS = ("sealed", "joint")
 _COARSE = 0.01  # a half-width above this is worth a warning
@@ -36,7 +38,7 @@ class EncryptedProtocol(Protocol):
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; raise `InputError` for options that the protocol does not know."""
+        """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
 
     @abstractmethod
     def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
@@ -44,6 +46,7 @@ class EncryptedProtocol(Protocol):
 
     def prepare(self, request: Request) -> Session:
         """Plan and name the session; generate keys, unless the parties are to make them together."""
+        self.check_options(request.options)
         if request.keys not in _KEYS:
             raise InputError(f"keys must be {' or '.join(map(repr, _KEYS))}, got {request.keys!r}")
         everybody = request.min_parties in (None, len(request.parties))
@@ -91,6 +94,18 @@ class EncryptedProtocol(Protocol):
             raise InputError(str(error)) from None
         identity = Identity.from_bytes(mine.identity)
         return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
+
+    def attacks(self) -> Mapping[str, str]:
+        """Return the red team's strategies."""
+        return {strategy.name: strategy.description for strategy in STRATEGIES}
+
+    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
+        if _joint(manifest):
+            raise InputError("attacks are played with sealed keys only")
+        from protocols.red_team.real import lying_aggregator  # which attacks the protocols built on this module
+
+        return lying_aggregator(attack, manifest, ckks.load_public(material), rows=rows)
 
     def _plan_options(self, request: Request) -> dict[str, Any]:
         """Return what the planner is told besides the workload."""

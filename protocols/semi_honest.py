@@ -17,6 +17,7 @@ ciphertext the aggregator hands over: the aggregator must not collude with a par
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -48,12 +49,10 @@ class SemiHonest(EncryptedProtocol):
     name = "semi-honest"
     summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
     trust = "the aggregator computes what it should and does not collude with a party"
+    options = MappingProxyType({"release_digits": "decimals of the AUC that parties may learn, 1 to 6; default: all"})
 
     def workload(self, request: Request) -> Workload:
         """Return what the parameters must carry; option: ``release_digits`` (1 to 6)."""
-        unknown = set(request.options) - {"release_digits"}
-        if unknown:
-            raise InputError(f"protocol {self.name!r} has no option {sorted(unknown)[0]!r}")
         return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),

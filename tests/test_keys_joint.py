@@ -193,7 +193,7 @@ def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -
         payload = Message.from_bytes(submission, limit=LIMIT).payload
         if number <= 2:
             parts = decode(payload, Contribution, "").parts
-            key_bytes += sum(map(len, parts if number == 1 else parts[:1]))
+            key_bytes += sum(map(len, parts[:3] if number == 1 else parts[:1]))
         answers = {key: role.respond(message) for key, role in others.items()}
         message = play.deliver({**answers, name: submission})
     evaluation = party.result()
@@ -253,6 +253,23 @@ def signed_anew(play: Play, name: str, data: bytes, **other: Any) -> bytes:
     return changed(data, payload=encode(Contribution.sign(**{**honest, **other})))
 
 
+def with_part(play: Play, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
+    """The message with one of the parts that the aggregator can read changed, and signed for it."""
+    parts = list(contribution(data).parts)
+    readable = slice(3) if play.aggregator.round == 1 else slice(None)  # then follows what is sealed to the parties
+    changed_parts = parts[readable]
+    changed_parts[index] = change(changed_parts[index])
+    parts[readable] = changed_parts
+    return signed_anew(play, name, data, parts=tuple(parts))
+
+
+def in_another_order(play: Play, name: str, data: bytes) -> bytes:
+    parts = contribution(data).parts
+    if play.aggregator.round == 1:
+        return signed_anew(play, name, data, parts=(*parts[2::-1], *parts[3:]))
+    return signed_anew(play, name, data, parts=parts[::-1])
+
+
 def largest(part: bytes) -> bytes:
     """A coefficient that is not below its modulus."""
     return b"\xff" * 7 + part[7:]
@@ -285,19 +302,17 @@ MISTAKES: dict[str, Callable[[Play, str, bytes], bytes]] = {
     "message too long": lambda play, name, data: data + bytes(play.aggregator.submission_limit),
     "no parts": lambda play, name, data: signed_anew(play, name, data, parts=()),
     "a part too many": lambda play, name, data: signed_anew(play, name, data, parts=(*contribution(data).parts, b"")),
+    "an empty part too many, before the others": lambda play, name, data: signed_anew(
+        play, name, data, parts=(b"", *contribution(data).parts)
+    ),
     "a part less": lambda play, name, data: signed_anew(play, name, data, parts=contribution(data).parts[:-1]),
-    "a part cut off": lambda play, name, data: signed_anew(
-        play, name, data, parts=(*contribution(data).parts[:-1], contribution(data).parts[-1][:-1])
+    "the first part left out": lambda play, name, data: signed_anew(
+        play, name, data, parts=contribution(data).parts[1:]
     ),
-    "a coefficient out of range, in the first part": lambda play, name, data: signed_anew(
-        play, name, data, parts=(largest(contribution(data).parts[0]), *contribution(data).parts[1:])
-    ),
-    "a coefficient out of range, in the last part": lambda play, name, data: signed_anew(
-        play, name, data, parts=(*contribution(data).parts[:-1], largest(contribution(data).parts[-1]))
-    ),
-    "parts in another order": lambda play, name, data: signed_anew(
-        play, name, data, parts=contribution(data).parts[::-1]
-    ),
+    "a part cut off": lambda play, name, data: with_part(play, name, data, -1, lambda part: part[:-1]),
+    "a coefficient out of range, in the first part": lambda play, name, data: with_part(play, name, data, 0, largest),
+    "a coefficient out of range, in the last part": lambda play, name, data: with_part(play, name, data, -1, largest),
+    "parts in another order": in_another_order,
     "not a contribution": lambda play, name, data: changed(data, payload=encode([1, 2, 3])),
     "a later round": lambda play, name, data: changed(data, round=play.aggregator.round + 1),
     "another session": lambda play, name, data: changed(data, session=bytes(16)),
@@ -309,6 +324,9 @@ SEALED = (  # what the aggregator cannot tell of a partial decryption, which is 
     "a coefficient out of range, in the last part",
     "parts in another order",
 )
+
+
+LONGEST_SECRET_PART = 3 * 4096  # of three parties; an honest one has some 250 bytes
 
 
 def sums(play: Play) -> bytes:
@@ -348,6 +366,47 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
         message = next_message
     play.finish(message)
     assert [party for party, _ in play.aggregator.result().refused] == ["south", "north"]
+
+
+def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the_session_still_ends_right(
+    site_rows: list[PartyData],
+) -> None:
+    play = Play(site_rows)
+    submissions = play.answers(play.until(1))
+    play.aggregator.receive("north", submissions["north"])
+    before = sums(play)
+    *key_parts, honest = contribution(submissions["south"]).parts
+    assert len(honest) < 400
+    for sealed in (
+        bytes(LONGEST_SECRET_PART + 1),
+        honest + bytes(LONGEST_SECRET_PART + 1 - len(honest)),
+        bytes(LONGEST_SECRET_PART + 4000),  # as long as the message may be
+    ):
+        long = signed_anew(play, "south", submissions["south"], parts=(*key_parts, sealed))
+        with pytest.raises(MessageError, match=r"'south' refused: the part of the common secret is too long"):
+            play.aggregator.receive("south", long)
+        assert sums(play) == before
+    longer = signed_anew(play, "south", submissions["south"], parts=(*key_parts, bytes(10 * LONGEST_SECRET_PART)))
+    with pytest.raises(MessageError, match=r"'south' refused: .*bytes, at most"):
+        play.aggregator.receive("south", longer)
+    assert sums(play) == before
+    play.finish(None, submissions)
+    assert [party for party, _ in play.aggregator.result().refused] == ["south"]
+
+
+def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_parties_who_refuse_it_by_name(
+    site_rows: list[PartyData],
+) -> None:
+    play = Play(site_rows)
+    longest = {
+        name: signed_anew(play, name, data, parts=(*contribution(data).parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART))
+        for name, data in play.answers(play.until(1)).items()
+    }
+    message = play.deliver(longest)
+    assert message is not None
+    for name, accused in (("north", "north"), ("south", "north"), ("east", "north")):
+        with pytest.raises(MessageError, match=f"contribution of party '{accused}'"):
+            play.parties[name].respond(message)
 
 
 def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(site_rows: list[PartyData]) -> None:

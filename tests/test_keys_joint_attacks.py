@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import pickle
 from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import add
@@ -19,6 +22,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
+from keys.group_sealing import seal_to_all
 from keys.identity import Identity
 from keys.roster import Contribution, Excerpt, PartyMaterial, Roster
 from protocols.semi_honest import SemiHonest
@@ -31,6 +35,8 @@ import openfhe
 LIMIT = 2**25
 GRID = np.linspace(0, 1, 16)
 NAMES = ("north", "south", "east")
+RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3
+SECRET_PURPOSE, PARTIAL_PURPOSE = b"part of a common secret 1", b"partial decryption 1"
 
 
 class Play:
@@ -96,20 +102,30 @@ def payload_of(message: bytes) -> bytes:
 
 def state(party: Any) -> tuple[Any, ...]:
     encrypted = None if party._share is None else set(party._share._encrypted)
-    return {**vars(party), "_seconds": dict(party._seconds)}, encrypted
+    return {**vars(party), "_seconds": dict(party._seconds)}, encrypted, dict(vars(party._task))
 
 
-# --- First parts of the relinearisation key ---------------------------------------------------------------------------
+# --- First parts of the relinearisation key, and parts of the common secret -------------------------------------------
 #
-# From a sum of its own choice the aggregator would read the share off the next answer.
+# From a sum of its own choice the aggregator would read the share off the next answer; a common secret made of parts of
+# its own choice it would know.
 
 Excerpts = list[Excerpt]
 
 
-def with_part(play: Play, excerpts: Excerpts, name: str, part: bytes) -> Excerpts:
-    """Another part under the genuine signature."""
-    index = NAMES.index(name)
-    return [*excerpts[:index], msgspec.structs.replace(excerpts[index], part=part), *excerpts[index + 1 :]]
+def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
+    return dict(excerpt.parts)[index]
+
+
+def with_parts(excerpts: Excerpts, name: str, *parts: tuple[int, bytes]) -> Excerpts:
+    """Other parts under the genuine signature."""
+    return with_excerpt(excerpts, name, msgspec.structs.replace(excerpts[NAMES.index(name)], parts=parts))
+
+
+def with_part(excerpts: Excerpts, name: str, part: bytes, index: int = RELINEARISATION) -> Excerpts:
+    """Another part under the genuine signature, the other one being genuine."""
+    genuine = excerpts[NAMES.index(name)].parts
+    return with_parts(excerpts, name, *((each, part if each == index else held) for each, held in genuine))
 
 
 def with_excerpt(excerpts: Excerpts, name: str, excerpt: Excerpt) -> Excerpts:
@@ -123,19 +139,57 @@ def constant(play: Play, value: int) -> bytes:
 
 
 def signed(identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Excerpt:
-    return Contribution.sign(identity, session, round_number, parts).excerpt(1)
+    return Contribution.sign(identity, session, round_number, parts).excerpt(RELINEARISATION, SECRET)
 
 
-def own_parts(play: Play, name: str) -> tuple[bytes, ...]:
-    return play.contributed(name, 1).parts
+def own_parts(play: Play, name: str, **changes: bytes) -> tuple[bytes, ...]:
+    """What a party sent in the first round, one or the other part changed."""
+    public_key, relinearisation, rotation_keys, secret = play.contributed(name, 1).parts
+    changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
+    return public_key, changed_parts["relinearisation"], rotation_keys, changed_parts["secret"]
+
+
+def sealed_secret(
+    play: Play,
+    sender: str,
+    plaintext: bytes = bytes(32),
+    *,
+    to: tuple[str, ...] = NAMES,
+    purpose: bytes = SECRET_PURPOSE,
+    associated: bytes = b"",
+) -> bytes:
+    """A part of the common secret as a party would seal it to the others; anybody can, for public keys are public."""
+    public = Roster.from_bytes(play.roster).encryption_keys
+    info = play.parties[sender]._info(purpose, sender)
+    return seal_to_all(
+        {name: public[name] for name in to if name != sender}, plaintext, info=info, associated=associated
+    )
+
+
+def signed_secret(play: Play, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
+    """A part of the common secret that a party has signed itself, with its own other parts."""
+    parts = own_parts(play, name, secret=sealed)
+    return with_excerpt(excerpts, name, signed(play.identity(name), play.binding, 1, parts))
+
+
+def sealed_to(play: Play, recipients: dict[str, Identity]) -> bytes:
+    """A part of the common secret in south's name, sealed to whomever."""
+    keys = {name: identity.encryption_key for name, identity in recipients.items()}
+    return seal_to_all(keys, bytes(32), info=play.parties["south"]._info(SECRET_PURPOSE, "south"), associated=b"")
+
+
+def copies_exchanged(play: Play) -> bytes:
+    """Each of two recipients gets the other's copy of the content key."""
+    keys, ciphertext = msgspec.msgpack.decode(own_parts(play, "south")[SECRET])
+    return encode(({"north": keys["east"], "east": keys["north"]}, ciphertext))
 
 
 PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
-    "zero": ("south", lambda play, other, e: with_part(play, e, "south", constant(play, 0))),
-    "one everywhere": ("south", lambda play, other, e: with_part(play, e, "south", constant(play, 1))),
-    "a bit flipped": ("south", lambda play, other, e: with_part(play, e, "south", flipped(e[1].part))),
-    "empty": ("south", lambda play, other, e: with_part(play, e, "south", b"")),
-    "one's part for another's": ("south", lambda play, other, e: with_part(play, e, "south", e[0].part)),
+    "zero": ("south", lambda play, other, e: with_part(e, "south", constant(play, 0))),
+    "one everywhere": ("south", lambda play, other, e: with_part(e, "south", constant(play, 1))),
+    "a bit flipped": ("south", lambda play, other, e: with_part(e, "south", flipped(part_of(e[1])))),
+    "empty": ("south", lambda play, other, e: with_part(e, "south", b"")),
+    "one's part for another's": ("south", lambda play, other, e: with_part(e, "south", part_of(e[0]))),
     "one's excerpt for another's": ("south", lambda play, other, e: with_excerpt(e, "south", e[0])),
     "digests changed to fit": (
         "south",
@@ -143,7 +197,12 @@ PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
             e,
             "south",
             msgspec.structs.replace(
-                signed(Identity.create("south"), play.binding, 1, (b"", constant(play, 1), b"")),
+                signed(
+                    Identity.create("south"),
+                    play.binding,
+                    1,
+                    own_parts(play, "south", relinearisation=constant(play, 1)),
+                ),
                 signature=e[1].signature,
             ),
         ),
@@ -151,7 +210,11 @@ PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
     "signed by the aggregator in a party's name": (
         "south",
         lambda play, other, e: with_excerpt(
-            e, "south", signed(Identity.create("south"), play.binding, 1, (b"", constant(play, 1), b""))
+            e,
+            "south",
+            signed(
+                Identity.create("south"), play.binding, 1, own_parts(play, "south", relinearisation=constant(play, 1))
+            ),
         ),
     ),
     "signed by another party": (
@@ -162,7 +225,7 @@ PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
     ),
     "the party's own of another session": (
         "south",
-        lambda play, other, e: with_excerpt(e, "south", other.contributed("south", 1).excerpt(1)),
+        lambda play, other, e: with_excerpt(e, "south", other.contributed("south", 1).excerpt(RELINEARISATION, SECRET)),
     ),
     "signed by the party for another round": (
         "south",
@@ -172,13 +235,100 @@ PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
     ),
     "another part of the same contribution": (
         "south",
-        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0)),
+        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, SECRET)),
     ),
     "another part of the same contribution, its index changed": (
         "south",
-        lambda play, other, e: with_excerpt(
-            e, "south", msgspec.structs.replace(play.contributed("south", 1).excerpt(0), index=1)
+        lambda play, other, e: with_part(e, "south", own_parts(play, "south")[0]),
+    ),
+    "its index changed": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", (0, part_of(e[1])), (SECRET, part_of(e[1], SECRET))),
+    ),
+    "left out": ("south", lambda play, other, e: with_parts(e, "south", (SECRET, part_of(e[1], SECRET)))),
+    "nothing passed on": ("south", lambda play, other, e: with_parts(e, "south")),
+    "a part more": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, (2, b""))),
+    "all parts passed on": (
+        "bytes, at most",
+        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, 1, 2, 3)),
+    ),
+    "the two exchanged": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts[::-1])),
+    "the two under each other's index": (
+        "south",
+        lambda play, other, e: with_parts(
+            e, "south", (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
         ),
+    ),
+    "secret: a bit flipped": (
+        "south",
+        lambda play, other, e: with_part(e, "south", flipped(part_of(e[1], SECRET), 60), SECRET),
+    ),
+    "secret: cut off": ("south", lambda play, other, e: with_part(e, "south", part_of(e[1], SECRET)[:-1], SECRET)),
+    "secret: empty": ("south", lambda play, other, e: with_part(e, "south", b"", SECRET)),
+    "secret: left out": ("south", lambda play, other, e: with_parts(e, "south", (RELINEARISATION, part_of(e[1])))),
+    "secret: doubled": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, e[1].parts[1])),
+    "secret: its index changed": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (2, part_of(e[1], SECRET))),
+    ),
+    "secret: its index counted from the end": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (-1, part_of(e[1], SECRET))),
+    ),
+    "secret: one's for another's": (
+        "south",
+        lambda play, other, e: with_part(e, "south", part_of(e[0], SECRET), SECRET),
+    ),
+    "secret: the party's own of another session": (
+        "south",
+        lambda play, other, e: with_part(e, "south", own_parts(other, "south")[SECRET], SECRET),
+    ),
+    "secret: the aggregator's own, sealed to the parties": (
+        "south",
+        lambda play, other, e: with_part(e, "south", sealed_secret(play, "south"), SECRET),
+    ),
+    "secret: the aggregator's own, digests changed to fit": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            msgspec.structs.replace(
+                signed(
+                    Identity.create("south"),
+                    play.binding,
+                    1,
+                    own_parts(play, "south", secret=sealed_secret(play, "south")),
+                ),
+                signature=e[1].signature,
+            ),
+        ),
+    ),
+    "secret: the aggregator's own, signed in a party's name": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            signed(
+                Identity.create("south"),
+                play.binding,
+                1,
+                own_parts(play, "south", secret=sealed_secret(play, "south")),
+            ),
+        ),
+    ),
+    "secret: another's, signed by another party": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            signed(
+                play.identity("north"), play.binding, 1, own_parts(play, "south", secret=sealed_secret(play, "north"))
+            ),
+        ),
+    ),
+    "secret: a contribution with no such part": (
+        "south",
+        lambda play, other, e: with_excerpt(e, "south", msgspec.structs.replace(e[1], digests=e[1].digests[:3])),
     ),
     "a contribution with no such part": (
         "south",
@@ -229,6 +379,63 @@ def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
     refused_parts(second[0], other, second[1], attack)
 
 
+SIGNED_SECRETS: dict[str, Callable[[Play, Play], bytes]] = {  # what only those notice who open it
+    "a bit flipped": lambda play, other: flipped(own_parts(play, "south")[SECRET], -1),
+    "cut off": lambda play, other: own_parts(play, "south")[SECRET][:-1],
+    "with a byte more": lambda play, other: own_parts(play, "south")[SECRET] + b"\0",
+    "empty": lambda play, other: b"",
+    "not sealed": lambda play, other: bytes(32),
+    "not sealed, in the form of what is": lambda play, other: encode(
+        ({"north": bytes(80), "east": bytes(80)}, bytes(48))
+    ),
+    "sealed to nobody": lambda play, other: encode(({}, b"")),
+    "sealed to itself alone": lambda play, other: sealed_to(play, {"south": play.identity("south")}),
+    "sealed to other keys": lambda play, other: sealed_to(
+        play, {name: Identity.create(name) for name in ("north", "east")}
+    ),
+    "the copies of the key exchanged": lambda play, other: copies_exchanged(play),
+    "another's": lambda play, other: own_parts(play, "north")[SECRET],
+    "sealed in another's name": lambda play, other: sealed_secret(play, "north"),
+    "its own of another session": lambda play, other: own_parts(other, "south")[SECRET],
+    "sealed for another session": lambda play, other: sealed_secret(other, "south"),
+    "sealed for another purpose": lambda play, other: sealed_secret(play, "south", purpose=PARTIAL_PURPOSE),
+    "sealed with something else": lambda play, other: sealed_secret(play, "south", associated=bytes(32)),
+}
+
+
+def refused_secret(play: Play, other: Play, message: bytes, attack: str) -> None:
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    forged = signed_secret(play, excerpts, SIGNED_SECRETS[attack](play, other))
+    for name in ("north", "east"):  # south takes its own part from itself
+        party = play.parties[name]
+        before = state(party)
+        with pytest.raises(MessageError, match="contribution of party 'south'"):
+            party.respond(changed(message, payload=encode(tuple(forged))))
+        assert state(party) == before
+        assert not hasattr(party._task, "common_secret")
+
+
+@pytest.mark.parametrize("attack", SIGNED_SECRETS)
+def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_signed_it(
+    second: tuple[Play, bytes], other: Play, attack: str
+) -> None:
+    refused_secret(second[0], other, second[1], attack)
+
+
+def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_the_others(
+    second: tuple[Play, bytes],
+) -> None:
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    for favoured, left_out in (("north", "east"), ("east", "north")):
+        forged = signed_secret(play, excerpts, sealed_secret(play, "south", to=(favoured,)))
+        party = play.parties[left_out]
+        before = state(party)
+        with pytest.raises(MessageError, match=f"contribution of party 'south': not sealed to '{left_out}'"):
+            party.respond(changed(message, payload=encode(tuple(forged))))
+        assert state(party) == before
+
+
 def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
     second: tuple[Play, bytes],
 ) -> None:
@@ -245,6 +452,113 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
     assert state(south) == before
 
 
+# --- The common secret ------------------------------------------------------------------------------------------------
+
+
+def derived(play: Play, name: str, excerpts: Excerpts) -> bytes:
+    """The common secret that a party would derive; its state stays as it is."""
+    _, common_secret = play.parties[name]._first_round_of_all(encode(tuple(excerpts)))
+    return bytes(common_secret)
+
+
+def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_session_another(
+    third: tuple[Play, bytes], other: Play
+) -> None:
+    found = []
+    for play in (third[0], other):
+        (common_secret,) = {party._task.common_secret for party in play.parties.values()}
+        assert isinstance(common_secret, bytes)
+        parts = [party._secret_part for party in play.parties.values()]
+        assert [len(each) for each in (common_secret, *parts)] == [32] * 4
+        found += [common_secret, *parts]
+    assert len(set(found)) == 8  # parts are drawn anew by every party in every session
+
+
+def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[Play, bytes]) -> None:
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    (honest,) = {derived(play, name, excerpts) for name in NAMES}
+    found = {honest}
+    for author in NAMES:
+        readers = [name for name in NAMES if name != author]
+        part = play.parties[author]._secret_part
+        for changed_part in (flipped(part, 0), flipped(part, 31), bytes(32)):
+            forged = signed_secret(play, excerpts, sealed_secret(play, author, changed_part), author)
+            (common_secret,) = {derived(play, name, forged) for name in readers}
+            found.add(common_secret)
+        # The same part sealed anew changes nothing, and two parties' parts exchanged do.
+        again = signed_secret(play, excerpts, sealed_secret(play, author, part), author)
+        assert {derived(play, name, again) for name in readers} == {honest}
+        one, another = readers
+        swapped = excerpts
+        for name, from_name in ((one, another), (another, one)):
+            sealed = sealed_secret(play, name, play.parties[from_name]._secret_part)
+            swapped = signed_secret(play, swapped, sealed, name)
+        found.add(derived(play, author, swapped))
+    assert len(found) == 1 + 3 * 3 + 3
+
+
+def test_the_same_parts_make_another_common_secret_in_another_session(
+    second: tuple[Play, bytes], other: Play, monkeypatch: Any
+) -> None:
+    found = []
+    for play in (second[0], other):
+        first_round = [play.contributed(name, 1).excerpt(RELINEARISATION, SECRET) for name in NAMES]
+        for number, name in enumerate(NAMES):
+            party = play.parties[name]
+            sealed = sealed_secret(play, name, bytes([number]) * 32)
+            monkeypatch.setattr(party, "_secret_part", bytes([number]) * 32)
+            monkeypatch.setattr(party, "_forwarded", [party._forwarded[0], sealed])
+            first_round = signed_secret(play, first_round, sealed, name)
+        (common_secret,) = {derived(play, name, first_round) for name in NAMES}
+        found.append(common_secret)
+    assert found[0] != found[1]
+
+
+def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(site_rows: list[PartyData], other: Play) -> None:
+    play = Play(site_rows, other.material, other.roster)
+    message = play.until(2)
+    seen: list[tuple[str, bytes]] = []
+    for party in play.parties.values():
+        task, shape = party._task, party._setup.submission_part
+        assert not hasattr(task, "common_secret")
+
+        def blocks(task: Any = task, honest: Any = task.blocks) -> Any:
+            seen.append(("blocks", task.common_secret))
+            return honest()
+
+        def masks(polynomials: Any, task: Any = task, honest: Any = task.masks, shape: Any = shape) -> Any:
+            seen.append(("masks", task.common_secret))
+            assert polynomials == shape
+            return honest(polynomials)
+
+        task.blocks, task.masks = blocks, masks
+    play.finish(play.play_round(message))
+    (common_secret,) = {party._task.common_secret for party in play.parties.values()}
+    assert sorted(seen) == [(asked, common_secret) for asked in ("blocks", "masks") for _ in NAMES]
+
+
+def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
+    second: tuple[Play, bytes],
+) -> None:
+    excerpts = decode(payload_of(second[1]), tuple[Excerpt, ...], "")
+    for name, excerpt in zip(NAMES, excerpts, strict=True):
+        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
+        assert set(keys) == set(NAMES) - {name}
+        assert len(ciphertext) == 32 + 16
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_party_is_not_pickled_or_copied(
+    second: tuple[Play, bytes], other: Play, duplicate: Callable[[Any], Any]
+) -> None:
+    """Neither before it has a share, nor while it has one, nor afterwards."""
+    idle = second[0].party(second[0].sites[0])
+    for party in (idle, second[0].parties["north"], other.parties["north"]):
+        with pytest.raises(TypeError, match="not pickled or copied"):
+            duplicate(party)
+
+
 # --- Partial decryptions ----------------------------------------------------------------------------------------------
 
 Contributions = list[Contribution]
@@ -252,17 +566,22 @@ Contributions = list[Contribution]
 
 def of_another_result(play: Play) -> Contribution:
     """What south would have sent, had it been asked for another result of this session."""
-    from keys.joint import seal_to_all
-
     south = play.parties["south"]
     keys = south._roster.encryption_keys
     sealed = seal_to_all(
         {name: key for name, key in keys.items() if name != "south"},
         south._partial,
-        info=south._info("south"),
+        info=south._info(PARTIAL_PURPOSE, "south"),
         associated=bytes(32),
     )
     return Contribution.sign(play.identity("south"), play.binding, 3, (sealed,))
+
+
+def resealed(play: Play, purpose: bytes) -> bytes:
+    """South's genuine partial decryption of the genuine result, sealed for some purpose."""
+    south = play.parties["south"]
+    associated = hashlib.sha256(south._result).digest()
+    return sealed_secret(play, "south", south._partial, purpose=purpose, associated=associated)
 
 
 def in_place(contributions: Contributions, contribution: Contribution) -> Contributions:
@@ -292,6 +611,18 @@ PARTIALS: dict[str, tuple[str, Callable[[Play, Play, Contributions], Contributio
     "the party's contribution of another round": (
         "south",
         lambda play, other, c: in_place(c, play.contributed("south", 2)),
+    ),
+    "sealed as a part of the common secret": (
+        "south",
+        lambda play, other, c: in_place(
+            c, Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, SECRET_PURPOSE),))
+        ),
+    ),
+    "its part of the common secret": (
+        "south",
+        lambda play, other, c: in_place(
+            c, Contribution.sign(play.identity("south"), play.binding, 3, own_parts(play, "south")[SECRET:])
+        ),
     ),
     "no part": (
         "south",
@@ -336,9 +667,23 @@ def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_ref
     refused_partials(fourth[0], other, fourth[1], attack)
 
 
-def test_a_partial_decryption_is_sealed_for_its_session_and_sender(fourth: tuple[Play, bytes], other: Play) -> None:
+def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(fourth: tuple[Play, bytes], other: Play) -> None:
     north, elsewhere = fourth[0].parties["north"], other.parties["north"]
-    assert len({role._info(name) for role in (north, elsewhere) for name in NAMES}) == 6
+    purposes = SECRET_PURPOSE, PARTIAL_PURPOSE
+    found = {role._info(purpose, name) for role in (north, elsewhere) for purpose in purposes for name in NAMES}
+    assert len(found) == 12
+
+
+def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[Play, bytes]) -> None:
+    """So it is for their purpose that the ones above are refused."""
+    play, message = fourth
+    contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    again = Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, PARTIAL_PURPOSE),))
+    payload = encode(tuple(in_place(contributions, again)))
+    for name in ("north", "east"):
+        partials = list(play.parties[name]._all_partials(payload))
+        honest = list(play.parties[name]._all_partials(payload_of(message)))
+        assert all(map(np.array_equal, partials, honest))
 
 
 def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_auc_is_right(
@@ -348,6 +693,8 @@ def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_
     message = play.until(2)
     for attack in PARTS:
         refused_parts(play, other, message, attack)
+    for attack in SIGNED_SECRETS:
+        refused_secret(play, other, message, attack)
     message = play.play_round(message)
     message = play.play_round(message)
     for attack in PARTIALS:
@@ -584,7 +931,11 @@ def pieces(words: np.ndarray, polynomials: Any) -> list[bytes]:
     ]
 
 
-def test_neither_the_aggregator_nor_the_wire_holds_a_share_or_a_partial_decryption(
+def halves(text: bytes) -> list[bytes]:
+    return [text[: len(text) // 2], text[len(text) // 2 :]]
+
+
+def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
     site_rows: list[PartyData], other: Play
 ) -> None:
     play = Play(site_rows, other.material, other.roster)
@@ -601,18 +952,23 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_or_a_partial_decrypti
                 for key in (party._share._secret, party._share._ephemeral):
                     words = layout.polynomials.unpack(layout.pack(openfhe.Serialize(key, openfhe.BINARY)))
                     secret += pieces(words, layout.polynomials)
+                secret += halves(party._secret_part)
+            if play.aggregator.round == 2:
+                secret += halves(party._task.common_secret)
             if play.aggregator.round == 3:
                 partial = party._setup.partial.polynomials
                 secret += pieces(partial.unpack(party._partial), partial)
-        if play.aggregator.round == 3:
-            held.update(bytes_within(play.aggregator, {}))
+        held.update(bytes_within(play.aggregator, {}))
         message = play.aggregator.finish_round()
     held.update(bytes_within(play.aggregator, {}), play.wire)
     everything = b"|".join(held)
-    assert len(secret) > 3 * 3 * 15
+    assert len(secret) > 3 * (3 * 15 + 2 * 2)
+    assert len({party._secret_part for party in play.parties.values()}) == 3
     assert not any(piece in everything for piece in secret)
     # What the aggregator and the wire do hold is found in the same way.
     total = play.aggregator._blocks[0]
     assert all(piece in everything for piece in pieces(total.words, total.polynomials)[-10:])
     own = total.polynomials.unpack(play.contributed("south", 2).parts[1])
     assert all(piece in everything for piece in pieces(own, total.polynomials)[:10])
+    for name in NAMES:
+        assert all(piece in everything for piece in halves(own_parts(play, name)[SECRET]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import datetime, timezone
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from keys.certificates import Peer
 from keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
 from keys.group_sealing import seal_to_all, unseal_mine
 from keys.identity import Identity
-from keys.roster import MAGIC, Contribution, PartyMaterial, Roster, open_excerpt
+from keys.roster import MAGIC, Contribution, Excerpt, PartyMaterial, Roster, open_excerpt
 from protocols.semi_honest import SemiHonest
 
 NAMES = ("north", "south", "east")
@@ -147,8 +148,11 @@ SIGNED = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS)
 
 def test_a_contribution_and_its_excerpts_are_its_authors_for_that_session_and_round() -> None:
     SIGNED.check(ROSTER, SESSION, 1, "north")
-    for index, part in enumerate(PARTS):
-        assert open_excerpt(SIGNED.excerpt(index), ROSTER, SESSION, 1, "north", index=index) == part
+    for indices in (chosen for length in range(4) for chosen in permutations(range(3), length)):
+        excerpt = SIGNED.excerpt(*indices)
+        parts = [PARTS[index] for index in indices]
+        assert open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices) == parts
+        assert {part for part in PARTS if part in encode(excerpt)} == set(parts)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +163,9 @@ def test_for_another_session_round_or_author_neither_passes(other: dict[str, Any
     with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
         SIGNED.check(ROSTER, **stated)
     with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
-        open_excerpt(SIGNED.excerpt(1), ROSTER, **stated, index=1)
+        open_excerpt(SIGNED.excerpt(1), ROSTER, **stated, indices=(1,))
+    with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
+        open_excerpt(SIGNED.excerpt(1, 2), ROSTER, **stated, indices=(1, 2))
 
 
 def test_parts_that_were_not_signed_do_not_pass() -> None:
@@ -171,18 +177,59 @@ def test_parts_that_were_not_signed_do_not_pass() -> None:
             Contribution(PARTS, signature).check(ROSTER, SESSION, 1, "north")
 
 
-def test_an_excerpt_does_not_pass_for_another_part() -> None:
-    for excerpt in (
+def with_parts(*parts: tuple[int, bytes]) -> Excerpt:
+    """Other parts under the genuine digests and signature."""
+    return msgspec.structs.replace(SIGNED.excerpt(1), parts=parts)
+
+
+SHORTER = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS[:1])
+
+
+NOT_THESE: dict[tuple[int, ...], tuple[Excerpt, ...]] = {
+    (1,): (
         SIGNED.excerpt(0),
-        msgspec.structs.replace(SIGNED.excerpt(0), index=1),
-        msgspec.structs.replace(SIGNED.excerpt(1), index=0),
-        msgspec.structs.replace(SIGNED.excerpt(1), index=-2),
-        msgspec.structs.replace(SIGNED.excerpt(1), part=b"switching kez"),
-        Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS[:1]).excerpt(0),
-        msgspec.structs.replace(Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS[:1]).excerpt(0), index=1),
-    ):
-        with pytest.raises(TamperedError, match="not the one that 'north' signed"):
-            open_excerpt(excerpt, ROSTER, SESSION, 1, "north", index=1)
+        SIGNED.excerpt(2),
+        with_parts((1, PARTS[0])),
+        with_parts((0, PARTS[1])),
+        with_parts((-2, PARTS[1])),
+        with_parts((1, b"switching kez")),
+        with_parts((1, b"")),
+        SIGNED.excerpt(),
+        SIGNED.excerpt(1, 1),
+        SIGNED.excerpt(1, 2),
+        SIGNED.excerpt(0, 1),
+        SHORTER.excerpt(0),
+        msgspec.structs.replace(SHORTER.excerpt(0), parts=((1, PARTS[0]),)),
+        msgspec.structs.replace(SHORTER.excerpt(0), parts=((1, PARTS[1]),)),
+    ),
+    (1, 2): (
+        SIGNED.excerpt(),
+        SIGNED.excerpt(1),
+        SIGNED.excerpt(2),
+        SIGNED.excerpt(2, 1),
+        SIGNED.excerpt(1, 1),
+        SIGNED.excerpt(0, 2),
+        SIGNED.excerpt(0, 1, 2),
+        SIGNED.excerpt(1, 2, 0),
+        with_parts((1, PARTS[2]), (2, PARTS[1])),
+        with_parts((1, PARTS[1]), (2, PARTS[1])),
+        with_parts((1, PARTS[1]), (1, PARTS[2])),
+        with_parts((1, PARTS[1]), (2, b"rotation kez")),
+        with_parts((1, b"switching kez"), (2, PARTS[2])),
+        with_parts((1, PARTS[1]), (-1, PARTS[2])),
+        with_parts((1, PARTS[1] + PARTS[2]), (2, b"")),
+    ),
+    (3,): (with_parts((3, b"")), with_parts((3, PARTS[2])), SIGNED.excerpt(2)),
+    (-1,): (with_parts((-1, PARTS[2])), SIGNED.excerpt(2)),
+    (): (SIGNED.excerpt(1),),
+}
+
+
+@pytest.mark.parametrize("indices", NOT_THESE, ids=str)
+def test_an_excerpt_does_not_pass_for_other_parts(indices: tuple[int, ...]) -> None:
+    for excerpt in NOT_THESE[indices]:
+        with pytest.raises(TamperedError, match="not those that 'north' signed"):
+            open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices)
 
 
 # --- Rosters ----------------------------------------------------------------------------------------------------------
@@ -366,13 +413,16 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
         with pytest.raises(InputError, match=r"not one for joint keys|with other parameters"):
             JointParty(manifest, roster, idle.identity("north"), task)
     # A joint manifest with sealed material, and a sealed one with joint material.
-    for make in (
-        lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),
-        lambda: SemiHonest().party(idle.manifest, sealed.party_material, idle.sites[0]),
-        lambda: SemiHonest().aggregator(sealed.manifest, idle.delivery.aggregator),
-        lambda: SemiHonest().party(sealed.manifest, idle.delivery.parties["north"], idle.sites[0]),
-    ):
-        with pytest.raises(ValueError, match=r"roster|material|context"):
+    made: dict[str, Callable[[], Any]] = {
+        "roster": lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),
+        "party's material": lambda: SemiHonest().party(idle.manifest, sealed.party_material, idle.sites[0]),
+        "context": lambda: SemiHonest().aggregator(sealed.manifest, idle.delivery.aggregator),
+        "secret keys are not those of the manifest": lambda: SemiHonest().party(
+            sealed.manifest, idle.delivery.parties["north"], idle.sites[0]
+        ),
+    }
+    for refusal, make in made.items():
+        with pytest.raises(ValueError, match=refusal):
             make()
 
 

@@ -14,11 +14,13 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
         "fhe-auc evaluate all.parquet --site-column hospital --label-column outcome --score-column risk",
         "fhe-auc evaluate *.csv --thresholds uniform:100 --release-digits 3",
         "fhe-auc evaluate *.csv --keys joint",
+        "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
 )
 @inputs.party_files
 @inputs.protocol_option
+@inputs.protocol_options
 @inputs.thresholds_option
 @inputs.backend_option
 @inputs.key_options
@@ -28,6 +30,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
 def evaluate(
     files: inputs.PartyFiles,
     protocol: str,
+    options: dict[str, int | float | str],
     thresholds: str,
     backend: str | None,
     keys: str,
@@ -43,7 +46,7 @@ def evaluate(
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,
     and exchanges the bytes that it would between sites.
     """
-    options = SessionOptions.checked(
+    session = SessionOptions.checked(
         protocol,
         thresholds,
         backend,
@@ -52,9 +55,10 @@ def evaluate(
         release_digits=release_digits,
         keys=keys,
         smudging_bits=smudging_bits,
+        options=options,
     )
     parties = files.read()
-    evaluation, wall_seconds = options.run(parties)
+    evaluation, wall_seconds = session.run(parties)
     if as_json:
         output.print_json(evaluation.as_dict())
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,6 +108,36 @@ release_digits_option = click.option(
     help="Let the parties learn the AUC to N decimals only. Default: all.",
 )
 """Decorator: the command receives ``release_digits``, or None."""
+
+
+def _parsed(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, int | float | str]:
+    """Return NAME=VALUE pairs, numbers as numbers."""
+    found: dict[str, int | float | str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise click.BadParameter(f"expected NAME=VALUE, got {text!r}")
+        if name in found:
+            raise click.BadParameter(f"{name!r} is given twice")
+        found[name] = value
+        for kind in (float, int):
+            with contextlib.suppress(ValueError):
+                found[name] = kind(value)
+    return found
+
+
+protocol_options = click.option(
+    "-o",
+    "--option",
+    "options",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_parsed,
+    help="An option of the protocol, such as executions=2 of malicious; `fhe-auc protocols` lists them.",
+)
+"""Decorator: the command receives ``options``, a dict."""
 
 
 def key_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from fhe_auc.cli import output
@@ -22,14 +24,17 @@ def protocols(as_json: bool) -> None:
     """
     from fhe_auc import registry
 
-    found, broken = [], {}
+    found: list[dict[str, Any]] = []
+    broken: dict[str, str] = {}
     for name in registry.names():
         try:
             plugin = registry.load(name)
         except FheAucError as error:
             broken[name] = str(error)
         else:
-            found.append({"name": name, "summary": plugin.summary, "trust": plugin.trust})
+            found.append(
+                {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": dict(plugin.options)}
+            )
     for reason in broken.values():
         output.print_warning(reason)
     if as_json:
@@ -37,6 +42,7 @@ def protocols(as_json: bool) -> None:
         return
     for protocol in found:
         output.print_text(output.styled(protocol["name"], "bold"))
-        output.print_table([("  what", protocol["summary"]), ("  trust", protocol["trust"])])
+        options = [(f"  {name}", help_text) for name, help_text in protocol["options"].items()]
+        output.print_table([("  what", protocol["summary"]), ("  trust", protocol["trust"]), *options])
     if not found:
         output.print_text("no protocols are installed")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.cli import output
 
@@ -44,6 +44,8 @@ class SessionOptions:
     keys : "sealed" or "joint"
     backend, max_rows, min_rows, release_digits, smudging_bits
         None: the engine's default.
+    options : mapping
+        Of the protocol.
     """
 
     protocol: str
@@ -54,6 +56,7 @@ class SessionOptions:
     min_rows: int | None = None
     release_digits: int | None = None
     smudging_bits: int | None = None
+    options: Mapping[str, int | float | str] = field(default_factory=dict)
 
     @classmethod
     def checked(
@@ -67,12 +70,13 @@ class SessionOptions:
         release_digits: int | None = None,
         keys: str = "sealed",
         smudging_bits: int | None = None,
+        options: Mapping[str, int | float | str] | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
         from fhe_auc import ckks, registry
         from fhe_auc import thresholds as grids
 
-        registry.load(protocol)
+        registry.load(protocol).check_options(options or ())
         return cls(
             protocol=protocol,
             thresholds=grids.resolve(thresholds),
@@ -82,17 +86,18 @@ class SessionOptions:
             min_rows=min_rows,
             release_digits=release_digits,
             smudging_bits=smudging_bits,
+            options=options or {},
         )
 
     def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
         """Return the evaluation and how many seconds the session took; progress is shown on stderr."""
         from fhe_auc.api import federated_auc
 
-        given = {
+        given: dict[str, Any] = {
             name: value
             for name in ("max_rows", "min_rows", "release_digits", "smudging_bits")
             if (value := getattr(self, name)) is not None
-        }
+        } | dict(self.options)
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
             evaluation = federated_auc(
@@ -102,6 +107,7 @@ class SessionOptions:
                 keys=self.keys,
                 backend=self.backend,
                 progress=_named(report),
+                cheat=self.cheat,
                 **given,
             )
         return evaluation, time.perf_counter() - started
@@ -159,6 +165,7 @@ def print_evaluation(
             ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
             ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
+            *_settings(evaluation),
             ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
             ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
             ("a party received", output.bytes_text(evaluation.download_bytes_per_party), ""),
@@ -179,6 +186,13 @@ def print_evaluation(
     output.print_text()
     for warning in evaluation.warnings:
         output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    if not evaluation.settings:
+        return []
+    shown = (f"{name} {value:.2g}" for name, value in evaluation.settings.items())
+    return [("settings", "", ", ".join(shown))]
 
 
 def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
