@@ -33,6 +33,7 @@ def federated_auc(
     keys: str = "sealed",
     smudging_bits: int | None = None,
     progress: Progress | None = None,
+    cheat: str | None = None,
     **options: Any,
 ) -> Evaluation:
     """Return the AUC over all parties' rows, computed on encrypted counts.
@@ -58,6 +59,8 @@ def federated_auc(
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
     progress : callable, optional
         Called with (phase, done, all).
+    cheat : str, optional
+        For demonstrations: the aggregator lies, in one of the ways that the protocol's ``attacks`` names.
     **options
         Options of the protocol; semi-honest has ``release_digits``.
 
@@ -92,19 +95,25 @@ def federated_auc(
         smudging_bits=smudging_bits,
         options=options,
     )
-    return run(plugin, request, named, progress or _silent)
+    return run(plugin, request, named, progress or _silent, cheat)
 
 
-def run(plugin: Protocol, request: Request, parties: Sequence[PartyData], progress: Progress) -> Evaluation:
+def run(
+    plugin: Protocol, request: Request, parties: Sequence[PartyData], progress: Progress, cheat: str | None = None
+) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
-    "submit" and "recover" are means over parties.
+    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`.
     """
     started = time.perf_counter()
     session = plugin.prepare(request)
     delivery = plugin.rehearse(session)
     seconds = {"keys": time.perf_counter() - started}
-    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    rows = sum(len(data.y_score) for data in parties)
+    if cheat is None:
+        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    else:
+        aggregator = plugin.cheating_aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
 
     message: bytes | None = aggregator.start()
@@ -124,7 +133,7 @@ def run(plugin: Protocol, request: Request, parties: Sequence[PartyData], progre
     for phase in evaluations[0].seconds:
         seconds[phase] = sum(evaluation.seconds[phase] for evaluation in evaluations) / len(evaluations)
     warnings = evaluations[0].warnings
-    if sum(len(data.y_score) for data in parties) < request.min_rows:
+    if rows < request.min_rows:
         # No role could know, but here all rows are in one process.
         warnings += (f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one",)
     return replace(

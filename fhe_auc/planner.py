@@ -353,7 +353,7 @@ def plan(
             f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
             f"thresholds and {workload.parties:,} parties with an AUC error below {precision:g} from "
             f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits, or take fewer "
-            "thresholds"
+            "thresholds or splits"
         )
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 

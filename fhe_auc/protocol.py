@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.errors import InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.rounds import Aggregator, Party

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -64,17 +65,17 @@ class Malicious(EncryptedProtocol):
         """Return what the parameters must carry; options: ``splits``, ``executions``, ``tolerance``."""
         splits = request.options.get("splits", DEFAULT_SPLITS)
         executions = request.options.get("executions", DEFAULT_EXECUTIONS)
-        if splits not in _SPLITS:
+        if not isinstance(splits, Integral) or splits not in _SPLITS:
             raise InputError(f"splits must lie between {_SPLITS[0]} and {_SPLITS[-1]}, got {splits!r}")
-        if executions not in _EXECUTIONS:
+        if not isinstance(executions, Integral) or executions not in _EXECUTIONS:
             raise InputError(f"executions must be one of {', '.join(map(str, _EXECUTIONS))}, got {executions!r}")
         return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
-            classes=2 * executions,
+            classes=2 * int(executions),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            splits=splits,
+            splits=int(splits),
             joint_keys=request.keys == "joint",
         )
 
@@ -84,9 +85,10 @@ class Malicious(EncryptedProtocol):
 
     def _plan_options(self, request: Request) -> dict[str, Any]:
         tolerance = request.options.get("tolerance")
-        if tolerance is not None and not isinstance(tolerance, (int, float)):
+        if tolerance is not None and not isinstance(tolerance, Real):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")
-        return {"flooding_bits": FLOODING_BITS, "tolerance": tolerance}
+        accepted = None if tolerance is None else float(tolerance)
+        return {"flooding_bits": FLOODING_BITS, "tolerance": accepted}
 
 
 class MaliciousTask(PartyTask):
@@ -100,6 +102,11 @@ class MaliciousTask(PartyTask):
         check_rows(data, self.plan)
         if not self.plan.workload.disguised or manifest.min_parties != len(manifest.parties):
             raise InputError("the session's manifest is not one for disguised counts of all parties")
+        if self.plan.workload.classes not in [2 * executions for executions in _EXECUTIONS]:
+            # One execution alone would agree with itself.
+            raise InputError(
+                f"the session's manifest has {self.plan.workload.classes} classes, which no executions fit"
+            )
 
     def blocks(self) -> list[ckks.Slots]:
         """Return the packed vectors of all executions."""
@@ -203,7 +210,7 @@ def accept(totals: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) ->
     weights = allowed**-2.0 / (allowed**-2.0).sum()
     value = complex(weights @ found)
     if not -chosen.tolerance <= value.real <= 1 + chosen.tolerance:
-        raise VerificationError(_REFUSED.format("the AUC is not between 0 and 1"))
+        raise VerificationError(_REFUSED.format("the AUC is outside its range"))
     return Recovered(float(np.clip(value.real, 0, 1)), max(value.imag, 0.0))
 
 

@@ -32,6 +32,7 @@ from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, fresh_error
 from fhe_auc.protocol import Request
 from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
 
+_CLASSES = 2
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
@@ -76,6 +77,8 @@ class SemiHonestTask(PartyTask):
         self.plan = plan_of(manifest)
         self._data = data
         check_rows(data, self.plan)
+        if self.plan.workload.disguised or self.plan.workload.classes != _CLASSES:
+            raise InputError("the session's manifest is not one for undisguised counts in two classes")
 
     def blocks(self) -> list[ckks.Slots]:
         """Return the packed class vectors of this party's counts."""
@@ -161,7 +164,7 @@ def _ratio(ratio: complex, chosen: Plan) -> Recovered:
     if chosen.release_digits is not None:
         slack += 10.0**-chosen.release_digits
     if not -slack <= ratio.real <= 1 + slack:
-        raise ResultCheckError(_REFUSED.format("the ratio is not between 0 and 1"))
+        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"))
     auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
     if chosen.release_digits is None:
         return Recovered(auc, resolution)

@@ -44,6 +44,7 @@ KEYS = {
     "download_bytes_per_party",
     "key_bytes_per_party",
     "seconds",
+    "settings",
     "warnings",
 }
 ESCAPE = "\x1b"

@@ -893,7 +893,7 @@ def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
         for party, acknowledgement in zip(play.parties.values(), play.wire[-3:], strict=True):
             assert payload_of(acknowledgement) == b""
             if refused:
-                with pytest.raises(ResultCheckError, match="not between 0 and 1"):
+                with pytest.raises(ResultCheckError, match="outside its range"):
                     party.result()
             else:
                 assert 0 < party.result().auc < 1

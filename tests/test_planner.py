@@ -453,3 +453,95 @@ def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[s
     )
     with pytest.raises(ValueError, match=r"flooding|blinding|precision|slots|bins|thresholds|plan"):
         Manifest.from_bytes(encoded)
+
+
+# --- Disguised counts -------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def disguised_workloads(draw: st.DrawFn) -> Workload:
+    min_rows = draw(st.integers(2, 10**4))
+    return Workload(
+        thresholds=draw(st.integers(2, 5000)),
+        parties=draw(st.integers(1, 1000)),
+        classes=2 * draw(st.sampled_from([2, 4, 8])),
+        min_rows=min_rows,
+        max_rows=draw(st.integers(min_rows, 10**8)),
+        splits=draw(st.integers(2, planner.MAX_SPLITS)),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(disguised_workloads(), backends)
+def test_every_bin_and_the_extra_element_have_a_position_for_each_split(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend, flooding_bits=34)
+    if found is None:
+        return
+    assert workload.disguised
+    assert found.packing.blocks * found.packing.bins >= workload.splits * (workload.thresholds + 1)
+    assert 0 < found.tolerance == found.precision <= planner.DEFAULT_LOOSE_PRECISION
+    assert Manifest.from_bytes(manifest_of(found).to_bytes()).plan == found
+
+
+@settings(max_examples=200, deadline=None)
+@given(disguised_workloads(), backends)
+def test_the_largest_disguised_result_fits_the_modulus(workload: Workload, backend: str) -> None:
+    """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""
+    found = planned(workload, backend, flooding_bits=34)
+    if found is None:
+        return
+    parameters = found.parameters
+    # Of each pair of classes half the sum is the largest coefficient: as many num' as den'.
+    den = workload.max_rows**2 / 2
+    largest = den * max((1 + 1) + 1, abs(1.5 + 0.5j) + 1) / 2
+    bits = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain) + 2 * parameters.log2_scale
+    assert bits <= parameters.log2_modulus - 1 + 1e-9
+
+
+def manifest_of(found: Plan) -> Manifest:
+    parties = tuple(f"site {number}" for number in range(min(found.workload.parties, 3)))
+    return Manifest(
+        protocol="malicious",
+        session=bytes(16),
+        parties=parties,
+        grid=np.linspace(0, 1, found.workload.thresholds).tobytes(),
+        min_parties=len(parties),
+        context=bytes(32),
+        plan=found,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_splits_never_cost_less(backend: Any) -> None:
+    sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
+
+
+@pytest.mark.parametrize("splits", [-1, 0, 5, 2.0, "2", None, True])
+def test_splits_out_of_range_are_refused(splits: Any) -> None:
+    with pytest.raises(CapacityError, match="splits must be"):
+        typical(splits=splits)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("tolerance", [3e-7, 1e-5, 1e-3])
+def test_a_tolerance_is_kept_and_the_error_stays_below_it(backend: Any, tolerance: float) -> None:
+    found = plan(typical(splits=2, classes=8), backend, flooding_bits=34, tolerance=tolerance)
+    assert found.tolerance == tolerance
+    assert found.precision <= min(tolerance, planner.DEFAULT_LOOSE_PRECISION)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12])
+def test_a_tolerance_that_makes_no_sense_is_refused(tolerance: float) -> None:
+    with pytest.raises(CapacityError, match=r"tolerance|AUC error below"):
+        plan(typical(splits=2, classes=8), "openfhe", flooding_bits=34, tolerance=tolerance)
+
+
+def test_only_disguised_counts_have_a_tolerance() -> None:
+    undisguised = plan(typical(), "openfhe")
+    assert undisguised.tolerance == 0
+    with pytest.raises(CapacityError, match="be 0 where they are not"):
+        msgspec.structs.replace(undisguised, tolerance=1e-6)
+    with pytest.raises(CapacityError, match="tolerance must lie above 0"):
+        msgspec.structs.replace(plan(typical(splits=2), "openfhe", flooding_bits=34), tolerance=0.0)

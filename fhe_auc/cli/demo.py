@@ -28,6 +28,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo --plot demo.png",
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
         "fhe-auc demo --dataset credit-default --keys joint",
+        "fhe-auc demo --protocol malicious --cheat scale-num",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
@@ -43,6 +44,12 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
     help="Which of the bundled data sets.",
 )
 @inputs.release_digits_option
+@click.option(
+    "--cheat",
+    metavar="ATTACK",
+    help="Let the aggregator lie in this way, and see whether the protocol notices: "
+    "scale-num, drop-party, chosen-values, … (an unknown one lists all).",
+)
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
 @output.json_option
 def demo(
@@ -53,6 +60,7 @@ def demo(
     smudging_bits: int | None,
     dataset: str,
     release_digits: int | None,
+    cheat: str | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
@@ -60,23 +68,41 @@ def demo(
 
     Each clinic is a party and encrypts its own counts. To check the result, and only here, the rows are then pooled
     and scikit-learn computes the AUC of all of them in the clear.
+
+    With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
     """
     from fhe_auc import datasets
     from fhe_auc import plot as figures
+    from fhe_auc.errors import DeserialisationError, EvaluationError
 
     if plot is not None:
         figures.check_path(plot)
     options = SessionOptions.checked(
-        protocol, thresholds, backend, release_digits=release_digits, keys=keys, smudging_bits=smudging_bits
+        protocol,
+        thresholds,
+        backend,
+        release_digits=release_digits,
+        keys=keys,
+        smudging_bits=smudging_bits,
+        cheat=cheat,
     )
     parties = datasets.load(dataset)
-    evaluation, wall_seconds = options.run(parties)
+    try:
+        evaluation, wall_seconds = options.run(parties)
+    except (EvaluationError, DeserialisationError) as error:
+        if cheat is None:
+            raise
+        _print_caught(error, cheat, options, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
+        click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
         sklearn_auc = _pooled_auc(parties)
     if as_json:
-        output.print_json({**evaluation.as_dict(), "sklearn_auc": sklearn_auc})
+        lie = {} if cheat is None else {"cheat": cheat}
+        output.print_json({**evaluation.as_dict(), "sklearn_auc": sklearn_auc, **lie})
     else:
         output.print_text(f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.\n")
+        if cheat is not None:
+            output.print_text(f"The aggregator lies: {_described(cheat, options)}. Parties have accepted its result.\n")
         print_evaluation(
             evaluation,
             wall_seconds,
@@ -88,6 +114,31 @@ def demo(
     if plot is not None:
         figures.save(plot, evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         output.print_line(f"figure saved as {plot}")
+
+
+def _described(cheat: str, options: SessionOptions) -> str:
+    from fhe_auc import registry
+
+    return f"{cheat}, {registry.load(options.protocol).attacks()[cheat]}"
+
+
+def _print_caught(
+    error: Exception, cheat: str, options: SessionOptions, title: str, sklearn_auc: float, *, as_json: bool
+) -> None:
+    """Print that parties have refused the result, and why."""
+    if as_json:
+        refusal = {"error": type(error).__name__, "refused": str(error)}
+        output.print_json({"cheat": cheat, "protocol": options.protocol, "auc": None, **refusal})
+        return
+    output.print_text(f"{title}.\n")
+    rows: list[tuple[output.Cell, ...]] = [
+        ("the aggregator", output.styled("lies", "red"), _described(cheat, options)),
+        ("parties", output.styled("refuse", "green"), str(error)),
+        ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
+        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),
+        ("protocol", options.protocol, ""),
+    ]
+    output.print_table(rows)
 
 
 def _pooled_auc(parties: Sequence[PartyData]) -> float:

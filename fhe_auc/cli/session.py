@@ -46,6 +46,8 @@ class SessionOptions:
         None: the engine's default.
     options : mapping
         Of the protocol.
+    cheat : str or None
+        How the aggregator lies, if it does.
     """
 
     protocol: str
@@ -57,6 +59,7 @@ class SessionOptions:
     release_digits: int | None = None
     smudging_bits: int | None = None
     options: Mapping[str, int | float | str] = field(default_factory=dict)
+    cheat: str | None = None
 
     @classmethod
     def checked(
@@ -71,12 +74,20 @@ class SessionOptions:
         keys: str = "sealed",
         smudging_bits: int | None = None,
         options: Mapping[str, int | float | str] | None = None,
+        cheat: str | None = None,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
         from fhe_auc import ckks, registry
         from fhe_auc import thresholds as grids
+        from fhe_auc.errors import InputError
 
-        registry.load(protocol).check_options(options or ())
+        plugin = registry.load(protocol)
+        plugin.check_options(options or ())
+        if cheat is not None and cheat not in plugin.attacks():
+            known = ", ".join(plugin.attacks()) or "none"
+            raise InputError(f"protocol {protocol!r} knows no attack {cheat!r} (it knows: {known})")
+        if cheat is not None and keys == "joint":
+            raise InputError("attacks are played with sealed keys only")
         return cls(
             protocol=protocol,
             thresholds=grids.resolve(thresholds),
@@ -87,6 +98,7 @@ class SessionOptions:
             release_digits=release_digits,
             smudging_bits=smudging_bits,
             options=options or {},
+            cheat=cheat,
         )
 
     def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:

@@ -1,0 +1,256 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from fhe_auc.counts import Counts
+from fhe_auc.errors import InputError, VerificationError
+from protocols.disguise import Execution, Stream, amplification
+from protocols.malicious import accept
+from protocols.red_team import bounds, simulated
+from protocols.red_team.cli import attack
+from protocols.red_team.strategies import HARM, NAMES, STRATEGIES, Outcome
+
+# Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
+LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
+LOOSE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def loose():
+    return simulated.setting(executions=2, tolerance=LOOSE)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return simulated.setting()
+
+
+def drawn(of, trials, seed=1):
+    return simulated.Trials(of, trials, np.random.default_rng(seed))
+
+
+def execution(multipliers):
+    nothing = np.zeros(0)
+    return Execution(multipliers, *[nothing] * 6)
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+def test_checks_are_those_of_accept(executions):
+    of = simulated.setting(executions=executions, tolerance=1e-3)
+    trials = drawn(of, 3_000)
+    rng = np.random.default_rng(2)
+    # Shifts around the tolerance; every tenth den near zero; some AUC outside 0 … 1; some values not finite.
+    shift = rng.choice([0.0, 1e-4, 1e-3, 1e-2], (3_000, 1)) * rng.standard_normal(trials.shape)
+    outside = rng.choice([0.0, 0.0, 0.3], (3_000, 1)) * trials.products[..., 0]
+    totals = trials.totals(trials.nums + shift + outside, trials.dens)
+    totals.dens[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
+    totals.nums[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
+    totals.nums[5::100, 0] = np.nan
+    verdicts = simulated.checked(totals, trials.multipliers, of.plan)
+    names = {"denominator is near": "denominator", "executions disagree": "executions", "the AUC is": "range"}
+    seen = set()
+    for index in range(3_000):
+        pairs = np.stack([totals.nums[index], totals.dens[index]], axis=1).ravel()
+        secrets = [execution(each) for each in trials.multipliers[index]]
+        try:
+            expected = accept(pairs, of.plan, secrets)
+        except VerificationError as error:
+            check = next(name for text, name in names.items() if text in str(error))
+            assert simulated.REFUSALS[verdicts.codes[index] - 1] == check
+            seen.add(check)
+        else:
+            assert verdicts.codes[index] == 0
+            assert verdicts.values[index] == pytest.approx(complex(*expected), abs=1e-12)
+            seen.add("accepted")
+    assert seen == {"accepted", "denominator", "executions", "range"}
+
+
+def test_multipliers_are_distributed_like_those_of_the_protocol():
+    real = np.array(
+        [
+            Execution.draw(Stream(bytes(32), bytes(32), number), thresholds=2, splits=2, positions=8).multipliers
+            for number in range(3_000)
+        ]
+    )
+    fast = simulated.draw_multipliers(np.random.default_rng(3), 30_000)
+    assert amplification(fast[0]) == pytest.approx(simulated.amplifications(fast)[0])
+    assert simulated.amplifications(fast).max() <= 10
+    for index in range(6):
+        assert stats.ks_2samp(real[:, index], fast[:, index]).pvalue > 1e-6
+    assert stats.ks_2samp(simulated.amplifications(real), simulated.amplifications(fast)).pvalue > 1e-6
+
+
+def test_positions_add_up_to_the_honest_total(default):
+    trials = drawn(default, 20)
+    np.testing.assert_allclose(trials.positions.products.sum(axis=-1), trials.nums, rtol=1e-12)
+
+
+@pytest.mark.parametrize("how_many", [1, 2, 5, 100])
+def test_chosen_positions_are_different_and_uniform(default, how_many):
+    chosen = drawn(default, 500).chosen(how_many)
+    assert all(len(set(each)) == how_many for each in chosen.reshape(-1, how_many))
+    counts = np.bincount(chosen.ravel(), minlength=default.positions)
+    expected = 2_000 * how_many / default.positions
+    assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, default.positions - 1)
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("tolerance", [None, 1e-5])
+def test_honest_trials_are_accepted(executions, tolerance):
+    outcome = simulated.honest(simulated.setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
+    assert outcome == Outcome(100_000, 0, 0, 100_000, {})
+
+
+@pytest.mark.parametrize("name", LUCKY)
+def test_pass_rates_of_two_executions_agree_with_the_estimate(loose, name):
+    best = simulated.best(name, loose)
+    estimate = simulated.estimate(name, loose, best, draws=10_000)
+    outcome = simulated.run(name, loose, 20_000, seed=5, parameter=best)
+    assert outcome.passed / outcome.trials == pytest.approx(estimate, rel=0.25)
+    assert outcome.passed > 100
+
+
+@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "add-constant"])
+def test_pass_rates_of_two_executions_stay_below_the_bound_and_near_it(loose, name):
+    outcome = simulated.run(name, loose, 50_000, seed=6)
+    computed = bounds.of_strategy(
+        name, 2, LOOSE, positions=loose.positions, thresholds=loose.plan.workload.thresholds, splits=2
+    )
+    assert stats.binom.sf(outcome.passed - 1, outcome.trials, computed) > 1e-6
+    assert outcome.passed / outcome.trials > computed / 5
+
+
+def test_guessing_one_bin_passes_as_often_as_computed():
+    """Two thresholds, and all scores in the first bin: of L = 8 positions 2 are that bin's."""
+    of = simulated.setting(executions=2, thresholds="uniform:2")
+    assert (of.positions, of.extra) == (8, 4)
+    outcome = simulated.run("scale-but-guessed", of, 200_000, seed=7, parameter=(-0.5, 2))
+    assert stats.binomtest(outcome.passed, outcome.trials, 1 / math.comb(8, 2) ** 2).pvalue > 1e-6
+    assert bounds.guessing(2, positions=8, thresholds=2, splits=2) >= 1 / math.comb(8, 2) ** 2
+
+
+def test_few_positions_of_the_extra_element_are_easily_missed():
+    """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
+    of = simulated.setting(executions=2, thresholds="uniform:127")
+    assert of.extra == 2
+    counts = Counts(np.r_[300, np.zeros(126, int)], np.r_[700, np.zeros(126, int)])
+    one_bin = dataclasses.replace(of, counts=counts)
+    outcome = simulated.run("scale-but-guessed", one_bin, 100_000, seed=11, parameter=(0.2, 128))
+    computed = (math.comb(252, 126) / math.comb(256, 128)) ** 2
+    assert computed == pytest.approx(bounds.guessing(2, positions=256, thresholds=127, splits=2), rel=1e-6)
+    assert stats.binomtest(outcome.passed, outcome.trials, computed).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])
+def test_nothing_passes_four_executions(default, name):
+    trials = 100_000 if name not in simulated.BY_POSITION else 5_000
+    outcome = simulated.run(name, default, trials, seed=8)
+    assert outcome.passed == 0
+    assert outcome.trials == trials == outcome.harmless + sum(outcome.refused.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])
+def test_nothing_passes_ten_million_trials(default, name):
+    assert simulated.run(name, default, 10**7, seed=9).passed == 0
+
+
+def test_scaling_everything_is_harmless(default):
+    assert simulated.run("scale-all", default, 10_000).harmless == 10_000
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+def test_equal_multipliers_let_scaling_pass_always(executions):
+    of = simulated.setting(executions=executions, published=True)
+    assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
+
+
+def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default):
+    assert simulated.run("drop-party", default, 1_000).refused.keys() <= {"executions", "range"}
+    assert simulated.run("stop-rotations", default, 1_000).refused == {"slots": 1_000}
+    copies = math.log2(default.plan.packing.copies)
+    assert simulated.run("stop-rotations", default, 1_000, parameter=(copies,)).harmless == 1_000
+
+
+@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant"])
+def test_bounds_at_the_default_are_below_one_in_a_thousand_million(default, name):
+    workload = default.plan.workload
+    computed = bounds.of_strategy(
+        name, 4, default.plan.tolerance, positions=default.positions, thresholds=workload.thresholds, splits=2
+    )
+    assert computed < 1e-9
+
+
+def test_guessing_is_maximised_over_all_sizes():
+    """Against the formula in the docstring, without leaving any size out."""
+
+    def direct(executions, positions, thresholds, splits):
+        return max(
+            sum(
+                (
+                    math.comb(full, hit)
+                    * math.comb(splits * (thresholds - full), size - splits * hit)
+                    / math.comb(positions, size)
+                )
+                ** executions
+                for hit in range(1, size // splits + 1)
+                if hit <= full
+            )
+            for full in range(1, thresholds + 1)
+            for size in range(1, positions + 1)
+        )
+
+    for shape in ((4, 1, 2), (8, 2, 2), (32, 10, 2), (64, 12, 4), (128, 60, 2)):
+        positions, thresholds, splits = shape
+        expected = direct(4, *shape)
+        found = bounds.guessing(4, positions=positions, thresholds=thresholds, splits=splits)
+        assert found == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_density_of_products():
+    rng = np.random.default_rng(10)
+    sample = rng.uniform(0.25, 1, (2, 100_000)).prod(axis=0)
+    points = np.linspace(1 / 16, 1, 20_001)
+    cumulative = np.cumsum(bounds.product_density(points)) * (points[1] - points[0])
+    assert cumulative[-1] == pytest.approx(1, abs=1e-4)
+    assert stats.kstest(sample, lambda t: np.interp(t, points, cumulative)).pvalue > 1e-6
+
+
+def test_coefficient_of_a_uniform_density():
+    """C_2 = max over t of t·2(1 - t)/4 = 1/8 for q uniform in (-1, 1)."""
+    values = np.linspace(-1, 1, 400_001)
+    assert bounds.coefficient(values, np.ones_like(values), 2) == pytest.approx(1 / 8, rel=0.02)
+
+
+def test_clopper_pearson_bound():
+    assert bounds.clopper_pearson(0, 100) == pytest.approx(1 - 0.05 ** (1 / 100))
+    for passes, trials in ((3, 50), (20, 1000)):
+        assert stats.binom.cdf(passes, trials, bounds.clopper_pearson(passes, trials)) == pytest.approx(0.05)
+    assert bounds.clopper_pearson(5, 5) == 1.0
+
+
+def test_strategies_have_one_name_each():
+    assert len(set(NAMES)) == len(STRATEGIES) == 20
+    assert HARM == 0.001
+    with pytest.raises(InputError, match="no attack 'nonsense'"):
+        simulated.run("nonsense", simulated.setting(), 1)
+
+
+def test_command_prints_a_table_and_json():
+    arguments = ["--attack", "scale-num", "--attack", "drop-party", "--trials", "0", "--simulated-trials", "2000"]
+    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
+    assert text.exit_code == 0
+    assert "scale-num" in text.stdout
+    assert "drop-party" in text.stdout
+    found = CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False)
+    rows = json.loads(found.stdout)["attacks"]
+    assert [row["attack"] for row in rows] == ["scale-num", "drop-party"]
+    assert rows[0]["malicious"]["simulated"]["trials"] == 2_000
+    assert rows[0]["bound"] < 1e-9
+    assert "Examples" in CliRunner().invoke(attack, ["--help"]).stdout
