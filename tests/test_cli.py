@@ -484,7 +484,14 @@ def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment:
     """Run with a terminal on stderr alone; return status, stdout, and what the terminal got."""
     leader, follower = pty.openpty()
     variables = {**os.environ, "TERM": "xterm-256color", **environment}
-    process = subprocess.Popen([*PROGRAM, *arguments], stdout=subprocess.PIPE, stderr=follower, env=variables)
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env=variables,
+        # A suite that a script runs in the background has inherited that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     os.close(follower)
     seen = b""
     deadline = time.monotonic() + 60
