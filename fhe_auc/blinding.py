@@ -10,20 +10,19 @@ import math
 import secrets
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from scipy.special import ndtri
 
 from fhe_auc.ckks import Slots
+from fhe_auc.keystream import UNIFORM_BITS, KeyStream
 from fhe_auc.planner import MULTIPLIER_RANGE_BITS
 
-_UNIFORM_BITS = 52  # one less than a double holds: (n + ½)/2^52 is exact, and never 0 or 1
 _LAYER_BITS = 40
 _FILLED_BITS = 50  # a layer as small as that ends in no zeros: a double holds 53 bits
 
 
 def multiplier(blinding_bits: int) -> int:
     """Return a fresh blinding multiplier: an integer, log-uniform in [2^(blinding_bits-16), 2^blinding_bits]."""
-    fraction = secrets.randbits(_UNIFORM_BITS) / 2**_UNIFORM_BITS
+    fraction = secrets.randbits(UNIFORM_BITS) / 2**UNIFORM_BITS
     return round(math.pow(2, blinding_bits - MULTIPLIER_RANGE_BITS * fraction))
 
 
@@ -53,8 +52,6 @@ def flooding_layers(slots: int, standard_deviation: float, *, unit: float) -> li
 
 
 def _gaussian(slots: int, standard_deviation: float) -> Slots:
-    stream = Cipher(algorithms.ChaCha20(secrets.token_bytes(32), bytes(16)), mode=None).encryptor()
-    words = np.frombuffer(stream.update(bytes(16 * slots)), "<u8").reshape(2, slots)
-    uniform = ((words >> (64 - _UNIFORM_BITS)) + 0.5) / 2.0**_UNIFORM_BITS
-    real, imaginary = ndtri(uniform) * (standard_deviation / np.sqrt(2))
+    stream = KeyStream(secrets.token_bytes(32))
+    real, imaginary = ndtri(stream.fractions(2, slots)) * (standard_deviation / np.sqrt(2))
     return np.asarray(real + 1j * imaginary)

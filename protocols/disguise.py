@@ -19,28 +19,29 @@ Whoever changes num' or den' without knowing the R shifts every execution's AUC 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import Slots
 from fhe_auc.counts import Counts
-from fhe_auc.planner import MAX_AMPLIFICATION
+from fhe_auc.keystream import KeyStream
+from fhe_auc.planner import MAX_AMPLIFICATION, Plan
 from fhe_auc.serialise import encode
 
 Floats = NDArray[np.float64]
 
 _MULTIPLIERS = 6
-_LEAST_MULTIPLIER = 0.25
-_UNIFORM_BITS = 52
+LEAST_MULTIPLIER = 0.25
+"""Magnitudes of multipliers, and of the factors of the extra element and the totals, are between this and 1."""
 
 
-class Stream:
-    """Random numbers for all parties alike: the ChaCha20 key stream of a derived key.
+class Stream(KeyStream):
+    """Random numbers for all parties alike: the key stream of a derived key.
 
     Parameters
     ----------
@@ -55,20 +56,11 @@ class Stream:
     def __init__(self, secret: bytes, session: bytes, *purpose: str | int) -> None:
         info = b"fhe-auc malicious 1\0" + encode(purpose)
         self.key = HKDF(hashes.SHA256(), 32, session, info).derive(secret)
-        self._encryptor = Cipher(algorithms.ChaCha20(self.key, bytes(16)), mode=None).encryptor()
-
-    def __repr__(self) -> str:
-        return "Stream(...)"
-
-    def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Return uniform 64-bit numbers."""
-        drawn = self._encryptor.update(bytes(8 * int(np.prod(shape))))
-        return np.frombuffer(drawn, "<u8").reshape(shape)
+        super().__init__(self.key)
 
     def uniform(self, low: float, high: float, *shape: int) -> Floats:
         """Return numbers uniform in (low, high)."""
-        fraction = ((self.words(*shape) >> np.uint64(64 - _UNIFORM_BITS)) + 0.5) / 2.0**_UNIFORM_BITS
-        return np.asarray(low + (high - low) * fraction)
+        return np.asarray(low + (high - low) * self.fractions(*shape))
 
     def bits(self, *shape: int) -> NDArray[np.bool_]:
         """Return fair coins."""
@@ -156,21 +148,43 @@ class Execution:
 def _multipliers(stream: Stream) -> Floats:
     """Draw R0…R5 until they amplify errors little enough."""
     while True:
-        r = stream.uniform(_LEAST_MULTIPLIER, 1, _MULTIPLIERS) * stream.signs(_MULTIPLIERS)
+        r = stream.uniform(LEAST_MULTIPLIER, 1, _MULTIPLIERS) * stream.signs(_MULTIPLIERS)
         if amplification(r) <= MAX_AMPLIFICATION:
             return r
 
 
-def amplification(multipliers: Floats) -> float:
+def amplification(multipliers: Floats) -> Floats:
     """Return how many times larger the error of the AUC is than that of the totals, relative to den, at the worst AUC.
 
-    With r0 = R0R1 and so on: an error of num' counts 1/r0, one of den' counts (r0·AUC + r1)/(r0·r2).
+    With r0 = R0R1 and so on: an error of num' counts 1/r0, one of den' counts (r0·AUC + r1)/(r0·r2). `multipliers` are
+    the R0…R5 of one execution, or of many along the last axis.
     """
-    main, extra, totals = np.abs(multipliers).reshape(3, 2).prod(axis=1)
-    return float((1 + (main + extra) / totals) / main)
+    r = np.abs(multipliers)
+    main, extra, totals = (r[..., index] * r[..., index + 1] for index in (0, 2, 4))
+    return np.asarray((1 + (main + extra) / totals) / main)
+
+
+def executions(secret: bytes, session: bytes, chosen: Plan) -> list[Execution]:
+    """Return the secrets of all of a session's executions; parameters as of `Stream`, and the session's plan."""
+    workload, packing = chosen.workload, chosen.packing
+    return [
+        Execution.draw(
+            Stream(secret, session, "execution", number),
+            thresholds=workload.thresholds,
+            splits=workload.splits,
+            positions=packing.blocks * packing.bins,
+        )
+        for number in range(workload.classes // 2)
+    ]
+
+
+def class_vectors(drawn: Sequence[Execution], counts: Counts) -> tuple[Slots, Slots]:
+    """Return X and Y of one party, each of shape (2E, L): the classes of every execution in turn."""
+    x, y = (np.concatenate(rows) for rows in zip(*(each.vectors(counts) for each in drawn), strict=True))
+    return x, y
 
 
 def _unit_pairs(stream: Stream, size: int) -> Floats:
     """Return x and y, positive and random, the products of which add up to 1; x is between 1/4 and 1."""
-    x, y = stream.uniform(_LEAST_MULTIPLIER, 1, 2, size)
+    x, y = stream.uniform(LEAST_MULTIPLIER, 1, 2, size)
     return np.stack([x, y / (x * y).sum()])

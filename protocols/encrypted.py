@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty, PartyTask
@@ -26,8 +29,22 @@ from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
 from protocols.red_team.strategies import STRATEGIES
 
+_Real = TypeVar("_Real", float, NDArray[np.float64])
+
 _KEYS = ("sealed", "joint")
 _COARSE = 0.01  # a half-width above this is worth a warning
+_CONFIDENCE = 10.0
+"""Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
+
+DECODING = 2.0**-40
+"""Error of decoding in double precision, relative to the largest value."""
+
+
+class Recovered(NamedTuple):
+    """What a party reads off the decrypted result."""
+
+    auc: float
+    resolution: float
 
 
 class EncryptedProtocol(Protocol):
@@ -125,6 +142,14 @@ class EncryptedProtocol(Protocol):
 
 def _joint(manifest: Manifest) -> bool:
     return manifest.plan is not None and manifest.plan.workload.joint_keys
+
+
+def slot_error(size: _Real, chosen: Plan) -> _Real:
+    """Return by how much a slot of a genuine result may differ from its class's mean; `size` is the largest total.
+
+    It errs by the noise that was added, and by decoding.
+    """
+    return _CONFIDENCE * chosen.noise_deviation + DECODING * size
 
 
 def check_rows(data: PartyData, chosen: Plan) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +33,9 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload
 from fhe_auc.protocol import Request
+from protocols import disguise
 from protocols.disguise import Execution, Stream, amplification
-from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
+from protocols.encrypted import EncryptedProtocol, Recovered, check_rows, common_warnings, slot_error
 
 DEFAULT_SPLITS = 2
 DEFAULT_EXECUTIONS = 4
@@ -43,7 +44,6 @@ FLOODING_BITS = 34
 
 _SPLITS = range(2, MAX_SPLITS + 1)
 _EXECUTIONS = (2, 4, 8)
-_CONFIDENCE = 10.0
 
 
 class Malicious(EncryptedProtocol):
@@ -111,9 +111,7 @@ class MaliciousTask(PartyTask):
     def blocks(self) -> list[ckks.Slots]:
         """Return the packed vectors of all executions."""
         counts = count(self._data, self._manifest.thresholds)
-        vectors = [execution.vectors(counts) for execution in self.executions]
-        x, y = (np.concatenate(rows) for rows in zip(*vectors, strict=True))
-        return self.plan.packing.pack(x, y)
+        return self.plan.packing.pack(*disguise.class_vectors(self.executions, counts))
 
     def masks(self, shape: Polynomials) -> list[Words | None]:
         """Return this party's masks: uniform, and zero in the sum over all parties and in nothing less."""
@@ -151,26 +149,10 @@ class MaliciousTask(PartyTask):
     @cached_property
     def executions(self) -> list[Execution]:
         """Secrets of all executions, the same for every party of the session."""
-        workload, packing = self.plan.workload, self.plan.packing
-        return [
-            Execution.draw(
-                Stream(self.common_secret, self._manifest.digest, "execution", number),
-                thresholds=workload.thresholds,
-                splits=workload.splits,
-                positions=packing.blocks * packing.bins,
-            )
-            for number in range(workload.classes // 2)
-        ]
+        return disguise.executions(self.common_secret, self._manifest.digest, self.plan)
 
     def _pad(self, shape: Polynomials, index: int, block: int) -> Words:
         return shape.uniform(Stream(self.common_secret, self._manifest.digest, "mask", index, block).key)
-
-
-class Recovered(NamedTuple):
-    """What a party reads off an accepted result."""
-
-    auc: float
-    resolution: float
 
 
 def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:
@@ -185,9 +167,7 @@ def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) ->
     if not np.isfinite(slots).all():
         raise VerificationError(_REFUSED.format("values are not finite"))
     totals = by_class.mean(axis=1)
-    size = float(np.abs(totals).max())
-    slot_error = _CONFIDENCE * chosen.noise_deviation + 2.0**-40 * size
-    if np.abs(by_class - totals[:, None]).max() > slot_error:
+    if np.abs(by_class - totals[:, None]).max() > slot_error(float(np.abs(totals).max()), chosen):
         raise VerificationError(_REFUSED.format("the slots of a class differ"))
     return accept(totals, chosen, executions)
 
@@ -202,7 +182,7 @@ def accept(totals: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) ->
             "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is forged"
         )
     found = np.array([each.recover(*pair) for each, *pair in zip(executions, nums, dens, strict=True)])
-    allowed = chosen.tolerance * np.array([amplification(each.multipliers) for each in executions]) / MAX_AMPLIFICATION
+    allowed = chosen.tolerance * amplification(np.array([each.multipliers for each in executions])) / MAX_AMPLIFICATION
     difference = found[:, None] - found
     apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
     if not (apart <= np.hypot(allowed[:, None], allowed)).all():

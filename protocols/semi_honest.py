@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
 
@@ -30,18 +29,9 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, fresh_error
 from fhe_auc.protocol import Request
-from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
+from protocols.encrypted import DECODING, EncryptedProtocol, Recovered, check_rows, common_warnings, slot_error
 
 _CLASSES = 2
-_CONFIDENCE = 10.0
-"""Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
-
-
-class Recovered(NamedTuple):
-    """What a party reads off the decrypted result."""
-
-    auc: float
-    resolution: float
 
 
 class SemiHonest(EncryptedProtocol):
@@ -123,10 +113,9 @@ def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
     by_class = chosen.packing.by_class(slots)
     totals = by_class.mean(axis=1)
     size = float(np.abs(totals).max())
-    # One slot errs by the flooding and by double-precision decoding, whose error is relative to the largest value.
-    slot_error = _CONFIDENCE * chosen.noise_deviation + 2.0**-40 * size
-    total_error = slot_error / math.sqrt(by_class.shape[1]) + 2.0**-40 * size
-    if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > slot_error:
+    one_slot = slot_error(size, chosen)
+    total_error = one_slot / math.sqrt(by_class.shape[1]) + DECODING * size
+    if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > one_slot:
         raise ResultCheckError(_REFUSED.format("the slots of a class differ"))
     num, den = totals
     # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fhe_auc import blinding, ckks
+from fhe_auc import blinding, ckks, keystream
 
 FALSE_ALARM = 1e-9
 SLOTS = 4096
@@ -132,7 +132,7 @@ def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
         def update(self, data: bytes) -> bytes:
             return b"\0" * (len(data) // 2) + b"\xff" * (len(data) // 2)
 
-    monkeypatch.setattr(blinding, "Cipher", Extreme)
+    monkeypatch.setattr(keystream, "Cipher", Extreme)
     for layer, size in zip(flooding_layers(1.0), (1.0, 2.0**-40), strict=True):
         layer = layer / size
         assert np.isfinite(layer).all()

@@ -250,7 +250,7 @@ class TestRecovery:
             num, den = main * value + offset + on_num, totals + on_den
             found = (num / den - offset / totals) * totals / main
             # First order, and the second: den' itself is at least 1/16.
-            assert abs(found - value) <= Fraction(amplification(execution.multipliers)) * largest * (
+            assert abs(found - value) <= Fraction(float(amplification(execution.multipliers))) * largest * (
                 1 + Fraction(size) * 32
             )
 

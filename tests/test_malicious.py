@@ -40,7 +40,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.planner import MAX_AMPLIFICATION, Plan, Workload, plan
-from fhe_auc.protocol import Request, Session
+from fhe_auc.protocol import Delivery, Request, Session
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
 from protocols import disguise
@@ -1112,6 +1112,21 @@ print(len(result))
 """
 
 
+def played(plugin: Malicious, session: Session, delivery: Delivery, parties: list[PartyData]) -> tuple:
+    """Play a session; return the aggregator, the party roles, and every message of either side."""
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
+    messages = []
+    message = aggregator.start()
+    while message is not None:
+        messages.append(message)
+        for role in roles:
+            messages.append(role.respond(message))
+            aggregator.receive(role.name, messages[-1])
+        message = aggregator.finish_round()
+    return aggregator, roles, messages
+
+
 class TestTheSecretStaysWithTheParties:
     @backends
     def test_no_message_and_nothing_the_aggregator_holds_has_it(self, backend):
@@ -1119,16 +1134,7 @@ class TestTheSecretStaysWithTheParties:
         plugin = Malicious()
         session = plugin.prepare(request(parties, backend=backend))
         delivery = plugin.rehearse(session)
-        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-        roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
-        messages = []
-        message = aggregator.start()
-        while message is not None:
-            messages.append(message)
-            for role in roles:
-                messages.append(role.respond(message))
-                aggregator.receive(role.name, messages[-1])
-            message = aggregator.finish_round()
+        aggregator, roles, messages = played(plugin, session, delivery, parties)
         secret = decode(session.party_material, PartySecrets, "").common_secret
         assert {role._task.common_secret for role in roles} == {secret}
 
@@ -1168,17 +1174,7 @@ class TestTheSecretStaysWithTheParties:
         parties = sites(3)
         plugin = Malicious()
         session = plugin.prepare(request(parties, keys="joint"))
-        delivery = plugin.rehearse(session)
-        aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
-        roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
-        messages = []
-        message = aggregator.start()
-        while message is not None:
-            messages.append(message)
-            for role in roles:
-                messages.append(role.respond(message))
-                aggregator.receive(role.name, messages[-1])
-            message = aggregator.finish_round()
+        aggregator, roles, messages = played(plugin, session, plugin.rehearse(session), parties)
         (secret,) = {role._task.common_secret for role in roles}
         places = [*messages, *held_by(aggregator)]
         assert any(session.manifest.digest in place for place in places)

@@ -520,9 +520,9 @@ def test_joining_halves_and_splitting_them_is_inverse() -> None:
     for kind in EVERY_KIND:
         halves, common = setup.halves[kind], setup.common(kind)
         own = halves.half.uniform(bytes(32))
-        found = halves.split(halves.join(own, common))
-        assert np.array_equal(found[0], own)
-        assert np.array_equal(found[1], common)
+        for found in (halves.split(halves.join(own, common)), halves.unpack(halves.pack(own, common))):
+            assert np.array_equal(found[0], own)
+            assert np.array_equal(found[1], common)
 
 
 def test_a_library_that_ignores_the_common_polynomials_is_noticed_before_anything_is_sent(
@@ -573,7 +573,7 @@ def errors_of_the_first_round(session: Joint) -> Iterator[tuple[str, NDArray[Any
     public_key, rotation_keys = shapes[0].unpack(parts.public_key), shapes[2].unpack(parts.rotation_keys)
     for place in range(digits):
         yield "public key", error(public_key, setup.common("public key"), secret, place, place)
-    h, g = setup.halves["relinearisation key"].split(parts.relinearisation)
+    h, g = setup.halves["relinearisation key"].unpack(parts.relinearisation)
     common = setup.common("relinearisation key")
     elements = sorted(setup.scheme.elements.values())
     for digit in range(digits):
@@ -596,7 +596,7 @@ def test_every_part_of_a_key_is_as_noisy_as_the_security_tables_suppose() -> Non
 def test_the_relinearisation_key_of_sealed_keys_is_as_noisy() -> None:
     public, secret = ckks.generate(PLAN.parameters)
     scheme: Any = public._scheme  # type: ignore[attr-defined]
-    b, a = scheme.switching_halves.split(public._stored.relinearisation_key)
+    b, a = scheme.switching_halves.unpack(public._stored.relinearisation_key)
     key = scheme.secret_key.polynomials.unpack(secret._stored.secret_key)
     row, place = 1, 1  # the first digit, at the second prime
     prime = scheme.secret_key.polynomials.moduli[place]
@@ -606,9 +606,7 @@ def test_the_relinearisation_key_of_sealed_keys_is_as_noisy() -> None:
 
 def test_the_second_part_of_the_relinearisation_key_is_noisy_enough() -> None:
     session = joint(3)
-    h, g = session.setup.halves["relinearisation key"].split(
-        session.setup.scheme.relinearisation_key.polynomials.pack(session.sums[1])
-    )
+    h, g = session.setup.halves["relinearisation key"].split(session.sums[1])
     prime, row = session.moduli[1], 1
     secret, ephemeral = (secret_of(session.shares[0], name)[1].astype(object) for name in ("_secret", "_ephemeral"))
     own = session.setup.relinearisation_part.unpack(session.second[0])[row].astype(object)

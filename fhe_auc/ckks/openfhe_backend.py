@@ -106,18 +106,26 @@ class Halves:
         self._shape = (keys, 2, len(moduli) // (2 * keys), layout.polynomials.ring_dimension)
         self.half = Polynomials(layout.polynomials.ring_dimension, moduli[: self._shape[2]] * keys)
 
-    def join(self, b: Words, a: Words) -> bytes:
-        """Return a packed object."""
+    def join(self, b: Words, a: Words) -> Words:
+        """Return a whole object's polynomials."""
         whole = np.empty(self._shape, np.uint64)
         whole[:, self._b] = b.reshape(whole[:, 0].shape)
         whole[:, 1 - self._b] = a.reshape(whole[:, 0].shape)
-        return self._whole.pack(whole.reshape(-1, self._shape[-1]))
+        return whole.reshape(-1, self._shape[-1])
 
-    def split(self, packed: bytes) -> tuple[Words, Words]:
-        """Return (b, a) of a packed object; `DeserialisationError` where it is none."""
-        whole = self._whole.unpack(packed).reshape(self._shape)
+    def split(self, whole: Words) -> tuple[Words, Words]:
+        """Return (b, a) of a whole object's polynomials."""
+        whole = whole.reshape(self._shape)
         flat = len(self.half.moduli), self._shape[-1]
         return whole[:, self._b].reshape(flat), whole[:, 1 - self._b].reshape(flat)
+
+    def pack(self, b: Words, a: Words) -> bytes:
+        """Return a packed object."""
+        return self._whole.pack(self.join(b, a))
+
+    def unpack(self, packed: bytes) -> tuple[Words, Words]:
+        """Return (b, a) of a packed object; `DeserialisationError` where it is none."""
+        return self.split(self._whole.unpack(packed))
 
 
 class _Keys:
@@ -189,9 +197,9 @@ class Scheme:
         The error has the standard deviation of fresh encryptions, 3.19.
         """
         halves, layout = self.switching_halves, self.relinearisation_key
-        pair = self.load(openfhe.DeserializeEvalKeyString, layout, halves.join(y, x), tag)
+        pair = self.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(y, x), tag)
         made = self.context.MultiMultEvalKey(secret, pair, tag)
-        times_y, times_x = halves.split(layout.pack(openfhe.Serialize(made, openfhe.BINARY)))
+        times_y, times_x = halves.unpack(layout.pack(openfhe.Serialize(made, openfhe.BINARY)))
         return times_x, times_y
 
     def add_errors(self, b: Words, secret: Any, tag: str) -> None:
@@ -326,9 +334,9 @@ def generate(parameters: CkksParameters) -> KeyPair:
         return layout.pack(openfhe.Serialize(item, openfhe.BINARY))
 
     def pack_switching(layout: Layout, halves: Halves, item: Any) -> bytes:
-        b, a = halves.split(pack(layout, item))
+        b, a = halves.unpack(pack(layout, item))
         scheme.add_errors(b, keys.secret, keys.tag)
-        return halves.join(b, a)
+        return halves.pack(b, a)
 
     stored = StoredPublic(
         parameters,

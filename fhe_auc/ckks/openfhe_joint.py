@@ -100,19 +100,18 @@ class JointSetup:
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
         public_key, relinearisation, rotation_keys = key_parts
-        packed = self.scheme.relinearisation_key.polynomials.pack(relinearisation)
-        _, g = self.halves["relinearisation key"].split(packed)
+        _, g = self.halves["relinearisation key"].split(relinearisation)
         stored = StoredPublic(
             self.parameters,
-            self.halves["public key"].join(public_key, self.common("public key")),
-            self.halves["relinearisation key"].join(relinearisation_part, g),
-            self.halves["rotation keys"].join(rotation_keys, self.common("rotation keys")),
+            self.halves["public key"].pack(public_key, self.common("public key")),
+            self.halves["relinearisation key"].pack(relinearisation_part, g),
+            self.halves["rotation keys"].pack(rotation_keys, self.common("rotation keys")),
         )
         return OpenFhePublicContext(stored)
 
     def submission(self, total: Words, block: int, fingerprint: bytes) -> bytes:
         """Return the sum of all parties' parts of a block, for `PublicContext.load_submission`."""
-        packed = self.halves["submission"].join(total, self.common("submission", block))
+        packed = self.halves["submission"].pack(total, self.common("submission", block))
         return container.seal("submission", fingerprint, packed)
 
     def fuse(self, result: bytes, partials: Iterable[Words]) -> Slots:
@@ -143,7 +142,7 @@ class JointSetup:
     def split_result(self, result: bytes) -> tuple[Words, Words]:
         """Return both polynomials of a result; `DeserialisationError` where it is none."""
         _, packed = container.open_any("result", result)
-        return self.halves["submission"].split(packed)  # which differs from a result in the header only
+        return self.halves["submission"].unpack(packed)  # which differs from a result in the header only
 
     def load(self, parse: Any, layout: Layout, packed: bytes) -> Any:
         """Return the library's object, called by this session's name."""
@@ -189,7 +188,7 @@ class JointShare:
         """
         setup, scheme = self._setup, self._setup.scheme
         half = setup.relinearisation_part
-        h, g = setup.halves["relinearisation key"].split(scheme.relinearisation_key.polynomials.pack(total))
+        h, g = setup.halves["relinearisation key"].split(total)
         part, minus = scheme.products(self._secret, h, g, setup.tag)
         plus, _ = scheme.products(self._ephemeral, g, half.zeros(), setup.tag)
         half.subtract_in_place(part, minus)
@@ -252,7 +251,7 @@ class JointShare:
         """Return a fresh secret, and its part of the public key."""
         setup, scheme = self._setup, self._setup.scheme
         common = setup.common("public key")
-        packed = setup.halves["public key"].join(np.zeros_like(common), common)
+        packed = setup.halves["public key"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializePublicKeyString, scheme.public_key, packed)
         pair = scheme.context.MultipartyKeyGen(reference, False, True)
         return pair.secretKey, pair.publicKey
@@ -262,17 +261,17 @@ class JointShare:
         setup, scheme = self._setup, self._setup.scheme
         halves, layout = setup.halves["relinearisation key"], scheme.relinearisation_key
         common = setup.common("relinearisation key")
-        reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.join(np.zeros_like(common), common))
+        reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(np.zeros_like(common), common))
         switching = scheme.context.MultiKeySwitchGen(self._secret, self._ephemeral, reference)
         h = self._made("relinearisation key", layout, switching, common)
         scheme.add_errors(h, self._ephemeral, setup.tag)
         g, _ = scheme.products(self._secret, common, np.zeros_like(common), setup.tag)
-        return layout.polynomials.unpack(halves.join(h, g))
+        return halves.join(h, g)
 
     def _rotation_keys(self) -> Words:
         setup, scheme = self._setup, self._setup.scheme
         common = setup.common("rotation keys")
-        packed = setup.halves["rotation keys"].join(np.zeros_like(common), common)
+        packed = setup.halves["rotation keys"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, packed)
         elements = list(scheme.elements.values())
         keys = scheme.context.MultiEvalAutomorphismKeyGen(self._secret, reference, elements, setup.tag)
@@ -282,7 +281,7 @@ class JointShare:
 
     def _ciphertext(self, first: Words, second: Words) -> Any:
         setup = self._setup
-        packed = setup.halves["submission"].join(first, second)
+        packed = setup.halves["submission"].pack(first, second)
         return setup.load(openfhe.DeserializeCiphertextString, setup.scheme.submission, packed)
 
     def _made(self, purpose: Purpose, layout: Layout, item: Any, common: Words) -> Words:
@@ -293,7 +292,7 @@ class JointShare:
         RuntimeError
             The library did not use the common polynomials. Nothing made from them may leave the process.
         """
-        own, found = self._setup.halves[purpose].split(layout.pack(openfhe.Serialize(item, openfhe.BINARY)))
+        own, found = self._setup.halves[purpose].unpack(layout.pack(openfhe.Serialize(item, openfhe.BINARY)))
         if not np.array_equal(found, common):
             raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
         return own

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.keystream import KeyStream
 
 WORD = 8
 """Bytes of a coefficient in both libraries' formats."""
@@ -91,13 +91,13 @@ class Polynomials:
 
     def uniform(self, seed: bytes) -> Words:
         """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20."""
-        stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), mode=None).encryptor()
+        stream = KeyStream(seed)
         words = np.empty((len(self.moduli), self.ring_dimension), np.uint64)
         for row, modulus in zip(words, self.moduli, strict=True):
             mask = np.uint64((1 << modulus.bit_length()) - 1)
             filled = 0
             while filled < self.ring_dimension:  # rejection: at least every second draw is below the modulus
-                drawn = np.frombuffer(stream.update(bytes(WORD * self.ring_dimension)), "<u8") & mask
+                drawn = stream.words(self.ring_dimension) & mask
                 drawn = drawn[drawn < modulus][: self.ring_dimension - filled]
                 row[filled : filled + len(drawn)] = drawn
                 filled += len(drawn)

@@ -39,7 +39,8 @@ from fhe_auc.planner import CHECK_WEIGHT, Plan
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
-from protocols.disguise import Execution, Stream
+from protocols import disguise
+from protocols.disguise import Execution
 from protocols.encrypted import EncryptedProtocol
 from protocols.malicious import Malicious
 from protocols.red_team.strategies import HARM, NAMES, Outcome
@@ -184,9 +185,7 @@ class Sums:
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
         if not workload.disguised:
             return packing.pack(*class_vectors(counts))
-        vectors = [each.vectors(counts) for each in guessed_executions(means)]
-        x, y = (np.concatenate(rows) for rows in zip(*vectors, strict=True))
-        return packing.pack(x, y)
+        return packing.pack(*disguise.class_vectors(guessed_executions(means), counts))
 
 
 class Positions:
@@ -506,17 +505,7 @@ _NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
 
 def guessed_executions(means: Means) -> list[Execution]:
     """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
-    workload, packing = means.plan.workload, means.plan.packing
-    secret, session = means.generator.bytes(32), means.generator.bytes(32)
-    return [
-        Execution.draw(
-            Stream(secret, session, "execution", number),
-            thresholds=workload.thresholds,
-            splits=workload.splits,
-            positions=packing.blocks * packing.bins,
-        )
-        for number in range(workload.classes // 2)
-    ]
+    return disguise.executions(means.generator.bytes(32), means.generator.bytes(32), means.plan)
 
 
 def _result_over(means: Means, parties: Sequence[str]) -> bytes:

@@ -34,6 +34,8 @@ from fhe_auc.ckks import BackendName
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError
 from fhe_auc.planner import MAX_AMPLIFICATION, MULTIPLIER_RANGE_BITS, Plan, Workload, fresh_error, plan
+from protocols.disguise import LEAST_MULTIPLIER, amplification
+from protocols.encrypted import slot_error
 from protocols.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
 from protocols.red_team.strategies import HARM, NAMES, Outcome
 
@@ -48,7 +50,6 @@ REFUSALS = ("denominator", "executions", "range", "slots")
 """Checks that refuse: den' near zero, executions disagree, AUC not between 0 and 1, slots of a class differ."""
 
 _ACCEPTED, _DENOMINATOR, _EXECUTIONS, _RANGE, _SLOTS = range(5)
-_LEAST_MULTIPLIER = 0.25
 _ROWS = 2_000
 _CLASS_CHUNK, _POSITION_CHUNK = 50_000, 2_000_000
 _PILOT_DRAWS = 40_000
@@ -202,7 +203,7 @@ class Trials:
         r = self.multipliers[..., None, None]
         main_x = r[..., 0, :, :] * heights * np.where(roles, 1.0, weights)
         main_y = r[..., 1, :, :] * negatives * np.where(roles, weights, 1.0)
-        x, y = rng.uniform(_LEAST_MULTIPLIER, 1, (2, *shape, self.setting.extra))
+        x, y = rng.uniform(LEAST_MULTIPLIER, 1, (2, *shape, self.setting.extra))
         y /= (x * y).sum(axis=-1, keepdims=True)
         flat = (*shape, splits * thresholds)
         return Positions(
@@ -245,20 +246,13 @@ def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = F
     found: list[Floats] = []
     missing = size
     while missing > 0:
-        tried = rng.uniform(_LEAST_MULTIPLIER, 1, (2 * missing + 16, 1 if published else 6))
+        tried = rng.uniform(LEAST_MULTIPLIER, 1, (2 * missing + 16, 1 if published else 6))
         tried = np.broadcast_to(tried, (len(tried), 6))
-        kept = tried if published else tried[amplifications(tried) <= MAX_AMPLIFICATION]
+        kept = tried if published else tried[amplification(tried) <= MAX_AMPLIFICATION]
         found.append(kept[:missing])
         missing -= len(found[-1])
     drawn = np.concatenate(found)
     return drawn if published else drawn * np.where(rng.random(drawn.shape) < 0.5, -1.0, 1.0)
-
-
-def amplifications(multipliers: Floats) -> Floats:
-    """Return `protocols.disguise.amplification` of each row of six multipliers."""
-    r = np.abs(multipliers)
-    main, extra, totals = (r[..., i] * r[..., i + 1] for i in (0, 2, 4))
-    return np.asarray((1 + (main + extra) / totals) / main)
 
 
 class Verdicts(NamedTuple):
@@ -275,7 +269,7 @@ def checked(totals: Totals, multipliers: Floats, chosen: Plan) -> Verdicts:
     zero = chosen.least_multiplier * chosen.packing.gain * np.abs(whole)
     with np.errstate(all="ignore"):
         found = (totals.nums / totals.dens - extra / whole) * whole / main
-        allowed = chosen.tolerance * amplifications(multipliers) / MAX_AMPLIFICATION
+        allowed = chosen.tolerance * amplification(multipliers) / MAX_AMPLIFICATION
         agree = np.ones(len(found), bool)
         for one in range(found.shape[1]):
             for other in range(one):
@@ -362,8 +356,8 @@ def _stop_rotations(trials: Trials, parameter: Parameter) -> Totals:
         factor = 2.0 ** -parameter[0]
         return trials.totals(trials.nums * factor, trials.dens * factor)
     half = trials.sum_at(trials.chosen(trials.setting.positions // 2))
-    slot_error = 10.0 * trials.setting.plan.noise_deviation + 2.0**-40 * trials.size
-    differ = (np.abs(half - trials.nums / 2) * trials.size / packing.copies > slot_error).any(axis=1)
+    allowed = slot_error(trials.size, trials.setting.plan)
+    differ = (np.abs(half - trials.nums / 2) * trials.size / packing.copies > allowed).any(axis=1)
     factor = 0.5 / packing.copies
     return trials.totals(trials.nums * factor, trials.dens * factor)._replace(slots_differ=np.asarray(differ))
 
@@ -487,7 +481,7 @@ def _estimates(
     allowed = []
     for each in _trials(name, of, draws // of.executions, seed):
         whole, main = each.products[..., 2], each.products[..., 0]
-        allowed.append((chosen.tolerance * amplifications(each.multipliers) / MAX_AMPLIFICATION).ravel())
+        allowed.append((chosen.tolerance * amplification(each.multipliers) / MAX_AMPLIFICATION).ravel())
         for parameter in parameters:
             totals = attack(each, parameter)
             values = (totals.nums / totals.dens - each.products[..., 1] / whole) * whole / main

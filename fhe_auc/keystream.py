@@ -1,0 +1,37 @@
+"""Random numbers from a key, by ChaCha20: equal keys give equal numbers, and nobody without the key can tell them."""
+
+from __future__ import annotations
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from numpy.typing import NDArray
+
+UNIFORM_BITS = 52
+"""Of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1."""
+
+_WORD = 8
+
+
+class KeyStream:
+    """The key stream of one key; what has been drawn is not drawn again.
+
+    Parameters
+    ----------
+    key : bytes
+        32 bytes, secret where the numbers are to be.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    def words(self, *shape: int) -> NDArray[np.uint64]:
+        """Return uniform 64-bit numbers."""
+        drawn = self._encryptor.update(bytes(_WORD * int(np.prod(shape))))
+        return np.frombuffer(drawn, "<u8").reshape(shape)
+
+    def fractions(self, *shape: int) -> NDArray[np.float64]:
+        """Return numbers uniform in (0, 1)."""
+        return np.asarray(((self.words(*shape) >> np.uint64(64 - UNIFORM_BITS)) + 0.5) / 2.0**UNIFORM_BITS)
