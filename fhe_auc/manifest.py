@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 import msgspec
 import numpy as np
@@ -37,6 +38,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Fingerprint of the CKKS context; empty for protocols without encryption.
     plan : Plan or None
         Parameters of the encrypted computation.
+    options : dict of str to bool, int, float or str
+        Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget.
     """
 
     protocol: str
@@ -46,6 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties: int
     context: bytes = b""
     plan: Plan | None = None
+    options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
@@ -60,6 +64,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
         if not self.parties or len({alike(party) for party in self.parties}) != len(self.parties):
             raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
+        for name, value in self.options.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise InputError(f"option {name!r} must be finite, got {value}")
         # A "pool" of one of several parties would be that party's own AUC.
         least = min(2, len(self.parties))
         if not least <= self.min_parties <= len(self.parties):

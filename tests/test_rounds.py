@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
@@ -580,6 +581,9 @@ def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, bac
         {"grid": np.array([0.5, 0.1]).tobytes()},
         {"grid": np.array([np.nan] * 16).tobytes()},
         {"context": b"short"},
+        {"options": {"epsilon": math.inf}},
+        {"options": {"epsilon": math.nan}},
+        {"options": {"epsilon": None}},
     ],
     ids=[
         "parties twice",
@@ -595,6 +599,9 @@ def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, bac
         "descending grid",
         "NaN in the grid",
         "short fingerprint",
+        "infinite option",
+        "NaN as an option",
+        "nothing as an option",
     ],
 )
 def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: dict[str, Any]) -> None:
@@ -612,6 +619,8 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
         {"grid": (manifest.thresholds / 2).tobytes()},
         {"context": other_prepared.manifest.context},
         {"protocol": "malicious"},
+        {"options": {"epsilon": 1.0}},
+        {"options": {"epsilon": 2.0}},
         {"plan": msgspec.structs.replace(manifest.plan, flooding_bits=39)},
     ]
     digests = {manifest.digest, *(msgspec.structs.replace(manifest, **change).digest for change in changes)}
