@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -57,6 +56,11 @@ MAX_AMPLIFICATION = 10.0
 """Multipliers of disguised counts are drawn so that they amplify errors at most so often."""
 
 MAX_SPLITS = 4
+LEAST_EXTRA = 24
+"""Positions that the extra element of disguised counts has at least, and"""
+LEAST_POSITIONS = 256
+"""how many there are in all, if one ciphertext holds them: else they would be guessed (docs/security.md)."""
+
 _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _DISGUISE_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
@@ -143,8 +147,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def positions(self) -> int:
-        """Bins that packing must have: one a threshold; with disguised counts S, and S for the extra element."""
-        return self.splits * (self.thresholds + 1) if self.disguised else self.thresholds
+        """Bins that packing must have: one a threshold; with disguised counts S, and some for the extra element."""
+        return self.splits * self.thresholds + LEAST_EXTRA if self.disguised else self.thresholds
 
 
 def _integer(value: Any) -> int | None:
@@ -170,8 +174,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     smudging_bits : int
         The same of the noise that each party adds to its partial decryption; 0 without joint keys.
     tolerance : float
-        By how much the AUC of disguised executions may differ, where their multipliers amplify errors most; at most
-        1e-3; 0 without disguise.
+        What says by how much the AUC of disguised executions may differ (`protocols.malicious.accept`); at most 1e-3;
+        0 without disguise.
 
     Raises
     ------
@@ -193,9 +197,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_smudging(workload, self.parameters.backend, self.smudging_bits)
         if packing.slots != self.parameters.slots or packing.classes != workload.classes:
             raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
-        if packing.blocks * packing.bins < workload.positions:
+        if packing != _packing(workload, packing.slots):
             raise CapacityError(
-                f"the plan's {packing.blocks * packing.bins} bins hold no {workload.positions} positions"
+                f"the plan's {packing.blocks} x {packing.bins} bins are not those for {workload.positions} positions"
             )
         if self.parameters.rotations != _rotations(workload, packing):
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
@@ -204,11 +208,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
                 f"the plan's blur of {workload.release_digits} digits has too few levels: blinding_bits is "
                 f"{self.blinding_bits}, at least {_blur_bits(workload)} are needed"
             )
-        if not (0 < self.tolerance <= _MAX_TOLERANCE if workload.disguised else self.tolerance == 0):
-            raise CapacityError(
-                f"tolerance must lie above 0 and at most at {_MAX_TOLERANCE:g} where counts are disguised, and be 0 "
-                f"where they are not, got {self.tolerance:g}"
-            )
+        _check_tolerance(workload, self.tolerance)
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
 
@@ -322,8 +322,8 @@ def plan(
         disguised counts 5e-7. With
         `release_digits` a twentieth of the last digit is enough, and is what is asked for.
     tolerance : float or None
-        Largest difference accepted between disguised executions; None: the precision reached, below which honest
-        results would be refused.
+        What disguised executions are accepted with; None: the plan's `disagreement`, below which honest results would
+        be refused.
 
     Raises
     ------
@@ -340,13 +340,14 @@ def plan(
     smudging_bits = smudging_bits if workload.joint_keys else 0
     _check_smudging(workload, backend, smudging_bits)
     if tolerance is not None:
+        _check_tolerance(workload, tolerance)
         precision = min(precision, tolerance)  # else honest results would be refused
     hiding = blinding_bits, flooding_bits, smudging_bits
     fitting = [
         found
         for chain in CHAINS[backend]
-        for packing in _packings(workload, chain)
-        if (found := _fill(workload, backend, chain, packing, hiding, (precision, tolerance))) is not None
+        if (packing := _packing(workload, chain.ring_dimension // 2)) is not None
+        and (found := _fill(workload, backend, chain, packing, hiding, (precision, tolerance))) is not None
     ]
     if not fitting:
         raise CapacityError(
@@ -383,6 +384,14 @@ def _check_smudging(workload: Workload, backend: BackendName, smudging_bits: int
         )
 
 
+def _check_tolerance(workload: Workload, tolerance: float) -> None:
+    if not (0 < tolerance <= _MAX_TOLERANCE if workload.disguised else tolerance == 0):
+        raise CapacityError(
+            f"tolerance must lie above 0 and at most at {_MAX_TOLERANCE:g} where counts are disguised, and be 0 where "
+            f"they are not, got {tolerance:g}"
+        )
+
+
 def _blur_bits(workload: Workload) -> int:
     """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16)."""
     if workload.release_digits is None:
@@ -396,12 +405,14 @@ def _rotations(workload: Workload, packing: Packing) -> tuple[int, ...]:
     return tuple(sorted(blur.union(packing.trace_steps)))
 
 
-def _packings(workload: Workload, chain: Chain) -> Iterator[Packing]:
-    slots = chain.ring_dimension // 2
+def _packing(workload: Workload, slots: int) -> Packing | None:
+    """Return the packing of the fewest blocks, and in them the fewest bins; None where not even one bin fits."""
     largest = slots // (2 * workload.classes)
-    if largest >= 1:
-        bins = min(1 << (workload.positions - 1).bit_length(), largest)
-        yield Packing(slots, workload.classes, bins, -(-workload.positions // bins))
+    if not largest:
+        return None
+    wanted = max(workload.positions, LEAST_POSITIONS) if workload.disguised else workload.positions
+    bins = min(1 << (wanted - 1).bit_length(), largest)
+    return Packing(slots, workload.classes, bins, -(-workload.positions // bins))
 
 
 def _needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
@@ -441,11 +452,13 @@ def _fill(
             smudging_bits=smudging_bits,
             tolerance=_MAX_TOLERANCE if workload.disguised else 0.0,
         )
-        if candidate.precision <= precision:
-            if not workload.disguised:
-                return candidate
-            accepted = candidate.precision if tolerance is None else tolerance
-            return msgspec.structs.replace(candidate, tolerance=accepted)
+        if not candidate.precision <= precision:  # nan, too
+            continue
+        if not workload.disguised:
+            return candidate
+        least = disagreement(candidate)
+        if tolerance is None or least <= tolerance:
+            return msgspec.structs.replace(candidate, tolerance=least if tolerance is None else tolerance)
     return None
 
 
@@ -464,6 +477,16 @@ def error_bound(candidate: Plan) -> float:
     return error * (MAX_AMPLIFICATION if workload.disguised else 1)
 
 
+def disagreement(candidate: Plan) -> float:
+    """Return the least tolerance at which honest executions agree: t, with |AUC_e - AUC_f| ≤ t·√(A_e² + A_f²)/10.
+
+    A_e ≤ 10 is how much the multipliers of execution e amplify errors. Noise of two executions is independent, so that
+    their differences add up like the sides of that triangle. Errors of encoding are no noise: they add up in full,
+    A_e + A_f ≤ √2·√(A_e² + A_f²).
+    """
+    return error_bound(candidate) + MAX_AMPLIFICATION * (math.sqrt(2) - 1) * _encoding_error(candidate)
+
+
 def fresh_error(candidate: Plan) -> float:
     """Return a bound on the error of num and den relative to den, without added noise, whatever the multiplier."""
     return _fresh_noise(candidate) + _encoding_error(candidate)
@@ -479,19 +502,19 @@ def _fresh_noise(candidate: Plan) -> float:
     # Worst balances, relative to den = 2PN: noise on Y meets X ≤ 2P·|1 + iκ| in every bin (N = 1); noise on u·X meets
     # Y, whose bins add up to N (P = 1). Each noise slot enters two products, num and den err independently: √2·√2, over
     # √2 for the real part.
-    x_weight, y_weight = _weights(candidate.workload)
+    x_weight, y_weight, _ = _weights(candidate.workload)
     on_y = math.sqrt(packing.blocks * packing.bins) * x_weight
     on_x = y_weight / (2 * packing.x_unit)
     return _CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(on_y, on_x)
 
 
-def _weights(workload: Workload) -> tuple[float, float]:
-    """Return bounds on what X is at most, in 2P, and on the norm of Y, in N."""
+def _weights(workload: Workload) -> tuple[float, float, float]:
+    """Return bounds on what X is at most, in 2P, and on the norm of Y and the sum of its absolute values, in N."""
     if not workload.disguised:
-        return math.hypot(1, CHECK_WEIGHT), 1.0
-    # The last weight makes up for the others, which lie between -1 and 2; each of S positions may have F_k.
-    weight = max(2.0, 2.0 * workload.splits - 3)
-    return weight, weight * math.sqrt(workload.splits)
+        return math.hypot(1, CHECK_WEIGHT), 1.0, 1.0
+    # S weights that add up to 1 and lie between -1 and 2 are largest at 2, -1, …, -1 and what is missing, S - 3.
+    last = workload.splits - 3
+    return 2.0, math.sqrt(4 + (workload.splits - 2) + last**2), workload.splits + abs(last)
 
 
 def _encoding_error(candidate: Plan) -> float:
@@ -503,7 +526,7 @@ def _encoding_error(candidate: Plan) -> float:
     packing, disguised = candidate.packing, candidate.workload.disguised
     balance = min(candidate.workload.max_rows, RAREST)
     bins = float(packing.blocks * packing.bins)
-    x_weight, y_weight = _weights(candidate.workload) if disguised else (1.0, 1.0)
+    x_weight, _, y_weight = _weights(candidate.workload) if disguised else (1.0, 1.0, 1.0)
     coherent = min(bins, _CONFIDENCE * math.sqrt(bins)) if disguised else bins
     on_y = 2 * packing.x_unit * coherent * x_weight
     return _ENCODING * balance * max(on_y, y_weight / (2 * packing.x_unit))

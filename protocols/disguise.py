@@ -19,7 +19,7 @@ Whoever changes num' or den' without knowing the R shifts every execution's AUC 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,7 +86,7 @@ class Execution:
     roles : ndarray of bool, shape (m,)
         b_k: whether the split goes to F_k.
     weights : ndarray of float64, shape (S, m)
-        Columns add up to 1.
+        Between -1 and 2; columns add up to 1.
     extra, totals : ndarray of float64, shape (2, L - S·m) and (2, L)
         x and y of the extra element and of the totals; their products add up to 1.
     order : ndarray of int64, shape (2, L)
@@ -105,12 +105,11 @@ class Execution:
 
     @classmethod
     def draw(cls, stream: Stream, *, thresholds: int, splits: int, positions: int) -> Execution:
-        """Return an execution's secrets; `positions` is at least `splits`·(`thresholds` + 1)."""
-        free = stream.uniform(-1, 2, splits - 1, thresholds)
+        """Return an execution's secrets; `positions` is more than `splits`·`thresholds`."""
         return cls(
             multipliers=_multipliers(stream),
             roles=stream.bits(thresholds),
-            weights=np.vstack([free, 1 - free.sum(axis=0)]),
+            weights=split_weights(stream.uniform, splits, thresholds),
             extra=_unit_pairs(stream, positions - splits * thresholds),
             totals=_unit_pairs(stream, positions),
             order=np.stack([stream.permutation(positions) for _ in range(2)]),
@@ -151,6 +150,20 @@ def _multipliers(stream: Stream) -> Floats:
         r = stream.uniform(LEAST_MULTIPLIER, 1, _MULTIPLIERS) * stream.signs(_MULTIPLIERS)
         if amplification(r) <= MAX_AMPLIFICATION:
             return r
+
+
+def split_weights(uniform: Callable[[float, float, int, int], Floats], splits: int, size: int) -> Floats:
+    """Return weights of `size` bins, shape (splits, size), uniform among those between -1 and 2 that add up to 1.
+
+    `uniform` draws numbers between its first two arguments, of the shape given by the others.
+    """
+    weights = np.empty((splits, size))
+    missing = np.arange(size)
+    while missing.size:
+        free = uniform(-1, 2, splits - 1, missing.size)
+        weights[:, missing] = np.vstack([free, 1 - free.sum(axis=0)])
+        missing = missing[np.abs(weights[-1, missing] - 0.5) > 1.5]  # with two splits the last one always fits
+    return weights
 
 
 def amplification(multipliers: Floats) -> Floats:

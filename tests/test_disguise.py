@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, chisquare, kstest, uniform
+from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS
@@ -99,6 +99,8 @@ class TestAlgebra:
         execution, splits, m = drawn
         assert execution.weights.shape == (splits, m)
         np.testing.assert_allclose([math.fsum(column) for column in execution.weights.T], 1, rtol=0, atol=1e-15)
+        assert execution.weights.min() >= -1
+        assert execution.weights.max() <= 2
 
     @examples
     @given(executions())
@@ -455,7 +457,7 @@ class TestStream:
 
     def test_what_an_execution_draws_has_the_distribution_it_should(self):
         drawn = [
-            Execution.draw(stream("execution", number), thresholds=100, splits=3, positions=512) for number in range(40)
+            Execution.draw(stream("execution", number), thresholds=100, splits=2, positions=512) for number in range(40)
         ]
         weights = np.concatenate([each.weights[:-1].ravel() for each in drawn])
         assert kstest(weights, uniform(-1, 3).cdf).pvalue > FALSE_ALARM
@@ -469,6 +471,16 @@ class TestStream:
             heads = np.concatenate(flags)
             low, high = (tail(FALSE_ALARM / 2, heads.size, 0.5) for tail in (binom.ppf, binom.isf))
             assert low <= heads.sum() <= high
+
+    @pytest.mark.parametrize("splits", [2, 3, 4])
+    def test_weights_of_all_splits_are_distributed_alike(self, splits):
+        """Uniform among those that fit has no favourite among the splits; an independent draw, all at once, agrees."""
+        drawn = disguise.split_weights(stream().uniform, splits, 8_000)
+        free = np.random.default_rng(splits).uniform(-1, 2, (splits - 1, 80_000))
+        last = 1 - free.sum(axis=0)
+        expected = free[0, (last >= -1) & (last <= 2)]
+        for row in drawn:
+            assert ks_2samp(row, expected).pvalue > FALSE_ALARM
 
     def test_equal_secrets_give_equal_numbers(self):
         one, other = (

@@ -194,8 +194,10 @@ class TestHonestSessions:
 
     def test_without_options_two_splits_and_four_executions_agree_within_the_planned_precision(self):
         found = fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
-        assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": found.precision}
-        assert 0 < found.precision <= planner.DEFAULT_LOOSE_PRECISION
+        tolerance = found.settings["tolerance"]
+        assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance}
+        assert 0 < found.precision < tolerance < math.sqrt(2) * found.precision
+        assert found.precision <= planner.DEFAULT_LOOSE_PRECISION
 
     @backends
     @pytest.mark.parametrize(
@@ -414,15 +416,15 @@ class TestRequests:
             ({"tolerance": "1e-6"}, "tolerance must be a number, got '1e-6'"),
             ({"tolerance": [1e-6]}, "tolerance must be a number"),
             ({"tolerance": 1e-6j}, "tolerance must be a number"),
-            ({"tolerance": 0}, "error below 0"),
-            ({"tolerance": -1e-6}, "error below -1e-06"),
+            ({"tolerance": 0}, "tolerance must lie above 0"),
+            ({"tolerance": -1e-6}, "tolerance must lie above 0"),
             ({"tolerance": 1e-15}, "error below 1e-15"),
             ({"tolerance": 1.1e-3}, "tolerance must lie above 0 and at most at 0.001"),
             ({"tolerance": 1}, "tolerance must lie above 0"),
             ({"tolerance": float("inf")}, "tolerance must lie above 0"),
             ({"tolerance": float("nan")}, "tolerance must lie above 0"),
             ({"tolerance": True}, "tolerance"),
-            ({"tolerance": False}, "error below"),
+            ({"tolerance": False}, "tolerance must lie above 0"),
         ],
         ids=str,
     )
@@ -439,9 +441,9 @@ class TestRequests:
 
     @backends
     def test_a_tight_tolerance_takes_a_larger_ring_or_coarser_blinding(self, backend):
-        loose, tight = plan_for(backend=backend), plan_for(backend=backend, tolerance=2e-7)
-        assert tight.tolerance == 2e-7
-        assert tight.precision <= 2e-7 < loose.precision
+        loose, tight = plan_for(backend=backend), plan_for(backend=backend, tolerance=4e-7)
+        assert tight.tolerance == 4e-7
+        assert planner.disagreement(tight) <= 4e-7 < loose.precision
         assert (
             tight.submission_bytes > loose.submission_bytes
             or loose.blinding_bits > tight.blinding_bits >= planner.DEFAULT_BLINDING_BITS
@@ -454,7 +456,7 @@ class TestRequests:
             plan_for(backend=backend, tolerance=tolerance)
 
     @backends
-    @pytest.mark.parametrize(("splits", "grid"), [(3, 1000), (4, 100), (4, 1000)])
+    @pytest.mark.parametrize(("splits", "grid"), [(3, 3000), (4, 1000)])
     def test_where_splits_cost_too_much_precision_fewer_rows_help_as_the_refusal_says(self, backend, splits, grid):
         with pytest.raises(CapacityError, match="lower max_rows"):
             plan_for(backend=backend, splits=splits, thresholds=grid)
@@ -464,7 +466,7 @@ class TestRequests:
     @backends
     def test_a_loose_tolerance_changes_nothing_but_what_is_accepted(self, backend):
         normal, loose = plan_for(backend=backend), plan_for(backend=backend, tolerance=1e-3)
-        assert normal.tolerance == normal.precision
+        assert normal.tolerance == planner.disagreement(normal)
         assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
 
     @pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=joint)])
@@ -573,11 +575,11 @@ class TestManifests:
             {"tolerance": 2e-3},
             {"tolerance": math.nan},
             {"tolerance": math.inf},
-            {"workload": workload_for(splits=4)},
+            {"workload": workload_for(splits=4, thresholds=100)},
             {"workload": workload_for(splits=1)},
             {"workload": workload_for(classes=4)},
             {"workload": workload_for(classes=16)},
-            {"workload": workload_for(thresholds=32)},
+            {"workload": workload_for(thresholds=200)},
             {"flooding_bits": 29},
         ],
         ids=str,
@@ -852,24 +854,15 @@ class TestAcceptance:
         assert largest <= chosen.precision
         assert largest > chosen.precision / 100  # something was added
 
-    @pytest.mark.parametrize(
-        "reached",
-        [
-            0.5,
-            pytest.param(
-                1.0, marks=pytest.mark.xfail(reason="an encoding error is no noise: two of them are not hypot apart")
-            ),
-        ],
-    )
     @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
-    def test_encoding_errors_of_either_sign_are_accepted_on_the_larger_ring(self, backend, reached):
-        """There they are all of the plan's bound; what has been measured is half of it."""
+    def test_encoding_errors_of_either_sign_are_accepted_on_the_larger_ring(self, backend):
+        """There they are all of the plan's bound. They are no noise: two of them may be as far apart as their sum."""
         chosen = plan_for(backend=backend, thresholds=1000, parties=100)
         rng = np.random.default_rng(1)
         source = Stream(bytes(32), bytes(32), "encoding")
         scale = chosen.least_multiplier * chosen.packing.gain
         den = 2.0 * (chosen.workload.min_rows - 1)
-        error = reached * planner._encoding_error(chosen) * scale * den
+        error = planner._encoding_error(chosen) * scale * den
         assert 10 * planner._encoding_error(chosen) > 0.99 * chosen.precision
         for _ in range(1000):
             executions = [execution_with(disguise._multipliers(source)) for _ in range(4)]

@@ -7,8 +7,10 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
+from fhe_auc import planner
 from fhe_auc.counts import Counts
 from fhe_auc.errors import InputError, VerificationError
+from fhe_auc.planner import Workload
 from protocols.disguise import Execution, Stream, amplification
 from protocols.malicious import accept
 from protocols.red_team import bounds, simulated
@@ -125,6 +127,14 @@ def test_pass_rates_of_two_executions_stay_below_the_bound_and_near_it(loose, na
     assert outcome.passed / outcome.trials > computed / 5
 
 
+@pytest.fixture
+def unprotected(monkeypatch):
+    """A planner that gives the extra element no more positions than any bin, as the paper does."""
+    monkeypatch.setattr(planner, "LEAST_EXTRA", 2)
+    monkeypatch.setattr(planner, "LEAST_POSITIONS", 1)
+
+
+@pytest.mark.usefixtures("unprotected")
 def test_guessing_one_bin_passes_as_often_as_computed():
     """Two thresholds, and all scores in the first bin: of L = 8 positions 2 are that bin's."""
     of = simulated.setting(executions=2, thresholds="uniform:2")
@@ -134,6 +144,7 @@ def test_guessing_one_bin_passes_as_often_as_computed():
     assert bounds.guessing(2, positions=8, thresholds=2, splits=2) >= 1 / math.comb(8, 2) ** 2
 
 
+@pytest.mark.usefixtures("unprotected")
 def test_few_positions_of_the_extra_element_are_easily_missed():
     """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
     of = simulated.setting(executions=2, thresholds="uniform:127")
@@ -144,6 +155,23 @@ def test_few_positions_of_the_extra_element_are_easily_missed():
     computed = (math.comb(252, 126) / math.comb(256, 128)) ** 2
     assert computed == pytest.approx(bounds.guessing(2, positions=256, thresholds=127, splits=2), rel=1e-6)
     assert stats.binomtest(outcome.passed, outcome.trials, computed).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("splits", [2, 3, 4])
+@pytest.mark.parametrize("executions", [4, 8])
+def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
+    """At the data that favour it most, for the sizes around those where another power of two begins."""
+    sizes = {2, 3, 5, 10, 16, 30, 31, 32, 50, 63, 64}
+    for positions in (128, 256, 512):
+        largest = (positions - planner.LEAST_EXTRA) // splits
+        sizes |= {largest - 1, largest, largest + 1}
+    for thresholds in sorted(sizes):
+        workload = Workload(thresholds=thresholds, parties=3, classes=2 * executions, splits=splits, max_rows=10**5)
+        for slots in (4096, 8192):
+            packing = planner._packing(workload, slots)
+            positions = packing.blocks * packing.bins
+            computed = bounds.guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
+            assert computed < 2e-10, (thresholds, slots)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])

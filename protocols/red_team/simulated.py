@@ -34,7 +34,7 @@ from fhe_auc.ckks import BackendName
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError
 from fhe_auc.planner import MAX_AMPLIFICATION, MULTIPLIER_RANGE_BITS, Plan, Workload, fresh_error, plan
-from protocols.disguise import LEAST_MULTIPLIER, amplification
+from protocols.disguise import LEAST_MULTIPLIER, amplification, split_weights
 from protocols.encrypted import slot_error
 from protocols.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
 from protocols.red_team.strategies import HARM, NAMES, Outcome
@@ -197,8 +197,9 @@ class Trials:
         splits, thresholds, shape = workload.splits, workload.thresholds, self.shape
         heights = (counts.trapezoid_heights + 1j * counts.bin_positives) / (2 * counts.positives)
         negatives = counts.bin_negatives / counts.negatives
-        free = rng.uniform(-1, 2, (*shape, splits - 1, thresholds))
-        weights = np.concatenate([free, 1 - free.sum(axis=2, keepdims=True)], axis=2)
+        bins = shape[0] * shape[1] * thresholds
+        weights = split_weights(lambda low, high, *size: rng.uniform(low, high, size), splits, bins)
+        weights = weights.reshape(splits, *shape, thresholds).transpose(1, 2, 0, 3)
         roles = rng.random((*shape, 1, thresholds)) < 0.5
         r = self.multipliers[..., None, None]
         main_x = r[..., 0, :, :] * heights * np.where(roles, 1.0, weights)
