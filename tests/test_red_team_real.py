@@ -335,10 +335,11 @@ def test_the_demo_has_no_number_in_json_either_when_a_lie_is_caught() -> None:
     assert not any(isinstance(value, float) for value in found.values())
 
 
-def test_a_lie_that_changes_nothing_goes_through_in_the_demo() -> None:
-    arguments = (*SMALL, "--protocol", "malicious", "--json")
+def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the_protocol() -> None:
+    arguments = (*SMALL, "--protocol", "malicious", "-o", "executions=2", "--json")
     lied, straight = (demo(*arguments, *more) for more in (("--cheat", "scale-all"), ()))
     assert (lied.exit_code, straight.exit_code) == (0, 0)
+    assert json.loads(straight.stdout)["settings"]["executions"] == 2
     assert json.loads(lied.stdout)["auc"] == pytest.approx(json.loads(straight.stdout)["auc"], abs=1e-6)
     assert "cheat" not in json.loads(straight.stdout)
 

@@ -29,10 +29,12 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
         "fhe-auc demo --dataset credit-default --keys joint",
         "fhe-auc demo --protocol malicious --cheat scale-num",
+        "fhe-auc demo --protocol malicious -o executions=2",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
 @inputs.protocol_option
+@inputs.protocol_options
 @inputs.thresholds_option
 @inputs.backend_option
 @inputs.key_options
@@ -54,6 +56,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
 @output.json_option
 def demo(
     protocol: str,
+    options: dict[str, int | float | str],
     thresholds: str,
     backend: str | None,
     keys: str,
@@ -77,22 +80,23 @@ def demo(
 
     if plot is not None:
         figures.check_path(plot)
-    options = SessionOptions.checked(
+    session = SessionOptions.checked(
         protocol,
         thresholds,
         backend,
         release_digits=release_digits,
         keys=keys,
         smudging_bits=smudging_bits,
+        options=options,
         cheat=cheat,
     )
     parties = datasets.load(dataset)
     try:
-        evaluation, wall_seconds = options.run(parties)
+        evaluation, wall_seconds = session.run(parties)
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, options, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
+        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
         sklearn_auc = _pooled_auc(parties)
@@ -102,7 +106,7 @@ def demo(
     else:
         output.print_text(f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.\n")
         if cheat is not None:
-            output.print_text(f"The aggregator lies: {_described(cheat, options)}. Parties have accepted its result.\n")
+            output.print_text(f"The aggregator lies: {_described(cheat, session)}. Parties have accepted its result.\n")
         print_evaluation(
             evaluation,
             wall_seconds,
@@ -116,27 +120,27 @@ def demo(
         output.print_line(f"figure saved as {plot}")
 
 
-def _described(cheat: str, options: SessionOptions) -> str:
+def _described(cheat: str, session: SessionOptions) -> str:
     from fhe_auc import registry
 
-    return f"{cheat}, {registry.load(options.protocol).attacks()[cheat]}"
+    return f"{cheat}, {registry.load(session.protocol).attacks()[cheat]}"
 
 
 def _print_caught(
-    error: Exception, cheat: str, options: SessionOptions, title: str, sklearn_auc: float, *, as_json: bool
+    error: Exception, cheat: str, session: SessionOptions, title: str, sklearn_auc: float, *, as_json: bool
 ) -> None:
     """Print that parties have refused the result, and why."""
     if as_json:
         refusal = {"error": type(error).__name__, "refused": str(error)}
-        output.print_json({"cheat": cheat, "protocol": options.protocol, "auc": None, **refusal})
+        output.print_json({"cheat": cheat, "protocol": session.protocol, "auc": None, **refusal})
         return
     output.print_text(f"{title}.\n")
     rows: list[tuple[output.Cell, ...]] = [
-        ("the aggregator", output.styled("lies", "red"), _described(cheat, options)),
+        ("the aggregator", output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
         ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),
-        ("protocol", options.protocol, ""),
+        ("protocol", session.protocol, ""),
     ]
     output.print_table(rows)
 
