@@ -71,10 +71,10 @@ def bench(backend) -> Bench:
 
 
 def aggregate(bench: Bench, submissions) -> bytes:
-    aggregation = circuit.Aggregation(bench.keys.public, bench.plan)
+    aggregation = circuit.BlindedTotals(bench.keys.public, bench.plan)
     for blocks in submissions:
         aggregation.add(blocks)
-    return aggregation.blinded_totals()
+    return aggregation.result()
 
 
 def session_with_submissions(backend: ckks.BackendName) -> tuple[Session, list[tuple[str, bytes]]]:

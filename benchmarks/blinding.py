@@ -54,7 +54,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks, planner, thresholds
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
 from fhe_auc.planner import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, Plan, Workload, plan
 from protocols.semi_honest import class_vectors
@@ -127,13 +127,13 @@ class Engine:
         y_true = rng.permutation(np.repeat([True, False], [positives, negatives]))
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.15), 0, 1)
         packing, slots = self.plan.packing, self.plan.packing.slots
-        aggregation = Aggregation(self.public, self.plan)
+        aggregation = BlindedTotals(self.public, self.plan)
         total = None
         for rows in np.array_split(np.arange(len(y_true)), PARTIES):
             counts = count(PartyData.from_arrays("a party", y_true[rows], y_score[rows]), GRID)
             aggregation.add([self.secret.encrypt(v) for v in packing.pack(*class_vectors(counts))])
             total = counts if total is None else total + counts
-        by_class = packing.by_class(self.secret.decrypt(aggregation.blinded_totals())) / packing.gain
+        by_class = packing.by_class(self.secret.decrypt(aggregation.result())) / packing.gain
         means = by_class.mean(axis=1)
         # den comes twice, as Re and as Im/κ: weighted by their precision.
         z1 = (means[1].real + CHECK_WEIGHT * means[1].imag) / (1 + CHECK_WEIGHT**2)

@@ -4,7 +4,7 @@
                                                       AUC and of resolution, sessions refused, planner's bound
     python -m benchmarks.precision --markdown         the tables of docs/precision.md, once everything is measured
 
-What is run is the engine's own circuit (`fhe_auc.circuit.Aggregation`), serialised on both sides, and the party's own
+What is run is the engine's own circuit (`fhe_auc.circuit.BlindedTotals`), serialised on both sides, and the party's own
 `recover`; what is left out is the envelopes. A cell is one workload (backend, thresholds, parties), one number of
 pooled rows, one class balance and one kind of multiplier, and its figure the worst error of `--trials` sessions:
 
@@ -41,7 +41,7 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import blinding, ckks, datasets, federated_auc, thresholds
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.planner import DEFAULT_MAX_ROWS, MULTIPLIER_RANGE_BITS, Plan, Workload, plan
@@ -115,7 +115,7 @@ class Engine:
         return [self.secret.encrypt(block) for block in self.plan.packing.pack(*class_vectors(counts))]
 
     def _zeros(self, number: int) -> Sums:
-        aggregation = Aggregation(self.public, self.plan)
+        aggregation = BlindedTotals(self.public, self.plan)
         for _ in range(number):
             aggregation.add([self.secret.encrypt(self._zero) for _ in range(self.plan.packing.blocks)])
         return aggregation._sums
@@ -128,12 +128,12 @@ class Engine:
         return [self._blocks[number] for number in drawn]
 
     def session(self, others: list[Sums], submission: list[bytes]) -> tuple[float, float]:
-        aggregation = Aggregation(self.public, self.plan)
+        aggregation = BlindedTotals(self.public, self.plan)
         aggregation.add(submission)
         for sums in others:
             for total, ciphertext in zip(aggregation._sums, sums, strict=True):
                 self.public.add_in_place(total, ciphertext)
-        return recover(self.secret.decrypt(aggregation.blinded_totals()), self.plan)
+        return recover(self.secret.decrypt(aggregation.result()), self.plan)
 
 
 def measure(

@@ -1,4 +1,4 @@
-"""The aggregation circuit, the same for every CKKS protocol.
+"""What aggregators compute on ciphertexts: sums, and from them the blinded totals of an AUC.
 
     acc  = Σ_parties ciphertext                  as submissions arrive: memory does not grow with the parties
     prod = acc · rotate(acc, cB)                 both halves now hold X·Y
@@ -12,6 +12,7 @@ flood) matters as well: without flooding r is the gcd of the decrypted coefficie
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,22 +22,23 @@ from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.packing import Packing
 from fhe_auc.planner import CHECK_WEIGHT, Plan
+from fhe_auc.sums import SumPlan
 
 
-class Aggregation:
-    """Running sum of submissions, and the circuit on it; it never holds more than one submission's ciphertexts.
+class Aggregation(ABC):
+    """Running sum of submissions, and what becomes of it; it never holds more than one submission's ciphertexts.
 
     Parameters
     ----------
     context : PublicContext
         The aggregator's keys.
-    plan : Plan
-        Packing, blinding and flooding.
+    blocks : int
+        Ciphertexts of a submission.
     """
 
-    def __init__(self, context: PublicContext, plan: Plan) -> None:
+    def __init__(self, context: PublicContext, blocks: int) -> None:
         self._context = context
-        self._plan = plan
+        self._blocks = blocks
         self._sums: list[Ciphertext] = []
 
     def add(self, blocks: Sequence[bytes]) -> None:
@@ -47,8 +49,8 @@ class Aggregation:
         DeserialisationError
             Not the ciphertexts that the plan calls for.
         """
-        if len(blocks) != self._plan.packing.blocks:
-            raise DeserialisationError(f"expected {self._plan.packing.blocks} ciphertexts, got {len(blocks)}")
+        if len(blocks) != self._blocks:
+            raise DeserialisationError(f"expected {self._blocks} ciphertexts, got {len(blocks)}")
         ciphertexts = [self._context.load_submission(block) for block in blocks]
         if not self._sums:
             self._sums = ciphertexts
@@ -56,7 +58,42 @@ class Aggregation:
         for total, ciphertext in zip(self._sums, ciphertexts, strict=True):
             self._context.add_in_place(total, ciphertext)
 
-    def blinded_totals(self) -> bytes:
+    @abstractmethod
+    def result(self) -> bytes:
+        """Return the serialised result."""
+
+
+class SumAggregation(Aggregation):
+    """The sum of all submissions, as it is.
+
+    Nothing hides its noise: integers are encoded exactly, so that noise is what encryption drew and tells of nothing
+    else.
+    """
+
+    def __init__(self, context: PublicContext, plan: SumPlan) -> None:
+        super().__init__(context, plan.blocks)
+
+    def result(self) -> bytes:
+        """Return the serialised sum."""
+        (total,) = self._sums
+        return self._context.dump_result(self._context.raised(total))
+
+
+class BlindedTotals(Aggregation):
+    """The class totals of an AUC, blinded and flooded.
+
+    Parameters
+    ----------
+    context : PublicContext
+    plan : Plan
+        Packing, blinding and flooding.
+    """
+
+    def __init__(self, context: PublicContext, plan: Plan) -> None:
+        super().__init__(context, plan.blocks)
+        self._plan = plan
+
+    def result(self) -> bytes:
         """Return the serialised result: every class total, times one fresh multiplier, flooded.
 
         Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
@@ -74,6 +111,11 @@ class Aggregation:
             neighbour = self._context.rotate(product, 1)
             self._context.add_in_place(result, self._context.multiply_integers(neighbour, weights))
         return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation, self._plan.unit))
+
+
+def aggregation(context: PublicContext, plan: Plan | SumPlan) -> Aggregation:
+    """Return the aggregation that a plan is for."""
+    return SumAggregation(context, plan) if isinstance(plan, SumPlan) else BlindedTotals(context, plan)
 
 
 def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext]) -> Ciphertext:

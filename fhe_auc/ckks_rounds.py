@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
 from fhe_auc import ckks
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
@@ -21,6 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.sums import SumPlan
 
 _ROUNDS = 2
 
@@ -40,6 +42,10 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     ciphertext: bytes
 
 
+AnyPlan: TypeAlias = "Plan | SumPlan"
+P = TypeVar("P", Plan, SumPlan)
+
+
 class PartyTask(ABC):
     """What a CKKS protocol has one party compute on its own rows.
 
@@ -47,14 +53,14 @@ class PartyTask(ABC):
     ----------
     party : str
         Name.
-    plan : Plan
+    plan : Plan or SumPlan
         The manifest's.
     common_secret : bytes
         32 bytes that all parties of the session have, and the aggregator has not; the role sets it before `blocks`.
     """
 
     party: str
-    plan: Plan
+    plan: AnyPlan
     common_secret: bytes
 
     @abstractmethod
@@ -63,7 +69,7 @@ class PartyTask(ABC):
 
     def masks(self, shape: Polynomials) -> list[Words | None]:
         """Return what to add to each block's ciphertext, of that shape; None adds nothing."""
-        return [None] * self.plan.packing.blocks
+        return [None] * self.plan.blocks
 
     @abstractmethod
     def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
@@ -85,14 +91,14 @@ class CkksAggregator(Aggregator):
         super().__init__(manifest)
         plan = _plan_of(manifest, context)
         self.submission_limit = payload_limit(plan)
-        self._aggregation = Aggregation(context, plan)
+        self._aggregation = aggregation(context, plan)
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
             self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
 
     def _close(self) -> bytes:
-        return encode(Result(len(self.counted), self._aggregation.blinded_totals()))
+        return encode(Result(len(self.counted), self._aggregation.result()))
 
 
 class CkksParty(Party):
@@ -127,26 +133,36 @@ class CkksParty(Party):
         return b""
 
 
-def plan_of(manifest: Manifest, parameters: ckks.CkksParameters | None = None) -> Plan:
-    """Return the manifest's plan; raise `InputError` where it has none, or one that does not fit it or its keys."""
+def any_plan_of(manifest: Manifest) -> AnyPlan:
+    """Return the manifest's plan; raise `InputError` where it has none, or one that does not fit it."""
     plan = manifest.plan
-    if plan is None or parameters not in (None, plan.parameters):
-        raise InputError("the keys were made with other parameters than the session's manifest names")
-    if plan.workload.thresholds != len(manifest.thresholds):
+    if plan is None:
+        raise InputError("the session's manifest has no plan for an encrypted computation")
+    if plan.thresholds != len(manifest.thresholds):
         raise InputError("the manifest's plan is for another number of thresholds")
-    if plan.workload.parties < len(manifest.parties):
+    if plan.parties < len(manifest.parties):
         raise InputError("the manifest's plan is for fewer parties")
     return plan
 
 
-def payload_limit(plan: Plan) -> int:
+def plan_of(manifest: Manifest, kind: type[P]) -> P:
+    """Return the manifest's plan, which must be of that kind; errors as `any_plan_of`."""
+    plan = any_plan_of(manifest)
+    if not isinstance(plan, kind):
+        raise InputError("the session's manifest is for another kind of computation")
+    return plan
+
+
+def payload_limit(plan: AnyPlan) -> int:
     """Return more bytes than any honest submission or result: either has at most two polynomials a block."""
-    return 2 * plan.submission_bytes + 1024 * (1 + plan.packing.blocks)
+    return 2 * plan.submission_bytes + 1024 * (1 + plan.blocks)
 
 
-def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> Plan:
-    plan = plan_of(manifest, context.parameters)
-    if plan.workload.joint_keys:
+def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> AnyPlan:
+    plan = any_plan_of(manifest)
+    if plan.parameters != context.parameters:
+        raise InputError("the keys were made with other parameters than the session's manifest names")
+    if plan.joint_keys:
         raise InputError("the session's manifest asks for joint keys")
     if manifest.context != context.fingerprint:
         raise InputError("the keys are not those of this session (fingerprint mismatch)")

@@ -71,7 +71,6 @@ _CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it)
 _ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
 _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
-_POLYNOMIALS = {"tenseal": 1, "openfhe": 2}  # of a submission: SEAL sends a seed for the second
 
 
 def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
@@ -159,8 +158,8 @@ def _integer(value: Any) -> int | None:
         return None
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything public that parties and aggregator must agree on for the encrypted computation.
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="auc"):
+    """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
     Attributes
     ----------
@@ -194,7 +193,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         packing, workload = self.packing, self.workload
         _check_hiding(self.blinding_bits, self.flooding_bits)
-        _check_smudging(workload, self.parameters.backend, self.smudging_bits)
+        check_smudging(workload.joint_keys, self.parameters.backend, self.smudging_bits)
         if packing.slots != self.parameters.slots or packing.classes != workload.classes:
             raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
         if packing != _packing(workload, packing.slots):
@@ -216,6 +215,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def precision(self) -> float:
         """Bound on the numerical error of the AUC, see `error_bound`."""
         return error_bound(self)
+
+    @property
+    def thresholds(self) -> int:
+        """Points of the session's grid."""
+        return self.workload.thresholds
+
+    @property
+    def parties(self) -> int:
+        """Most parties that submit."""
+        return self.workload.parties
+
+    @property
+    def joint_keys(self) -> bool:
+        """Whether each party holds a share of the secret key."""
+        return self.workload.joint_keys
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+        return self.packing.blocks
+
+    @property
+    def shift_bits(self) -> int:
+        """What is encrypted is not shifted."""
+        return 0
 
     @property
     def release_digits(self) -> int | None:
@@ -274,8 +298,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertexts, without envelopes."""
-        polynomials = 1 if self.workload.joint_keys else _POLYNOMIALS[self.parameters.backend]
-        return self.packing.blocks * polynomials * self._polynomial_bytes()
+        return self.packing.blocks * self.parameters.ciphertext_bytes(joint_keys=self.workload.joint_keys)
 
     @property
     def key_bytes(self) -> int:
@@ -287,12 +310,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not self.workload.joint_keys:
             return 0
         digits = len(self.parameters.modulus_bits)
-        half = digits * self._polynomial_bytes(self.parameters.special_bits)
-        return self._polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
-
-    def _polynomial_bytes(self, *special_bits: int) -> int:
-        bits = (*self.parameters.modulus_bits, *special_bits)
-        return self.parameters.ring_dimension * sum(-(-each // 8) for each in bits)
+        half = digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
+        return self.parameters.polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
 
 
 def plan(
@@ -338,7 +357,7 @@ def plan(
         blinding_bits = max(blinding_bits, _blur_bits(workload))
     _check_hiding(blinding_bits, flooding_bits)
     smudging_bits = smudging_bits if workload.joint_keys else 0
-    _check_smudging(workload, backend, smudging_bits)
+    check_smudging(workload.joint_keys, backend, smudging_bits)
     if tolerance is not None:
         _check_tolerance(workload, tolerance)
         precision = min(precision, tolerance)  # else honest results would be refused
@@ -371,8 +390,9 @@ def _check_hiding(blinding_bits: int, flooding_bits: int) -> None:
         )
 
 
-def _check_smudging(workload: Workload, backend: BackendName, smudging_bits: int) -> None:
-    if not workload.joint_keys:
+def check_smudging(joint_keys: bool, backend: BackendName, smudging_bits: int) -> None:
+    """Raise `CapacityError` for smudging that protects nothing, or that there is no use for."""
+    if not joint_keys:
         if smudging_bits:
             raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
         return

@@ -145,5 +145,5 @@ def kept_joint_session(
 
 
 def _check_joint(manifest: Manifest) -> None:
-    if manifest.plan is None or not manifest.plan.workload.joint_keys or manifest.context:
+    if manifest.plan is None or not manifest.plan.joint_keys or manifest.context:
         raise WrongContextError("the session's keys are made by a key holder, not by the parties together")

@@ -31,13 +31,12 @@ from dataclasses import replace
 from typing import TypeVar
 
 from fhe_auc import blinding
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare, KeyParts
 from fhe_auc.ckks.polynomials import Sum, Words
-from fhe_auc.ckks_rounds import PartyTask, Result, plan_of
+from fhe_auc.ckks_rounds import AnyPlan, PartyTask, Result, any_plan_of
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Plan
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from keys.errors import KeysError, TamperedError
@@ -83,7 +82,7 @@ class JointAggregator(Aggregator):
         self._setup = setup = JointSetup(self._plan.parameters, manifest.session)
         self._keys = [Sum(shape) for shape in setup.key_parts]
         self._relinearisation = Sum(setup.relinearisation_part)
-        self._blocks = [Sum(setup.submission_part) for _ in range(self._plan.packing.blocks)]
+        self._blocks = [Sum(setup.submission_part) for _ in range(self._plan.blocks)]
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(each.polynomials.packed_size for each in self._keys) + len(manifest.parties) * _SLACK,
@@ -121,14 +120,14 @@ class JointAggregator(Aggregator):
 
     def _result(self) -> bytes:
         context = self._setup.public_context([each.words for each in self._keys], self._relinearisation.words)
-        aggregation = Aggregation(context, self._plan)
-        aggregation.add(
+        aggregated = aggregation(context, self._plan)
+        aggregated.add(
             [
                 self._setup.submission(total.words, block, context.fingerprint)
                 for block, total in enumerate(self._blocks)
             ]
         )
-        return aggregation.blinded_totals()
+        return aggregated.result()
 
 
 class JointParty(Party):
@@ -199,7 +198,8 @@ class JointParty(Party):
             self._task.common_secret = common_secret
             masks = self._task.masks(self._setup.submission_part)
             pairs = enumerate(zip(self._task.blocks(), masks, strict=True))
-            blocks = [share.encrypt(block, number, mask) for number, (block, mask) in pairs]
+            shift = self._plan.shift_bits
+            blocks = [share.encrypt(block, number, mask, shift_bits=shift) for number, (block, mask) in pairs]
             self._seconds["submit"] = time.perf_counter() - started
             self._seconds["key parts"] += spent
             self._key_bytes += len(relinearisation)
@@ -245,7 +245,7 @@ class JointParty(Party):
         if result.parties != len(self.manifest.parties):
             raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
         smudging = blinding.flooding_layers(
-            self._plan.packing.slots, self._plan.smudging_deviation, unit=self._plan.unit
+            self._plan.parameters.slots, self._plan.smudging_deviation, unit=self._plan.unit
         )
         self._partial = self._living_share().partial(result.ciphertext, smudging)
         self._result = result.ciphertext
@@ -307,11 +307,11 @@ def _add(sums: Sequence[Sum], parts: Sequence[bytes]) -> None:
         total.add(summand)
 
 
-def _plan_of(manifest: Manifest, roster: Roster) -> Plan:
-    plan = plan_of(manifest)
-    if not plan.workload.joint_keys or manifest.context:
+def _plan_of(manifest: Manifest, roster: Roster) -> AnyPlan:
+    plan = any_plan_of(manifest)
+    if not plan.joint_keys or manifest.context:
         raise InputError("the session's manifest is not one for joint keys")
-    if plan.workload.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
+    if plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
         raise InputError("with joint keys every party of the session takes part, and none can be left out")
     if roster.names != set(manifest.parties):
         raise InputError("the roster names other parties than the session's manifest")

@@ -141,7 +141,7 @@ class EncryptedProtocol(Protocol):
 
 
 def _joint(manifest: Manifest) -> bool:
-    return manifest.plan is not None and manifest.plan.workload.joint_keys
+    return manifest.plan is not None and manifest.plan.joint_keys
 
 
 def slot_error(size: _Real, chosen: Plan) -> _Real:

@@ -94,9 +94,11 @@ class Malicious(EncryptedProtocol):
 class MaliciousTask(PartyTask):
     """Disguises a party's counts, and accepts a result only if all executions agree."""
 
+    plan: Plan
+
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
-        self.plan = plan_of(manifest)
+        self.plan = plan_of(manifest, Plan)
         self._manifest = manifest
         self._data = data
         check_rows(data, self.plan)

@@ -61,10 +61,12 @@ class SemiHonest(EncryptedProtocol):
 class SemiHonestTask(PartyTask):
     """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
 
+    plan: Plan
+
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
         self._manifest = manifest
-        self.plan = plan_of(manifest)
+        self.plan = plan_of(manifest, Plan)
         self._data = data
         check_rows(data, self.plan)
         if self.plan.workload.disguised or self.plan.workload.classes != _CLASSES:

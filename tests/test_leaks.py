@@ -43,9 +43,9 @@ def random_counts(seed: int, positives: int, negatives: int) -> Counts:
 
 def decrypted_result(keys: ckks.KeyPair, chosen: Plan, counts: Counts) -> ckks.Slots:
     """Run the circuit on one party's counts, as it stands in `fhe_auc.circuit`, and decrypt."""
-    aggregation = circuit.Aggregation(keys.public, chosen)
+    aggregation = circuit.BlindedTotals(keys.public, chosen)
     aggregation.add([keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))])
-    return keys.secret.decrypt(aggregation.blinded_totals())
+    return keys.secret.decrypt(aggregation.result())
 
 
 def without_flooding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import blinding, ckks, datasets, planner, thresholds
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
@@ -1288,10 +1288,10 @@ class Priced:
     def seconds(self) -> float:
         """CPU time of loading, adding and the circuit."""
         started = time.process_time()
-        aggregation = Aggregation(self.public, self.plan)
+        aggregation = BlindedTotals(self.public, self.plan)
         for submission in self.submissions:
             aggregation.add(submission)
-        aggregation.blinded_totals()
+        aggregation.result()
         return time.process_time() - started
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import blinding, ckks, planner
-from fhe_auc.circuit import Aggregation, products, trace
+from fhe_auc.circuit import BlindedTotals, products, trace
 from fhe_auc.ckks.parameters import MAX_MODULUS_BITS
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import CapacityError
@@ -344,10 +344,10 @@ def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None
 
 def encrypted_auc(found: Plan, parties: list[Counts]) -> float:
     public, secret = ckks.generate(found.parameters)
-    aggregation = Aggregation(public, found)
+    aggregation = BlindedTotals(public, found)
     for counts in parties:
         aggregation.add([secret.encrypt(block) for block in found.packing.pack(*class_vectors(counts))])
-    return recover(secret.decrypt(aggregation.blinded_totals()), found).auc
+    return recover(secret.decrypt(aggregation.result()), found).auc
 
 
 def counts_of(positives: list[int], negatives: list[int]) -> Counts:

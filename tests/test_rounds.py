@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.ckks import container
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import PartyData, count, trapezoid
@@ -710,7 +710,7 @@ def test_a_failure_of_the_circuit_can_be_tried_again(
     for party, submission in zip(roles.parties, submissions, strict=True):
         roles.aggregator.receive(party.name, submission)
     with monkeypatch.context() as patched:
-        patched.setattr(Aggregation, "blinded_totals", lambda self: 1 / 0)
+        patched.setattr(BlindedTotals, "result", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             roles.aggregator.finish_round()
     roles.finish(site_rows, submissions)

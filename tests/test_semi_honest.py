@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import blinding, ckks, datasets, thresholds
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.planner import Plan, Workload, plan
@@ -49,10 +49,10 @@ class Engine:
         self.keys = ckks.generate(self.plan.parameters)
 
     def recover(self, submissions: list[Counts]):
-        aggregation = Aggregation(self.keys.public, self.plan)
+        aggregation = BlindedTotals(self.keys.public, self.plan)
         for counts in submissions:
             aggregation.add([self.keys.secret.encrypt(v) for v in self.plan.packing.pack(*class_vectors(counts))])
-        return recover(self.keys.secret.decrypt(aggregation.blinded_totals()), self.plan)
+        return recover(self.keys.secret.decrypt(aggregation.result()), self.plan)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -131,10 +131,10 @@ class TestBeyondItsLimits:
                 engine.recover([counts_of(*sides)])
 
     def test_a_result_decrypted_with_another_key_is_refused(self, engine):
-        aggregation = Aggregation(engine.keys.public, engine.plan)
+        aggregation = BlindedTotals(engine.keys.public, engine.plan)
         counts = counts_of(np.ones(100), np.ones(100))
         aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
-        result = aggregation.blinded_totals()
+        result = aggregation.result()
         stranger = ckks.generate(engine.plan.parameters).secret
         stranger.fingerprint = engine.keys.secret.fingerprint  # or the envelope would refuse it first
         with pytest.raises(ResultCheckError):
@@ -373,9 +373,9 @@ class TestReleaseDigits:
         counts = counts_of(rng.integers(0, 90, 50), rng.integers(0, 90, 50))
         errors = []
         for _ in range(60):
-            aggregation = Aggregation(engine.keys.public, engine.plan)
+            aggregation = BlindedTotals(engine.keys.public, engine.plan)
             aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
-            slots = engine.keys.secret.decrypt(aggregation.blinded_totals())
+            slots = engine.keys.secret.decrypt(aggregation.result())
             num, den = engine.plan.packing.by_class(slots).mean(axis=1)
             truth = trapezoid(counts)
             errors.append(num / den.real - complex(truth.auc, truth.resolution))
@@ -403,7 +403,7 @@ import os, sys
 import msgspec
 import numpy as np
 from fhe_auc import ckks
-from fhe_auc.circuit import Aggregation
+from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts
 from fhe_auc.planner import Workload, plan
 from protocols.semi_honest import class_vectors
@@ -412,7 +412,7 @@ chosen = plan(Workload(thresholds=100, parties=1000), sys.argv[1])
 keys = ckks.generate(chosen.parameters)
 counts = Counts(np.arange(100)[::-1].astype(np.int64), np.arange(100)[::-1].astype(np.int64))
 submission = [keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))]
-aggregation = Aggregation(keys.public, chosen)
+aggregation = BlindedTotals(keys.public, chosen)
 for done in range(1, 1001):
     aggregation.add(submission)
     if done in (10, 1000):

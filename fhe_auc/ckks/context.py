@@ -108,6 +108,10 @@ class PublicContext(ABC):
         """
 
     @abstractmethod
+    def raised(self, ciphertext: Ciphertext) -> Ciphertext:
+        """Return the same values at degree 2, for `dump_result`, from degree 1; the noise gets Δ' times as large."""
+
+    @abstractmethod
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
 

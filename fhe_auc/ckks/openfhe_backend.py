@@ -45,7 +45,7 @@ if not _threads_chosen:
     threadpool_limits(limits=1, user_api="openmp")
 
 _TAG_LENGTH = 32  # a key's name in OpenFHE: 128 random bits in hexadecimal
-_SOME_ROTATION = (1,)  # where none is needed: the library has no empty map of keys, and nobody gets this key
+_SOME_ROTATION = (1,)  # to learn the format from where none is needed: the library has no empty map of keys
 _key_maps = threading.Lock()
 
 
@@ -267,9 +267,10 @@ class OpenFhePublicContext(PublicContext):
         self._relin = scheme.load(
             openfhe.DeserializeEvalKeyString, scheme.relinearisation_key, stored.relinearisation_key, tag
         )
-        self._rotation = scheme.load(
-            openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, stored.rotation_keys, tag
-        )
+        if self.parameters.rotations:
+            self._rotation = scheme.load(
+                openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, stored.rotation_keys, tag
+            )
 
     def _encrypt(self, values: Slots, degree: int) -> Ciphertext:
         return self._scheme.encrypt(self._public_key, values, degree)
@@ -290,6 +291,10 @@ class OpenFhePublicContext(PublicContext):
         product.SetNoiseScaleDeg(ciphertext.GetNoiseScaleDeg())
         product.SetScalingFactor(ciphertext.GetScalingFactor())
         return product
+
+    def raised(self, ciphertext: Ciphertext) -> Ciphertext:
+        ones = np.full(self.parameters.slots, self.parameters.scale, complex)
+        return self._scheme.context.EvalMult(ciphertext, self._scheme.integers(ones))
 
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         return self._scheme.context.EvalAutomorphism(ciphertext, self._scheme.elements[step], self._rotation)
@@ -342,7 +347,7 @@ def generate(parameters: CkksParameters) -> KeyPair:
         parameters,
         pack(scheme.public_key, keys.public),
         pack_switching(scheme.relinearisation_key, scheme.switching_halves, keys.relinearisation),
-        pack_switching(scheme.rotation_keys, scheme.rotation_halves, keys.rotation),
+        pack_switching(scheme.rotation_keys, scheme.rotation_halves, keys.rotation) if parameters.rotations else b"",
     )
     digest = hashlib.sha256(stored.public_key).digest()
     secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))

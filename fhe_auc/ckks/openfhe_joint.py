@@ -80,7 +80,9 @@ class JointSetup:
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
         """Shapes of `KeyParts`."""
         whole = self.scheme.relinearisation_key.polynomials
-        return self.halves["public key"].half, whole, self.halves["rotation keys"].half
+        none = Polynomials(self.parameters.ring_dimension, ())
+        rotation_keys = self.halves["rotation keys"].half if self.parameters.rotations else none
+        return self.halves["public key"].half, whole, rotation_keys
 
     @property
     def relinearisation_part(self) -> Polynomials:
@@ -105,7 +107,9 @@ class JointSetup:
             self.parameters,
             self.halves["public key"].pack(public_key, self.common("public key")),
             self.halves["relinearisation key"].pack(relinearisation_part, g),
-            self.halves["rotation keys"].pack(rotation_keys, self.common("rotation keys")),
+            self.halves["rotation keys"].pack(rotation_keys, self.common("rotation keys"))
+            if self.parameters.rotations
+            else b"",
         )
         return OpenFhePublicContext(stored)
 
@@ -195,8 +199,17 @@ class JointShare:
         half.add_in_place(part, plus)
         return half.pack(part)
 
-    def encrypt(self, values: Slots, block: int, mask: Words | None = None) -> bytes:
-        """Return this party's part of the encrypted sum of a block; `mask` as `SecretContext.encrypt` takes it.
+    def encrypt(self, values: Slots, block: int, mask: Words | None = None, *, shift_bits: int = 0) -> bytes:
+        """Return this party's part of the encrypted sum of a block.
+
+        Parameters
+        ----------
+        values : ndarray of complex128, shape (N/2,)
+        block : int
+        mask : ndarray of uint64, optional
+            As `SecretContext.encrypt` takes it.
+        shift_bits : int
+            Encrypt 2^shift_bits times the values, from whose encoding nothing more is rounded off.
 
         Raises
         ------
@@ -216,7 +229,7 @@ class JointShare:
         first = setup.submission_part.zeros()
         setup.submission_part.subtract_in_place(first, product[: len(common)])
         ciphertext = self._ciphertext(first, common)
-        scheme.context.EvalAddInPlace(ciphertext, scheme.integers(values * setup.parameters.scale))
+        scheme.context.EvalAddInPlace(ciphertext, self._encoded(values * setup.parameters.scale, shift_bits))
         part = self._made("submission", scheme.submission, ciphertext, common)
         if mask is not None:
             setup.submission_part.add_in_place(part, mask)
@@ -270,6 +283,9 @@ class JointShare:
 
     def _rotation_keys(self) -> Words:
         setup, scheme = self._setup, self._setup.scheme
+        if not setup.parameters.rotations:
+            _, _, none = setup.key_parts
+            return none.zeros()
         common = setup.common("rotation keys")
         packed = setup.halves["rotation keys"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, packed)
@@ -278,6 +294,20 @@ class JointShare:
         parts = self._made("rotation keys", scheme.rotation_keys, keys, common)
         scheme.add_errors(parts, self._secret, setup.tag)
         return parts
+
+    def _encoded(self, values: Slots, shift_bits: int) -> Any:
+        """Return what is to be added to a ciphertext: a plaintext, or a ciphertext that hides nothing."""
+        scheme = self._setup.scheme
+        plaintext = scheme.integers(values)
+        if not shift_bits:
+            return plaintext
+        zeros = self._setup.submission_part.zeros()
+        shifted = self._ciphertext(zeros, zeros)
+        scheme.context.EvalAddInPlace(shifted, plaintext)
+        shifted = scheme.context.EvalMult(shifted, scheme.integers(np.full(len(values), 2.0**shift_bits, complex)))
+        shifted.SetNoiseScaleDeg(1)
+        shifted.SetScalingFactor(scheme.library_scale)
+        return shifted
 
     def _ciphertext(self, first: Words, second: Words) -> Any:
         setup = self._setup

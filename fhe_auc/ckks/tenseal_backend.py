@@ -198,6 +198,12 @@ class SealPublicContext(PublicContext):
         self._scheme.evaluator.multiply_plain(ciphertext, plaintext, product)
         return product
 
+    def raised(self, ciphertext: Ciphertext) -> Ciphertext:
+        product = seal.Ciphertext()
+        one = self._scheme.encode(np.ones(self.parameters.slots, complex), self.parameters.scale)
+        self._scheme.evaluator.multiply_plain(ciphertext, one, product)
+        return product
+
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         rotated = seal.Ciphertext()
         self._scheme.evaluator.apply_galois(ciphertext, self._scheme.elements[step], self._galois, rotated)

@@ -8,6 +8,8 @@ from fhe_auc import registry
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
+from fhe_auc.planner import Plan
+from fhe_auc.sums import SumPlan
 from keys.announcement import Announcement
 from keys.cli import common
 
@@ -27,14 +29,17 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         ("protocol", manifest.protocol, f"trust: {_trust(manifest.protocol)}"),
         ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
     ]
-    if plan is not None:
+    if isinstance(plan, SumPlan):
+        rows.append(("decrypted", f"{plan.integers:,} sums", f"over all parties, each {plan.max_total:,} at most"))
+    if isinstance(plan, Plan):
         workload = plan.workload
         digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
         rows += [
             ("rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"),
             ("AUC released", digits, "to the parties, and to nobody else"),
-            ("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend),
         ]
+    if plan is not None:
+        rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
     if joint(announced):
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
     if manifest.context:
@@ -48,12 +53,13 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
 def joint(announced: Announcement) -> bool:
     """Return whether the parties make the keys together."""
     plan = announced.manifest.plan
-    return plan is not None and plan.workload.joint_keys
+    return plan is not None and plan.joint_keys
 
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest, plan = announced.manifest, announced.manifest.plan
+    workload = plan.workload if isinstance(plan, Plan) else None
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),
@@ -63,9 +69,10 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),
         "min_parties": manifest.min_parties,
-        "max_rows": plan and plan.workload.max_rows,
-        "min_rows": plan and plan.workload.min_rows,
-        "release_digits": plan and plan.workload.release_digits,
+        "max_rows": workload and workload.max_rows,
+        "min_rows": workload and workload.min_rows,
+        "release_digits": workload and workload.release_digits,
+        "sums": plan.integers if isinstance(plan, SumPlan) else None,
         "backend": plan and plan.parameters.backend,
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
     }

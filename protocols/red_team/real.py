@@ -581,7 +581,7 @@ class LyingAggregator(CkksAggregator):
         change: float | None = None,
     ) -> None:
         super().__init__(manifest, context)
-        plan = plan_of(manifest, context.parameters)
+        plan = plan_of(manifest, Plan)
         self._lie = lie
         self._blocks = plan.packing.blocks
         self._context = context
@@ -657,7 +657,7 @@ class HonestParties:
     def __init__(self, stage: Stage, generator: np.random.Generator) -> None:
         self._stage = stage
         self.manifest = msgspec.structs.replace(stage.manifest, session=generator.bytes(SESSION_BYTES))
-        self.plan = plan_of(self.manifest)
+        self.plan = plan_of(self.manifest, Plan)
         secret = generator.bytes(32)
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [stage.protocol.task(self.manifest, data) for data in sites]
