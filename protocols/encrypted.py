@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.ckks_rounds import CkksAggregator, CkksParty, PartyTask
+from fhe_auc.ckks import BackendName
+from fhe_auc.ckks_rounds import AnyPlan, CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
@@ -54,8 +55,16 @@ class EncryptedProtocol(Protocol):
     """Whether the session ends without a result where a party is missing, with sealed keys too."""
 
     @abstractmethod
-    def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AnyPlan:
+        """Return the parameters; raise `InputError` for an option of a wrong value.
+
+        Parameters
+        ----------
+        request : Request
+        backend : "openfhe" or "tenseal"
+        smudging_bits : int
+            With joint keys.
+        """
 
     @abstractmethod
     def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
@@ -69,18 +78,15 @@ class EncryptedProtocol(Protocol):
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or request.keys == "joint"):
             raise InputError("here no party can be left out: min_parties does not apply")
-        workload = self.workload(request)
-        if not workload.joint_keys:
-            if request.smudging_bits is not None:
-                raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
-            chosen = plan(workload, ckks.choose_backend(request.backend), **self._plan_options(request))
-            keys = new_session_keys(chosen.parameters)
-            manifest = self._manifest(request, chosen, keys.fingerprint)
-            return Session(manifest, keys.aggregator, keys.party)
-        backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
-        chosen = plan(workload, backend, smudging_bits=smudging_bits, **self._plan_options(request))
-        return Session(self._manifest(request, chosen, b""), b"", b"")
+        if request.keys == "joint":
+            backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
+            return Session(self._manifest(request, self.planned(request, backend, smudging_bits), b""), b"", b"")
+        if request.smudging_bits is not None:
+            raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
+        chosen = self.planned(request, ckks.choose_backend(request.backend), smudging_bits)
+        keys = new_session_keys(chosen.parameters)
+        return Session(self._manifest(request, chosen, keys.fingerprint), keys.aggregator, keys.party)
 
     def rehearse(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
@@ -112,6 +118,29 @@ class EncryptedProtocol(Protocol):
         identity = Identity.from_bytes(mine.identity)
         return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
 
+    def _manifest(self, request: Request, chosen: AnyPlan, context: bytes) -> Manifest:
+        return Manifest(
+            protocol=self.name,
+            session=new_session_id(),
+            parties=request.parties,
+            grid=request.thresholds.astype("<f8").tobytes(),
+            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            context=context,
+            plan=chosen,
+        )
+
+
+class BlindedAuc(EncryptedProtocol):
+    """Base of the protocols that compute the blinded totals of an AUC, with which a liar has something to try."""
+
+    @abstractmethod
+    def workload(self, request: Request) -> Workload:
+        """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
+
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> Plan:
+        """Return the parameters for the workload."""
+        return plan(self.workload(request), backend, smudging_bits=smudging_bits, **self._plan_options(request))
+
     def attacks(self) -> Mapping[str, str]:
         """Return the red team's strategies."""
         return {strategy.name: strategy.description for strategy in STRATEGIES}
@@ -127,17 +156,6 @@ class EncryptedProtocol(Protocol):
     def _plan_options(self, request: Request) -> dict[str, Any]:
         """Return what the planner is told besides the workload."""
         return {}
-
-    def _manifest(self, request: Request, chosen: Plan, context: bytes) -> Manifest:
-        return Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            context=context,
-            plan=chosen,
-        )
 
 
 def _joint(manifest: Manifest) -> bool:

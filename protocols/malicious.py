@@ -35,7 +35,7 @@ from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload
 from fhe_auc.protocol import Request
 from protocols import disguise
 from protocols.disguise import Execution, Stream, amplification
-from protocols.encrypted import EncryptedProtocol, Recovered, check_rows, common_warnings, slot_error
+from protocols.encrypted import BlindedAuc, Recovered, check_rows, common_warnings, slot_error
 
 DEFAULT_SPLITS = 2
 DEFAULT_EXECUTIONS = 4
@@ -46,7 +46,7 @@ _SPLITS = range(2, MAX_SPLITS + 1)
 _EXECUTIONS = (2, 4, 8)
 
 
-class Malicious(EncryptedProtocol):
+class Malicious(BlindedAuc):
     """Plug-in ``malicious``."""
 
     name = "malicious"

@@ -41,12 +41,12 @@ from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
 from protocols import disguise
 from protocols.disguise import Execution
-from protocols.encrypted import EncryptedProtocol
+from protocols.encrypted import BlindedAuc
 from protocols.malicious import Malicious
 from protocols.red_team.strategies import HARM, NAMES, Outcome
 from protocols.semi_honest import SemiHonest, class_vectors
 
-PROTOCOLS: dict[str, type[EncryptedProtocol]] = {"semi-honest": SemiHonest, "malicious": Malicious}
+PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
 """Protocols that can be attacked, by name."""
 
 _SITES = ("north", "south", "east")
@@ -634,7 +634,7 @@ def lying_aggregator(
 class Stage(NamedTuple):
     """A manifest and the keys that it names, for as many sessions as one likes."""
 
-    protocol: EncryptedProtocol
+    protocol: BlindedAuc
     manifest: Manifest
     public: PublicContext
     secret: ckks.SecretContext
