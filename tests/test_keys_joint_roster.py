@@ -408,9 +408,9 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     without_plan = msgspec.structs.replace(idle.manifest, plan=None)
     without_fingerprint = msgspec.structs.replace(sealed.manifest, context=b"")
     for manifest in (sealed.manifest, with_fingerprint, without_fingerprint, without_plan):
-        with pytest.raises(InputError, match=r"not one for joint keys|with other parameters"):
+        with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
             JointAggregator(manifest, roster)
-        with pytest.raises(InputError, match=r"not one for joint keys|with other parameters"):
+        with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
             JointParty(manifest, roster, idle.identity("north"), task)
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
