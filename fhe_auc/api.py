@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -36,7 +37,7 @@ def federated_auc(
     cheat: str | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Return the AUC over all parties' rows, computed on encrypted counts.
+    """Return the AUC over all parties' rows, computed on encrypted counts (or noisy ones, by protocol).
 
     Every role runs in this process, exchanging the same bytes that they would between sites.
 
@@ -62,7 +63,7 @@ def federated_auc(
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that the protocol's ``attacks`` names.
     **options
-        Options of the protocol; semi-honest has ``release_digits``.
+        Options of the protocol; semi-honest has ``release_digits``, the dpauc ones need ``epsilon``.
 
     Returns
     -------
@@ -133,7 +134,7 @@ def run(
     for phase in evaluations[0].seconds:
         seconds[phase] = sum(evaluation.seconds[phase] for evaluation in evaluations) / len(evaluations)
     warnings = evaluations[0].warnings
-    if rows < request.min_rows:
+    if rows < request.min_rows and not math.isnan(evaluations[0].precision):
         # No role could know, but here all rows are in one process.
         warnings += (f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one",)
     return replace(

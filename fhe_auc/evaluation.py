@@ -17,12 +17,12 @@ class Evaluation:
         Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
     resolution : float
         Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
-        the numerical error ``precision``.
+        the numerical error ``precision``. NaN where noise was added for privacy: nothing bounds that for certain.
     precision : float
         The planner's bound on the numerical error of ``auc`` against exact integer arithmetic, for pools of at least
-        the session's ``min_rows`` rows.
+        the session's ``min_rows`` rows; NaN as for ``resolution``.
     protocol, backend : str
-        Plug-in name and encryption library.
+        Plug-in name and encryption library; "none" where nothing is encrypted.
     parties : int
         Number of parties whose rows are counted.
     thresholds : int
@@ -30,7 +30,7 @@ class Evaluation:
     verified : bool
         Whether the protocol would have caught an aggregator that lied.
     security_bits : int
-        Classical security of the encryption parameters, in bits.
+        Classical security of the encryption parameters, in bits; 0 where nothing is encrypted.
     keys : str
         Who can decrypt: "sealed" (each party: a key holder has sealed the secret key to it), "joint" (only all parties
         together) or "none" (nothing is encrypted).

@@ -1,8 +1,9 @@
 """Threshold grids: the ascending decision points at which every party counts.
 
-None of these grids looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] and [DPAUC]
-use uniform points, but a classifier of rare events puts all its scores near 0, into a few of their bins. On real data
-with 0.36 % positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5.
+None of these grids looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform
+points, but a classifier of rare events puts all its scores near 0, into a few of their bins. On real data with 0.36 %
+positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5. [DPAUC] says
+nothing about its points; `dpauc` is the grid with which its tables come out.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import ThresholdError
 
-__all__ = ["GRIDS", "MAX_SIZE", "MIN_SIZE", "digest", "explicit", "hybrid", "parse", "resolve", "uniform"]
+__all__ = ["GRIDS", "MAX_SIZE", "MIN_SIZE", "digest", "dpauc", "explicit", "hybrid", "parse", "resolve", "uniform"]
 
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
 DEFAULT_SIZE = 1000
 
+_LEAST_DPAUC = 4  # one point in each share
 _LOGIT_REACH = 9  # sigmoid(±9) = 1.2e-4 and 1 - 1.2e-4
 _FILE_SUFFIXES = (".npy", ".txt", ".csv")
 
 
 def uniform(m: int) -> NDArray[np.float64]:
-    """Return m equidistant thresholds from 0 to 1, the grid of [FHE] and [DPAUC].
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE].
 
     Parameters
     ----------
@@ -96,6 +98,39 @@ def _sigmoid_points(size: int) -> NDArray[np.float64]:
     return np.array([*lower, *upper], dtype=np.float64)
 
 
+def dpauc(m: int) -> NDArray[np.float64]:
+    """Return the grid that reproduces the tables of [DPAUC]: half of it below 0.2, three quarters below 0.5.
+
+    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1. So the grid
+    can have fewer than m (m = 10: 9), and 0.2 and 0.5 come twice: each time with noise of its own, which is what the
+    repetition is for. Grids must rise, so the second of the two is the next float64: no score lies between them but
+    one that equals the first.
+
+    Parameters
+    ----------
+    m : int
+        |Θ| in the paper, 4 to 2^20.
+
+    Returns
+    -------
+    ndarray of float64, shape (m // 2 + 2 * (m // 4),)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer in that range.
+    """
+    size = _checked_size(m)
+    if size < _LEAST_DPAUC:
+        raise ThresholdError(f"the grid dpauc takes a number of thresholds from {_LEAST_DPAUC}, not {size}")
+    shares = ((0.0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1.0, size // 4))
+    grid = np.concatenate([np.linspace(*share) for share in shares])
+    repeated = np.flatnonzero(np.diff(grid) == 0) + 1
+    grid[repeated] = np.nextafter(grid[repeated], 1.0)
+    return explicit(grid)
+
+
 def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     """Check thresholds of the caller's own and take a read-only copy.
 
@@ -141,7 +176,9 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     return grid
 
 
-GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType({"uniform": uniform, "hybrid": hybrid})
+GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(
+    {"uniform": uniform, "hybrid": hybrid, "dpauc": dpauc}
+)
 """The grids that a specification ``NAME:SIZE`` can name."""
 
 

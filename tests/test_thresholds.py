@@ -56,7 +56,7 @@ def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
 @pytest.mark.parametrize("spec", ["", "quantile:100", "Uniform:100", "100", "grid.json", "uniform 100"])
 def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
     with pytest.raises(
-        ThresholdError, match=rf"{spec!r} are unknown; known are uniform:SIZE, hybrid:SIZE, or a \.npy/"
+        ThresholdError, match=rf"{spec!r} are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, or a \.npy/"
     ):
         thresholds.parse(spec)
 
@@ -172,3 +172,27 @@ def test_the_digest_depends_on_the_values_only() -> None:
     assert thresholds.digest([-0.0, 1]).hex() == known
     assert thresholds.digest(np.array([0, 1], dtype=">f4")).hex() == known
     assert thresholds.digest([0.0, np.nextafter(1.0, 2.0)]).hex() != known
+
+
+# --- The grid of DPAUC ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "points"), [(4, 4), (10, 9), (25, 24), (100, 100), (200, 200)])
+def test_the_dpauc_grid_has_half_its_points_below_a_fifth_and_shares_rounded_down(size: int, points: int) -> None:
+    grid = thresholds.dpauc(size)
+    assert len(grid) == points
+    shares = ((0, 0.2, size // 2), (0.2, 0.5, size // 4), (0.5, 1, size // 4))
+    np.testing.assert_allclose(grid, np.concatenate([np.linspace(*share) for share in shares]), rtol=3e-16, atol=0)
+    np.testing.assert_array_equal(thresholds.parse(f"dpauc:{size}"), grid)
+
+
+def test_repeated_points_of_the_dpauc_grid_are_neighbouring_numbers() -> None:
+    grid = thresholds.dpauc(100)
+    assert (grid[49], grid[50]) == (0.2, np.nextafter(0.2, 1))
+    assert (grid[74], grid[75]) == (0.5, np.nextafter(0.5, 1))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_dpauc_grid_without_a_point_in_each_share_is_refused(size: int) -> None:
+    with pytest.raises(ThresholdError, match=f"from 4, not {size}"):
+        thresholds.dpauc(size)

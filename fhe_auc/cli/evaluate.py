@@ -15,6 +15,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
         "fhe-auc evaluate *.csv --thresholds uniform:100 --release-digits 3",
         "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
+        "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
 )
@@ -40,7 +41,7 @@ def evaluate(
     release_digits: int | None,
     as_json: bool,
 ) -> None:
-    """Compute the AUC over the rows of several parties, encrypted.
+    """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
     Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,

@@ -90,7 +90,8 @@ thresholds_option = click.option(
     metavar="SPEC",
     default="hybrid:1000",
     show_default=True,
-    help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, or a .npy, .txt or .csv file of numbers.",
+    help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, dpauc:SIZE (dense near 0), "
+    "or a .npy, .txt or .csv file of numbers.",
 )
 """Decorator: the command receives ``thresholds``, not yet parsed."""
 

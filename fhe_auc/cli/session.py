@@ -27,9 +27,17 @@ _PHASES = {
     "recover": "each party (mean): decrypt and divide",
 }
 
+_PHASES_IN_THE_CLEAR = {
+    "keys": "before the first round: announce the session",
+    "submit": "each party (mean): count, and add noise",
+    "circuit": "aggregator: send the sums",
+    "recover": "each party (mean): compute the AUC",
+}
+
 _KEYS = {
     "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
     "joint": "only all parties together can decrypt; nobody has the whole secret key",
+    "none": "nothing is encrypted",
 }
 
 
@@ -163,19 +171,18 @@ def print_evaluation(
 
     notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
+    encrypted = evaluation.security_bits > 0
     output.print_table(
         [
-            (
-                output.styled("AUC, encrypted", "bold"),
-                output.styled(interval_text(evaluation, digits), "bold"),
-                f"the AUC of all rows lies within (numerical error < {output.bound_text(evaluation.precision)})",
-            ),
+            _auc(evaluation, digits),
             *beside_auc,
             ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
             ("thresholds", f"{evaluation.thresholds:,}", thresholds),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
-            ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend),
+            ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend)
+            if encrypted
+            else ("encryption", "none", "noise protects what parties send"),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
             *_settings(evaluation),
             ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
@@ -186,8 +193,9 @@ def print_evaluation(
     output.print_text()
     known = [phase for phase in _PHASES if phase in evaluation.seconds]
     other = [phase for phase in evaluation.seconds if phase not in _PHASES]
+    does = _PHASES if encrypted else _PHASES | _PHASES_IN_THE_CLEAR
     rows: list[tuple[output.Cell, ...]] = [
-        (phase, output.seconds_text(evaluation.seconds[phase]), _PHASES.get(phase, "")) for phase in known + other
+        (phase, output.seconds_text(evaluation.seconds[phase]), does.get(phase, "")) for phase in known + other
     ]
     whole = "all roles in this process, one after another"
     output.print_table(
@@ -200,10 +208,22 @@ def print_evaluation(
         output.print_text(output.styled(f"warning: {warning}", "yellow"))
 
 
+def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
+    if math.isnan(evaluation.resolution):
+        label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
+    else:
+        bound = output.bound_text(evaluation.precision)
+        label, note = "AUC, encrypted", f"the AUC of all rows lies within (numerical error < {bound})"
+    return output.styled(label, "bold"), output.styled(interval_text(evaluation, digits), "bold"), note
+
+
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if not evaluation.settings:
         return []
-    shown = (f"{name} {value:.2g}" for name, value in evaluation.settings.items())
+    shown = (
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
+        for name, value in evaluation.settings.items()
+    )
     return [("settings", "", ", ".join(shown))]
 
 
@@ -214,8 +234,10 @@ def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
 
 
 def interval_text(evaluation: Evaluation, digits: int | None) -> str:
-    """Write AUC ± resolution, with no more decimals than were released."""
+    """Write AUC ± resolution, with no more decimals than were released; the AUC alone where there is no resolution."""
     decimals = 6 if digits is None else digits
+    if math.isnan(evaluation.resolution):
+        return f"{evaluation.auc:.{decimals}f}"
     shown = round(evaluation.auc, decimals)
     # What is rounded off must not push the AUC out of the interval; the released digits' half-width covers all.
     hidden = abs(evaluation.auc - shown) + evaluation.precision if digits is None else 0.0

@@ -1,0 +1,97 @@
+"""How much Gaussian noise gives (ε, δ)-differential privacy, exactly.  Balle and Wang, ICML 2018, arXiv 1805.06530.
+
+[BW] "Improving the Gaussian mechanism for differential privacy: analytical calibration and optimal denoising".
+
+Why the formula holds. Let two neighbouring inputs give vectors at Euclidean distance at most Δ. Gaussian noise is the
+same in all directions, so only the direction from one to the other matters: compare N(0, σ²) with N(Δ, σ²). The first
+exceeds e^ε times the second where x < Δ/2 − εσ²/Δ, and the least δ is the excess over that half-line [BW, Theorem 5]:
+
+    δ(σ) = Φ(Δ/2σ − εσ/Δ) − e^ε Φ(−Δ/2σ − εσ/Δ)                                                    [BW, Theorem 8]
+
+It falls strictly as σ grows, so that the least σ for a given δ is the root of δ(σ) = δ. The classical
+σ = Δ √(2 ln(1.25/δ)) / ε holds for ε < 1 only, and is larger than needed there.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from fhe_auc.errors import InputError
+
+__all__ = ["delta_of", "sigma_for"]
+
+_RELATIVE = 1e-12
+"""To which the root is found; it is then moved to the private side by as much."""
+
+
+def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
+    """Return the least δ for which Gaussian noise is (ε, δ)-differentially private.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation of the noise, positive.
+    epsilon : float
+        Positive.
+    sensitivity : float
+        Largest Euclidean distance of the noised vectors of neighbouring inputs, positive.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+    """
+    half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
+    first = float(log_ndtr(half - shift))
+    second = epsilon + float(log_ndtr(-half - shift))
+    return math.exp(first) * -math.expm1(min(second - first, 0.0))  # in logarithms: e^ε alone may overflow
+
+
+def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
+    """Return the least σ for which Gaussian noise is (ε, δ)-differentially private.
+
+    Parameters
+    ----------
+    epsilon : float
+        Positive and finite.
+    delta : float
+        In (0, 1).
+    sensitivity : float
+        Largest Euclidean distance of the noised vectors of neighbouring inputs, positive and finite.
+
+    Returns
+    -------
+    float
+        Correct to 1e-11, and never too small: ``delta_of`` of it is at most `delta`.
+
+    Raises
+    ------
+    InputError
+        A parameter is outside its range.
+
+    Examples
+    --------
+    >>> round(sigma_for(1.0, 1e-5, 1.0), 4)
+    3.7306
+    """
+    for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{name} must be positive and finite, got {value}")
+    if not 0 < delta < 1:
+        raise InputError(f"delta must lie between 0 and 1, got {delta}")
+
+    def excess(log_sigma: float) -> float:
+        return delta_of(math.exp(log_sigma), epsilon, 1.0) - delta
+
+    low = high = 0.0
+    while excess(low) <= 0:
+        low -= 1.0
+    while excess(high) > 0:
+        high += 1.0
+    root = math.exp(brentq(excess, low, high, xtol=_RELATIVE, rtol=_RELATIVE))
+    while delta_of(root, epsilon, 1.0) > delta:
+        root *= 1 + _RELATIVE
+    return root * sensitivity

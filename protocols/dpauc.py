@@ -1,0 +1,279 @@
+"""AUC under label differential privacy: the state of the art without encryption, as baselines.
+
+[DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
+
+    dpauc-laplace    each party adds Laplace noise to TP, FP, TN and FN at each threshold
+    dpauc-gaussian   the same with Gaussian noise
+    dpauc-rr         each party flips labels at random and counts; the AUC of all is debiased
+
+    round 1   a party sends its noisy counts, 4m integers; the aggregator adds them up as they arrive
+    round 2   the sums go to all parties, who compute the AUC and answer with nothing
+
+The aggregator sees every party's noisy counts and could compute the AUC as well: the budget holds against it, and it
+needs no trust in that respect. Who wants a session's links encrypted must see to that. A lying aggregator, or party, is
+not noticed. Privacy unit, budget and composition: `protocols.dpauc_budget`; what the AUC is worth: ``fhe-auc compare``.
+
+Noise comes from OpenDP (`fhe_auc.noise`). Laplace noise on counts is discrete. Gaussian noise is drawn on floats, for
+which the calibration is exact, and then rounded, which is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import noise
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Protocol, Request, Session, new_session_id
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+from protocols.dpauc_budget import (
+    COUNT_OPTIONS,
+    GAUSSIAN,
+    LAPLACE,
+    RANDOMIZED_RESPONSE,
+    RR_OPTIONS,
+    Budget,
+)
+from protocols.dpauc_roc import STATISTICS, estimate, statistics
+
+_INTEGER_BYTES = 9  # most that msgpack needs for an int64
+_LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
+
+
+class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Noisy counts at each threshold, of one party or of all.
+
+    Attributes
+    ----------
+    parties : int
+        Whose counts are in it.
+    tp, fp, fn, tn : list of int
+        May be negative.
+    """
+
+    parties: int
+    tp: list[int]
+    fp: list[int]
+    fn: list[int]
+    tn: list[int]
+
+    @classmethod
+    def of(cls, parties: int, array: NDArray[np.int64]) -> Counts:
+        """Take the rows of an array of shape (4, m)."""
+        return cls(parties, *array.tolist())
+
+    def array(self, thresholds: int, limit: int) -> NDArray[np.int64]:
+        """Return the counts, shape (4, m); raise `DeserialisationError` for other lengths or numbers beyond a limit."""
+        rows = [getattr(self, name) for name in STATISTICS]
+        for name, row in zip(STATISTICS, rows, strict=True):
+            if len(row) != thresholds:
+                raise DeserialisationError(f"{len(row)} {name} counts, but the session has {thresholds} thresholds")
+            if max(row) > limit or min(row) < -limit:
+                raise DeserialisationError(f"a {name} count is beyond ±{limit:,}")
+        return np.array(rows, dtype=np.int64)
+
+
+class DpaucProtocol(Protocol):
+    """Base of the three plug-ins."""
+
+    mechanism: ClassVar[str]
+    """One of `protocols.dpauc_budget`."""
+
+    trust = "aggregator and parties compute what they should; nobody has to be trusted with labels"
+
+    def prepare(self, request: Request) -> Session:
+        """Check the budget and name the session; there are no keys.
+
+        Raises
+        ------
+        InputError
+            No budget, or a bad one; or something that only encryption has: a backend, joint keys, smudging.
+        """
+        self.check_options(request.options)
+        budget = Budget.checked(self.mechanism, request.options, len(request.thresholds))
+        for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
+            if value is not None:
+                raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
+        if request.keys != "sealed":  # the default
+            raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
+        manifest = Manifest(
+            protocol=self.name,
+            session=new_session_id(),
+            parties=request.parties,
+            grid=request.thresholds.astype("<f8").tobytes(),
+            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            options=budget.as_options(),
+        )
+        return Session(manifest, b"", b"")
+
+    def budget(self, manifest: Manifest) -> Budget:
+        """Return the budget that a manifest states; raise `InputError` where it is not one of this protocol."""
+        if manifest.plan is not None or manifest.context:
+            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
+        self.check_options(manifest.options)
+        return Budget.checked(self.mechanism, manifest.options, len(manifest.thresholds))
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is empty."""
+        self.budget(manifest)
+        return DpaucAggregator(manifest)
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+        """Return the party whose rows are `data`; `material` is empty."""
+        return DpaucParty(manifest, self.budget(manifest), data)
+
+
+class DpaucLaplace(DpaucProtocol):
+    """Plug-in ``dpauc-laplace``."""
+
+    name = "dpauc-laplace"
+    summary = "label differential privacy; Laplace noise on each party's counts, nothing encrypted"
+    mechanism = LAPLACE
+    options = COUNT_OPTIONS
+
+
+class DpaucGaussian(DpaucProtocol):
+    """Plug-in ``dpauc-gaussian``."""
+
+    name = "dpauc-gaussian"
+    summary = "label differential privacy, but for a chance of delta; Gaussian noise on each party's counts"
+    mechanism = GAUSSIAN
+    options = MappingProxyType({**COUNT_OPTIONS, "delta": "how much of the guarantee may fail; must be given"})
+
+
+class DpaucRandomizedResponse(DpaucProtocol):
+    """Plug-in ``dpauc-rr``."""
+
+    name = "dpauc-rr"
+    summary = "label differential privacy; each party flips labels at random, nothing encrypted"
+    trust = "as the others, but the aggregator learns how many scores lie where"
+    mechanism = RANDOMIZED_RESPONSE
+    options = RR_OPTIONS
+
+
+class DpaucAggregator(Aggregator):
+    """Adds up noisy counts as they arrive."""
+
+    rounds = 2
+
+    def __init__(self, manifest: Manifest) -> None:
+        super().__init__(manifest)
+        self.submission_limit = _payload_limit(manifest)
+        self._sums = np.zeros((len(STATISTICS), len(manifest.thresholds)), np.int64)
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == 1:
+            counts = decode(payload, Counts, "submission")
+            if counts.parties != 1:
+                raise DeserialisationError(f"a party sent the counts of {counts.parties}")
+            self._sums += counts.array(len(self.manifest.thresholds), _count_limit(self.manifest))
+
+    def _close(self) -> bytes:
+        return encode(Counts.of(len(self.counted), self._sums))
+
+
+class DpaucParty(Party):
+    """Sends noisy counts, and computes the AUC from the sums of all."""
+
+    rounds = 2
+
+    def __init__(self, manifest: Manifest, budget: Budget, data: PartyData) -> None:
+        super().__init__(manifest, data.name)
+        if budget.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
+            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
+        self.download_limit = _payload_limit(manifest)
+        self._budget = budget
+        self._data = data
+        self._seconds: dict[str, float] = {}
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        started = time.perf_counter()
+        if round_number == 1:
+            limit = _count_limit(self.manifest)
+            answer = encode(Counts.of(1, np.clip(self._noisy_counts(), -limit, limit)))
+            self._seconds["submit"] = time.perf_counter() - started
+            return answer
+        counts = decode(payload, Counts, "result")
+        if not self.manifest.min_parties <= counts.parties <= len(self.manifest.parties):
+            raise DeserialisationError(f"{counts.parties} parties counted, of {len(self.manifest.parties)}")
+        sums = counts.array(len(self.manifest.thresholds), counts.parties * _count_limit(self.manifest))
+        self._evaluation = self._evaluated(sums.astype(np.float64), counts.parties, started)
+        return b""
+
+    def _noisy_counts(self) -> NDArray[np.int64]:
+        budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
+        if budget.noise_scale is None:
+            labels = noise.randomized_response(labels, budget.flip_probability)
+            if budget.score_epsilon is not None:
+                scores = noise.laplace(scores, 1 / budget.score_epsilon)
+            return statistics(labels, scores, self.manifest.thresholds)
+        counts = statistics(labels, scores, self.manifest.thresholds)
+        if budget.mechanism == LAPLACE:
+            return noise.laplace(counts, budget.noise_scale)
+        return np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale)).astype(np.int64)
+
+    def _evaluated(self, sums: NDArray[np.float64], parties: int, started: float) -> Evaluation:
+        budget = self._budget
+        flipped = budget.flip_probability if budget.noise_scale is None else None
+        auc = float(estimate(sums, budget.curve, flip_probability=flipped))
+        if math.isnan(auc):
+            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
+        self._seconds["recover"] = time.perf_counter() - started
+        return Evaluation(
+            auc=auc,
+            resolution=math.nan,
+            precision=math.nan,
+            protocol=self.manifest.protocol,
+            backend="none",
+            parties=parties,
+            thresholds=len(self.manifest.thresholds),
+            verified=False,
+            security_bits=0,
+            seconds=self._seconds,
+            settings=_settings(budget),
+            warnings=_warnings(self.manifest, budget, sums, parties),
+        )
+
+
+def _count_limit(manifest: Manifest) -> int:
+    """Return the largest count that a party may send: the sum of all stays an int64."""
+    return (2**63 - 1) // len(manifest.parties)
+
+
+def _payload_limit(manifest: Manifest) -> int:
+    return 64 + len(STATISTICS) * len(manifest.thresholds) * _INTEGER_BYTES
+
+
+def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
+    noised = {"flip_probability": budget.flip_probability, "noise_scale": budget.noise_scale}
+    del noised["noise_scale" if budget.noise_scale is None else "flip_probability"]
+    return {**budget.as_options(), **{name: value for name, value in noised.items() if value is not None}}
+
+
+def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int) -> tuple[str, ...]:
+    found = ["epsilon is spent by every session: budgets of sessions on the same labels add up"]
+    if len(manifest.parties) == 1:
+        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    if parties < len(manifest.parties):
+        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    if budget.noise_scale is None and budget.score_epsilon is None:
+        found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
+    noise_of_sum = math.sqrt(parties) * budget.noise_deviation
+    rarer = max(float((sums[:2] + sums[2:]).mean(axis=-1).min()), 0.0)
+    if noise_of_sum > _LOUD * rarer:
+        found.append(
+            f"the noise on each count (standard deviation {noise_of_sum:,.0f}) is not small against the rows of the "
+            f"rarer label (about {rarer:,.0f}): the AUC may be far off; take fewer thresholds or a larger epsilon"
+        )
+    return tuple(found)

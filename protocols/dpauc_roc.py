@@ -1,0 +1,190 @@
+"""The four counts of [DPAUC] at each threshold, and the AUC from their noisy sums.
+
+Sums are arrays of shape (…, 4, m): TP, FP, FN, TN at m ascending thresholds, for any number of leading dimensions, so
+that an experiment evaluates all its runs at once. A row is predicted positive when its score is at or above the
+threshold. Unlike `fhe_auc.counts`, the first threshold is one like the others: rows below it are not positive.
+
+What [DPAUC] leaves open, and its tables decide: sums below 0 become 0; points are sorted by noisy FPR; neither (0, 0)
+nor (1, 1) is added. `Curve` offers what else one could do. All of it is post-processing, and costs no privacy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+
+__all__ = [
+    "STATISTICS",
+    "Curve",
+    "area",
+    "base_rate",
+    "bins_of",
+    "debias",
+    "estimate",
+    "statistics",
+    "statistics_of_bins",
+]
+
+STATISTICS = ("tp", "fp", "fn", "tn")
+"""Names of the four counts, in the order of the arrays."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How noisy sums become a ROC curve. The defaults are [DPAUC]'s.
+
+    Attributes
+    ----------
+    clip : bool
+        Raise sums below 0 to 0. Without it rates may leave [0, 1].
+    endpoints : bool
+        Add (0, 0) and (1, 1).
+    monotone : bool
+        Make TPR and FPR fall as the threshold rises, by least squares (isotonic regression), before sorting.
+    """
+
+    clip: bool = True
+    endpoints: bool = False
+    monotone: bool = False
+
+
+def statistics(y_true: NDArray[np.bool_], y_score: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Count TP, FP, FN and TN of some rows at each threshold.
+
+    Parameters
+    ----------
+    y_true : ndarray of bool, shape (n,)
+    y_score : ndarray of float64, shape (n,)
+    grid : ndarray of float64, shape (m,)
+        Ascending.
+
+    Returns
+    -------
+    ndarray of int64, shape (4, m)
+    """
+    below = np.searchsorted(grid, y_score, side="right")  # thresholds at or below the score
+    bins = [np.bincount(below[rows], minlength=len(grid) + 1) for rows in (y_true, ~y_true)]
+    return statistics_of_bins(np.array(bins, dtype=np.int64))
+
+
+def statistics_of_bins(bins: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the four counts (…, 4, m) of positives and negatives per bin, shape (…, 2, m + 1).
+
+    The first bin lies below the first threshold, the last one at and above the last.
+    """
+    missed = bins.cumsum(axis=-1)
+    return np.concatenate([missed[..., -1:] - missed[..., :-1], missed[..., :-1]], axis=-2)
+
+
+def bins_of(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return positives and negatives per bin, (…, 2, m + 1), of exact counts (…, 4, m)."""
+    missed, total = sums[..., 2:, :], sums[..., :2, :1] + sums[..., 2:, :1]
+    return np.diff(np.concatenate([missed, total], axis=-1), axis=-1, prepend=0)
+
+
+def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
+    """Return the AUC that a session releases.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (…, 4, m)
+        Noisy counts of all parties; of flipped labels, where there is a flip probability.
+    curve : Curve
+    flip_probability : float, optional
+        Of randomised response, below 1/2: the area is debiased.
+
+    Returns
+    -------
+    ndarray of float64, shape (…)
+        Kept in [0, 1], where every AUC lies. NaN where all flipped labels are the same.
+    """
+    found = area(sums, curve)
+    if flip_probability is not None:
+        positives, rows = sums[..., 0, 0] + sums[..., 2, 0], sums[..., 0].sum(axis=-1)
+        found = debias(found, flip_probability, base_rate(positives / rows, flip_probability, rows))
+        found = np.where((positives == 0) | (positives == rows), np.nan, found)
+    return np.clip(found, 0.0, 1.0)
+
+
+def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
+    """Return the area under the curve of noisy sums, by trapezoids.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (…, 4, m)
+    curve : Curve
+
+    Returns
+    -------
+    ndarray of float64, shape (…)
+        A rate whose denominator is not positive counts as 0. Unclipped curves may have areas outside [0, 1].
+    """
+    if curve.clip:
+        sums = np.maximum(sums, 0.0)
+    denominators = sums[..., :2, :] + sums[..., 2:, :]
+    rates = np.divide(sums[..., :2, :], denominators, out=np.zeros_like(denominators), where=denominators > 0)
+    if curve.monotone:
+        rates = np.apply_along_axis(lambda rate: isotonic_regression(rate, increasing=False).x, -1, rates)
+    if curve.endpoints:
+        corner = np.broadcast_to(np.array([1.0, 0.0]), (*rates.shape[:-1], 2))
+        rates = np.concatenate([corner[..., :1], rates, corner[..., 1:]], axis=-1)
+    # From the highest threshold down, so that points of equal FPR stay in the order in which TPR rises without noise.
+    tpr, fpr = rates[..., 0, ::-1], rates[..., 1, ::-1]
+    order = np.argsort(fpr, axis=-1, kind="stable")
+    x, y = np.take_along_axis(fpr, order, -1), np.take_along_axis(tpr, order, -1)
+    doubled: NDArray[np.float64] = (np.diff(x, axis=-1) * (y[..., 1:] + y[..., :-1])).sum(axis=-1)
+    return doubled / 2
+
+
+def base_rate(flipped: NDArray[np.float64], flip_probability: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Estimate the clean share π of positive rows from the share of positive labels after randomised response.
+
+    Parameters
+    ----------
+    flipped : ndarray
+        Shares of positive labels after flipping.
+    flip_probability : float
+        ρ, below 1/2.
+    rows : ndarray
+        How many rows n there are, at least 2. An AUC supposes a row of each label, so an estimate is moved into
+        [1/n, 1 − 1/n].
+
+    Returns
+    -------
+    ndarray
+        (flipped − ρ) / (1 − 2ρ), kept in that range.
+    """
+    unbiased = (flipped - flip_probability) / (1 - 2 * flip_probability)
+    return np.clip(unbiased, 1 / rows, 1 - 1 / rows)
+
+
+def debias(
+    noisy_auc: NDArray[np.float64], flip_probability: float, positive_share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the clean AUC that an AUC on flipped labels estimates (Menon et al., ICML 2015).
+
+    Among rows whose flipped label is 1 a share α is truly negative, among the others a share β truly positive:
+
+        α = (1−π)ρ / (π(1−ρ) + (1−π)ρ)      β = πρ / (πρ + (1−π)(1−ρ))      AUC = (AUC_noisy − (α+β)/2) / (1−α−β)
+
+    Parameters
+    ----------
+    noisy_auc : ndarray
+    flip_probability : float
+        ρ, in [0, 1/2).
+    positive_share : ndarray
+        π, in (0, 1).
+
+    Returns
+    -------
+    ndarray
+        May lie outside [0, 1] where rows are few.
+    """
+    rho, pi = flip_probability, positive_share
+    alpha = (1 - pi) * rho / (pi * (1 - rho) + (1 - pi) * rho)
+    beta = pi * rho / (pi * rho + (1 - pi) * (1 - rho))
+    clean: NDArray[np.float64] = (noisy_auc - (alpha + beta) / 2) / (1 - alpha - beta)
+    return clean

@@ -1,0 +1,142 @@
+"""Noise has the law it says, from OpenDP and not from anything that could be seeded.
+
+The samplers cannot be seeded, so tests of their law reject an honest one with probability `FALSE_ALARM` each; beside
+each stands one that a scale wrong by a tenth does not pass.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fhe_auc import noise
+from fhe_auc.errors import InputError
+
+FALSE_ALARM = 1e-7
+DRAWS = 20_000
+
+
+def discrete_gaussian(sigma: float) -> Callable[[np.ndarray], np.ndarray]:
+    support = np.arange(-20 * int(sigma + 1), 20 * int(sigma + 1) + 1)
+    total = np.exp(-(support**2) / (2 * sigma**2)).sum()
+    return lambda k: np.exp(-(k**2) / (2 * sigma**2)) / total
+
+
+def p_value_discrete(drawn: np.ndarray, mass: Callable[[np.ndarray], np.ndarray]) -> float:
+    """Test integers against a law by chi-square, tails pooled where fewer than 20 are expected."""
+    k = np.arange(-500, 501)
+    expected = len(drawn) * mass(k)
+    inside = k[expected >= 20]
+    pooled = np.clip(drawn, inside[0] - 1, inside[-1] + 1)
+    observed = np.array([(pooled == value).sum() for value in range(inside[0] - 1, inside[-1] + 2)])
+    tail = (len(drawn) - expected[expected >= 20].sum()) / 2
+    wanted = np.concatenate([[tail], expected[expected >= 20], [tail]])
+    return float(stats.chisquare(observed, wanted * len(drawn) / wanted.sum()).pvalue)
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 12.5])
+def test_integers_get_the_discrete_laplace_law(scale: float) -> None:
+    drawn = noise.laplace(np.zeros(DRAWS, np.int64), scale)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
+    assert p_value_discrete(drawn, stats.dlaplace(1 / (1.1 * scale)).pmf) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0, 12.5])
+def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
+    drawn = noise.gaussian(np.zeros(DRAWS, np.int64), sigma)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, discrete_gaussian(sigma)) > FALSE_ALARM
+    assert p_value_discrete(drawn, discrete_gaussian(1.1 * sigma)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("add", "law"), [(noise.laplace, stats.laplace), (noise.gaussian, stats.norm)], ids=["laplace", "gaussian"]
+)
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1e6])
+def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, scale: float) -> None:
+    drawn = add(np.full(DRAWS, 0.25), scale)
+    assert drawn.dtype == np.float64
+    assert stats.kstest(drawn, law(loc=0.25, scale=scale).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), law(scale=1.1 * scale).cdf).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("add", [noise.laplace, noise.gaussian])
+def test_noise_is_drawn_for_each_value_and_keeps_the_shape(add: Callable[..., Any]) -> None:
+    values = np.arange(1200).reshape(4, 300) * 10**6
+    noised = add(values, 50.0)
+    assert noised.shape == (4, 300)
+    assert len(np.unique(noised - values)) > 100
+    assert abs(np.corrcoef((noised - values)[:, :-1].ravel(), (noised - values)[:, 1:].ravel())[0, 1]) < 0.2
+    assert np.abs(noised - values).max() < 50 * 40  # e^-40 for each value
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.25, 0.5])
+def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probability: float) -> None:
+    bits = np.arange(8 * DRAWS + 3) % 3 == 0
+    flipped = noise.randomized_response(bits, probability) != bits
+    assert (flipped.shape, flipped.dtype) == (bits.shape, np.bool_)
+    for rows in (bits, ~bits):
+        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), probability).pvalue > FALSE_ALARM
+        assert stats.binomtest(int(flipped[rows].sum()), int(rows.sum()), 0.8 * probability).pvalue < 1e-3
+    neighbours = flipped[1:] & flipped[:-1]  # dependent in pairs only: the variance is at most 3 times the binomial one
+    chance = probability**2
+    assert abs(neighbours.mean() - chance) < 5.5 * np.sqrt(3 * chance * (1 - chance) / len(neighbours))
+
+
+def test_a_length_that_fills_no_byte_keeps_every_bit_in_its_place() -> None:
+    bits = np.array([1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1], bool)
+    np.testing.assert_array_equal(noise.randomized_response(bits, 1e-300), bits)
+
+
+def test_opendp_states_the_privacy_that_we_do() -> None:
+    assert noise._adder("laplace", "int64", 400.0).map(2.0) == pytest.approx(2 / 400, rel=1e-12)
+    assert noise._adder("laplace", "float64", 0.1).map(1.0) == pytest.approx(10, rel=1e-12)
+    assert noise._adder("gaussian", "float64", 5.0).map(1.0) == pytest.approx(1 / 50, rel=1e-12)  # ρ of zCDP: Δ²/2σ²
+
+
+def test_no_seed_has_any_say() -> None:
+    def draw() -> list[int]:
+        np.random.seed(0)  # noqa: NPY002 - that it does nothing is what is tested
+        random.seed(0)
+        return noise.laplace(np.zeros(20, np.int64), 1000.0).tolist()
+
+    assert draw() != draw()
+
+
+def test_integers_saturate_rather_than_wrap_around() -> None:
+    ends = np.array([2**63 - 1, -(2**63)] * 50)
+    noised = noise.laplace(ends, 1e6)
+    assert ((noised > 0) == (ends > 0)).all()
+
+
+@pytest.mark.parametrize("add", [noise.laplace, noise.gaussian])
+@pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
+def test_a_scale_that_is_none_is_refused(add: Callable[..., Any], scale: float) -> None:
+    with pytest.raises(InputError, match=f"(scale|sigma) must be positive and finite, got {scale}"):
+        add(np.zeros(2), scale)
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([np.nan]), np.array([0.0, np.inf]), np.zeros(2, np.float32), np.ones(1, bool)]
+)
+def test_values_that_cannot_be_noised_are_refused(values: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"noise is added to (finite|int64 or float64)"):
+        noise.laplace(values, 1.0)
+
+
+@pytest.mark.parametrize("probability", [0.0, -0.1, 0.500001, 1.0, np.nan])
+def test_a_flip_probability_outside_its_range_is_refused(probability: float) -> None:
+    with pytest.raises(InputError, match=r"flip probability must lie in \(0, 1/2\]"):
+        noise.randomized_response(np.ones(3, bool), probability)
+
+
+@pytest.mark.parametrize("bits", [np.ones(3, int), np.ones((2, 2), bool)])
+def test_only_rows_of_bits_are_flipped(bits: np.ndarray) -> None:
+    with pytest.raises(InputError, match="one-dimensional boolean array"):
+        noise.randomized_response(bits, 0.1)
