@@ -144,7 +144,7 @@ def styled(text: str, style: str) -> Text:
 
 
 @contextmanager
-def progress(first: str) -> Iterator[Progress]:
+def progress(first: str, *, unit: str = "parties") -> Iterator[Progress]:
     """Show a progress bar on stderr, if that is a terminal, for as long as the block runs.
 
     What a library prints on stdout meanwhile goes to stderr.
@@ -153,6 +153,8 @@ def progress(first: str) -> Iterator[Progress]:
     ----------
     first : str
         What is done until the first report.
+    unit : str
+        What is counted, in the plural.
     """
     with redirect_stdout(sys.stderr):
         if not _is_terminal(sys.stderr):
@@ -163,17 +165,17 @@ def progress(first: str) -> Iterator[Progress]:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[parties]}"),
+            TextColumn("{task.fields[counted]}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=_console(sys.stderr), transient=True) as bars:
-            task = bars.add_task(first, total=None, parties="")
-            yield _updater(lambda **fields: bars.update(task, **fields))
+            task = bars.add_task(first, total=None, counted="")
+            yield _updater(lambda **fields: bars.update(task, **fields), unit)
 
 
-def _updater(update: Callable[..., None]) -> Progress:
+def _updater(update: Callable[..., None], unit: str) -> Progress:
     def report(phase: str, done: int, total: int) -> None:
-        update(description=phase.capitalize(), completed=done, total=total, parties=f"{done} of {total} parties")
+        update(description=phase.capitalize(), completed=done, total=total, counted=f"{done} of {total} {unit}")
 
     return report
 

@@ -1,0 +1,1 @@
+"""Protocols side by side on the same rows: how far off, at what cost, for what privacy (``fhe-auc compare``)."""
