@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opendp import combinators, domains, measurements, metrics
+from opendp.mod import enable_features
 from scipy import stats
 from scipy.integrate import quad
 
@@ -61,6 +62,7 @@ def test_the_classical_calibration_is_safe_and_larger(epsilon: float, delta: flo
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (1.0, 1e-5), (8.0, 1e-9)])
 def test_opendps_looser_accounting_asks_for_slightly_more(epsilon: float, delta: float) -> None:
     """OpenDP converts zero-concentrated privacy, which is an upper bound."""
+    enable_features("contrib")
     space = domains.atom_domain(T="f64", nan=False), metrics.absolute_distance(T="f64")
 
     def delta_by_opendp(sigma: float) -> float:

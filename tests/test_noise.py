@@ -1,7 +1,7 @@
 """Noise has the law it says, from OpenDP and not from anything that could be seeded.
 
 The samplers cannot be seeded, so tests of their law reject an honest one with probability `FALSE_ALARM` each; beside
-each stands one that a scale wrong by a tenth does not pass.
+each stands one that a scale wrong by a fifth does not pass.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fhe_auc import noise
 from fhe_auc.errors import InputError
 
 FALSE_ALARM = 1e-7
-DRAWS = 20_000
+DRAWS = 10_000
 
 
 def discrete_gaussian(sigma: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -44,7 +44,7 @@ def test_integers_get_the_discrete_laplace_law(scale: float) -> None:
     drawn = noise.laplace(np.zeros(DRAWS, np.int64), scale)
     assert drawn.dtype == np.int64
     assert p_value_discrete(drawn, stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
-    assert p_value_discrete(drawn, stats.dlaplace(1 / (1.1 * scale)).pmf) < FALSE_ALARM
+    assert p_value_discrete(drawn, stats.dlaplace(1 / (1.2 * scale)).pmf) < FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", [0.7, 3.0, 12.5])
@@ -52,18 +52,18 @@ def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
     drawn = noise.gaussian(np.zeros(DRAWS, np.int64), sigma)
     assert drawn.dtype == np.int64
     assert p_value_discrete(drawn, discrete_gaussian(sigma)) > FALSE_ALARM
-    assert p_value_discrete(drawn, discrete_gaussian(1.1 * sigma)) < FALSE_ALARM
+    assert p_value_discrete(drawn, discrete_gaussian(1.2 * sigma)) < FALSE_ALARM
 
 
 @pytest.mark.parametrize(
     ("add", "law"), [(noise.laplace, stats.laplace), (noise.gaussian, stats.norm)], ids=["laplace", "gaussian"]
 )
-@pytest.mark.parametrize("scale", [0.01, 1.0, 1e6])
+@pytest.mark.parametrize("scale", [0.01, 1e6])
 def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, scale: float) -> None:
-    drawn = add(np.full(DRAWS, 0.25), scale)
+    drawn = add(np.full(DRAWS // 2, 0.25), scale)
     assert drawn.dtype == np.float64
     assert stats.kstest(drawn, law(loc=0.25, scale=scale).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(np.abs(drawn - 0.25), law(scale=1.1 * scale).cdf).pvalue < FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), law(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize("add", [noise.laplace, noise.gaussian])
@@ -78,7 +78,7 @@ def test_noise_is_drawn_for_each_value_and_keeps_the_shape(add: Callable[..., An
 
 @pytest.mark.parametrize("probability", [0.01, 0.25, 0.5])
 def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probability: float) -> None:
-    bits = np.arange(8 * DRAWS + 3) % 3 == 0
+    bits = np.arange(160_003) % 3 == 0
     flipped = noise.randomized_response(bits, probability) != bits
     assert (flipped.shape, flipped.dtype) == (bits.shape, np.bool_)
     for rows in (bits, ~bits):

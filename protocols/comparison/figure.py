@@ -25,6 +25,7 @@ _LINES = ((0, ()), (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 _INK, _GREY = "black", "0.45"
 _LEAST = 1e-6  # errors below it are drawn there
 _COLUMNS = 4
+_LEGEND_ENTRY = 2.2  # inches
 
 
 class _Style(NamedTuple):
@@ -61,8 +62,10 @@ def draw(rows: Sequence[Row]) -> Figure:
     styles = _styles(rows)
     columns = min(len(counts), _COLUMNS)
     lines = math.ceil(len(counts) / columns)
-    legend_lines = math.ceil((len(styles) + 1) / _COLUMNS)
-    figure = Figure(figsize=(max(7.5, 4 * columns), 3.4 * lines + 0.9 + 0.22 * legend_lines), layout="constrained")
+    width = max(7.5, 4 * columns)
+    legend_columns = int(width / _LEGEND_ENTRY)
+    legend_lines = math.ceil((len(styles) + 1) / legend_columns)
+    figure = Figure(figsize=(width, 3.4 * lines + 0.9 + 0.22 * legend_lines), layout="constrained")
     figure.suptitle(f"How far off the AUC is, by protocol{_caption(rows)}", fontsize=11)
     panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, count in zip(panels, counts, strict=False):
@@ -75,7 +78,7 @@ def draw(rows: Sequence[Row]) -> Figure:
         axes.set_ylabel("|AUC − scikit-learn's|")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=_COLUMNS, fontsize=9, frameon=False, handlelength=3.2
+        handles, labels, loc="outside lower center", ncols=legend_columns, fontsize=9, frameon=False, handlelength=3.2
     )
     return figure
 
