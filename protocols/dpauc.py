@@ -256,9 +256,9 @@ def _payload_limit(manifest: Manifest) -> int:
 
 
 def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
-    noised = {"flip_probability": budget.flip_probability, "noise_scale": budget.noise_scale}
-    del noised["noise_scale" if budget.noise_scale is None else "flip_probability"]
-    return {**budget.as_options(), **{name: value for name, value in noised.items() if value is not None}}
+    if budget.noise_scale is None:
+        return {**budget.as_options(), "flip_probability": budget.flip_probability}
+    return {**budget.as_options(), "noise_scale": budget.noise_scale}
 
 
 def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int) -> tuple[str, ...]:

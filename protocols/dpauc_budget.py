@@ -107,10 +107,10 @@ class Budget:
         InputError
             A budget is missing or out of range, or another option has no sense.
         """
-        epsilon = _number(options, "epsilon", "; give the privacy budget: -o epsilon=1, or epsilon=1 in Python")
+        epsilon = _number(options, "epsilon", "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
         delta = score_epsilon = budget_thresholds = None
         if mechanism == GAUSSIAN:
-            delta = _number(options, "delta", "; give it, well below 1 over the number of rows: -o delta=1e-6")
+            delta = _number(options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6")
             if delta >= 1:
                 raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
         if mechanism == RANDOMIZED_RESPONSE:

@@ -261,7 +261,7 @@ def test_a_delta_outside_0_to_1_is_refused(delta: float) -> None:
 
 @each
 def test_a_budget_must_be_given(name: str) -> None:
-    with pytest.raises(InputError, match="epsilon has no default; give the privacy budget"):
+    with pytest.raises(InputError, match="epsilon has no default; give a privacy budget"):
         plugin(name).prepare(request())
     with pytest.raises(InputError, match="delta has no default"):
         plugin("dpauc-gaussian").prepare(request(options={"epsilon": 1.0}))
@@ -485,7 +485,7 @@ def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "epsilon has no default; give the privacy budget: -o epsilon=1"),
+        ("", "epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1"),
         ("-o epsilon=0", "epsilon must be positive and finite, got 0"),
         ("-o epsilon=nan", "epsilon must be positive and finite, got nan"),
         ("-o epsilon=one", "epsilon must be a number, got 'one'"),
