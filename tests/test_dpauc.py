@@ -482,6 +482,19 @@ def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[
     assert found["settings"]["flip_probability"] == pytest.approx(1 / (1 + math.exp(8)))
 
 
+def test_the_demo_claims_no_interval_for_a_noisy_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    figure = tmp_path / "figure.png"
+    arguments = "demo --protocol dpauc-rr -o epsilon=8 --thresholds dpauc:20 --plot"
+    result = CliRunner().invoke(main, [*arguments.split(), str(figure)])
+    assert result.exit_code == 0
+    assert "from noise, which has no bound" in result.stdout
+    assert "OUTSIDE" not in result.stdout
+    assert "6.81 MB" not in result.stdout
+    assert "no figure saved" in result.stderr
+    assert not figure.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
