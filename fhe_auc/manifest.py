@@ -73,6 +73,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if not least <= self.min_parties <= len(self.parties):
             raise InputError(f"min_parties must lie between {least} and {len(self.parties)}, got {self.min_parties}")
 
+    def __hash__(self) -> int:
+        return hash(self.session)  # options is a dict, which has no hash of its own
+
     @property
     def thresholds(self) -> NDArray[np.float64]:
         """Ascending decision points."""
