@@ -25,7 +25,7 @@ from fhe_auc import thresholds as grids
 from fhe_auc.errors import InputError, UndefinedAucError
 from fhe_auc.names import MAX_CHARACTERS, problem_with
 
-__all__ = ["Counts", "PartyData", "Trapezoid", "count", "trapezoid"]
+__all__ = ["Counts", "PartyData", "Trapezoid", "count", "finite_numbers", "trapezoid"]
 
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
@@ -112,7 +112,7 @@ class PartyData:
         def refuse(row: int, what: str) -> InputError:
             return InputError(f"party {name!r}, {describe_row(row)}: {what}")
 
-        return cls(name, _checked_labels(labels, refuse), _checked_scores(scores, refuse))
+        return cls(name, _checked_labels(labels, refuse), finite_numbers(scores, "score", refuse))
 
 
 def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
@@ -141,17 +141,27 @@ def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputErro
     return _frozen(numbers == 1)
 
 
-def _checked_scores(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
-    numbers = _real_numbers(values, "score", refuse)
+def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
+    """Return the entries as read-only float64, each exactly, or raise what `refuse` makes of the first that is not one.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+    what : str
+        What an entry is, for the message.
+    refuse : callable
+        Takes the row and what is wrong with it.
+    """
+    numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))
     if row is not None:
-        raise refuse(row, f"score is {_show(numbers[row])}; scores must be finite")
+        raise refuse(row, f"{what} is {_show(numbers[row])}; {what}s must be finite")
     with np.errstate(over="ignore", invalid="ignore"):
         scores = numbers.astype(np.float64)
         # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.
         row = _first(scores.astype(numbers.dtype) != numbers)
     if row is not None:
-        raise refuse(row, f"score is {_show(numbers[row])}, which float64 cannot hold exactly")
+        raise refuse(row, f"{what} is {_show(numbers[row])}, which float64 cannot hold exactly")
     return _frozen(scores)
 
 

@@ -25,10 +25,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData
+from fhe_auc.counts import PartyData, finite_numbers
 from fhe_auc.errors import InputError
 
-__all__ = ["READERS", "read_parties"]
+__all__ = ["READERS", "read_columns", "read_parties"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,41 @@ def read_parties(
         return _group_by_site(files, [_read(file, columns) for file in files])
     _refuse_same_names(files)
     return [_file_as_party(file, columns) for file in files]
+
+
+def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]) -> NDArray[np.float64]:
+    """Read one or two columns of numbers; the rows of all files follow one another.
+
+    Parameters
+    ----------
+    paths : sequence of paths
+        As for `read_parties`.
+    columns : sequence of str
+        One name or two.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, columns)
+
+    Raises
+    ------
+    InputError
+        As for `read_parties`, labels and sites apart; the message names the file, the row, the column and the value.
+    """
+    if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
+        raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")
+    found = []
+    for file in _distinct_files(paths):
+        rows = _read(file, _Columns(columns[0], columns[-1], None))
+
+        def refuse(row: int, what: str, file: Path = file) -> InputError:
+            return InputError(f"{_row_of(file)(row)}: {what}")
+
+        values = [rows.labels, rows.scores][: len(columns)]
+        found.append(
+            np.stack([finite_numbers(v, f"{n!r} value", refuse) for v, n in zip(values, columns, strict=True)], axis=1)
+        )
+    return np.concatenate(found)
 
 
 def _distinct_files(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:

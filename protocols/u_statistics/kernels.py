@@ -1,0 +1,106 @@
+"""Kernels: the symmetric functions of two records whose average over all pairs is a U-statistic ([USTAT] §2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import InputError
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A symmetric function f of two records, and the range that its values are promised to lie in.
+
+    Attributes
+    ----------
+    name : str
+    function : callable
+        Takes two arrays of shape (..., d) that broadcast, d the columns of a record; returns an array of shape (...).
+    low, high : float
+        Every value lies in [low, high]. The noise of `pairs` is scaled to the width: with a range that does not hold
+        there would be no privacy, so that a value outside it is refused.
+    lipschitz : float or None
+        L with |f(x, y) - f(x', y)| <= L·|x - x'|, for theorem 2; None where there is none.
+    """
+
+    name: str
+    function: Callable[[Floats, Floats], NDArray[np.float64]]
+    low: float
+    high: float
+    lipschitz: float | None = None
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
+            raise InputError(f"kernel {self.name!r}: the range [{self.low}, {self.high}] is not one")
+
+    @property
+    def width(self) -> float:
+        """Length of the range."""
+        return self.high - self.low
+
+    def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
+        """Return f of records of shape (..., d).
+
+        Raises
+        ------
+        InputError
+            A value is not finite, or outside the range; the message names the value.
+        """
+        values = np.asarray(self.function(np.asarray(x, float), np.asarray(y, float)), float)
+        wrong = ~((values >= self.low) & (values <= self.high))
+        if wrong.any():
+            raise InputError(
+                f"kernel {self.name!r} has the value {values[wrong][0]:g}, outside its range [{self.low}, {self.high}]"
+            )
+        return values
+
+    def matrix(self, points: ArrayLike) -> Floats:
+        """Return A with A_ij = f(point i, point j); points of shape (k, d), result (k, k).
+
+        Raises
+        ------
+        InputError
+            As for a call; or the kernel is not symmetric on these points, or does not keep their shape.
+        """
+        rows = np.asarray(points, float)
+        values = self(rows[:, None, :], rows[None, :, :])
+        if values.shape != (len(rows), len(rows)):
+            raise InputError(f"kernel {self.name!r} turns records of shape (..., d) into {values.shape}, not (...)")
+        if not np.array_equal(values, values.T):
+            raise InputError(f"kernel {self.name!r} is not symmetric")
+        return values
+
+
+def gini(width: float) -> Kernel:
+    """Return |x - y| on an interval of that width: Gini's mean difference ([USTAT] eq. 4)."""
+    return Kernel("gini", lambda x, y: np.abs(x[..., 0] - y[..., 0]), 0.0, width, lipschitz=1.0)
+
+
+KENDALL = Kernel("kendall", lambda x, y: np.sign(x[..., 0] - y[..., 0]) * np.sign(x[..., 1] - y[..., 1]), -1.0, 1.0)
+"""Concordant 1, discordant -1, a tie in either column 0: Kendall's tau-a ([USTAT] eq. 6)."""
+
+COLLISION = Kernel("renyi2", lambda x, y: np.all(x == y, axis=-1).astype(float), 0.0, 1.0)
+"""Whether two records are equal: the collision probability, exp(-H2) of Rényi's entropy H2 ([USTAT] eq. 5)."""
+
+
+def _order(x: Floats, y: Floats) -> Floats:
+    """Return 1 where the score of the positive of two records is higher, ½ where equal, 0 where lower or no pair."""
+    above = (np.sign(x[..., 0] - y[..., 0]) * np.sign(x[..., 1] - y[..., 1]) + 1) / 2
+    return np.where(x[..., 1] == y[..., 1], 0.0, above)
+
+
+AUC = Kernel("auc", _order, 0.0, 1.0)
+"""On records (score, label): the AUC times n⁺n⁻ / (n(n-1)/2), ties counted half ([USTAT] §2.1.2)."""
+
+
+def between_classes(points: ArrayLike) -> Floats:
+    """Return A of points of shape (k,), A_ij = 1 where point i is above point j, ½ where equal: the AUC is p⁺ᵀ A p⁻."""
+    values = np.asarray(points, float)
+    return np.asarray((np.sign(values[:, None] - values[None, :]) + 1) / 2)
