@@ -90,16 +90,19 @@ def test_the_squared_error_is_theorem_5s_with_the_variance_of_laplace_noise(
         lambda generator: generator.choice(4, (users, 1), p=shares).astype(float), kernels.gini(3.0), epsilon, number
     )
     measured = np.mean((found - shares @ matrix @ shares) ** 2)
-    expected = pairs.mean_squared_error(users, epsilon, number, pairs.zetas(shares, matrix), 3.0)
+    noise_of_a_pair = 2 * (3 * number / epsilon) ** 2
+    expected = pairs.mean_squared_error(users, number, pairs.zetas(shares, matrix), noise_of_a_pair)
     assert measured == pytest.approx(expected, rel=0.15)
-    assert measured < pairs.error_bound(users, epsilon, number, 3.0) * 1.15
+    assert measured < pairs.error_bound(users, number, 3.0, noise_of_a_pair) * 1.15
 
 
 def test_the_noise_is_twice_what_theorem_5_prints() -> None:
     users, epsilon, number = 100, 1.0, 2
     found = estimates(lambda generator: np.zeros((users, 1)), CONSTANT, epsilon, number)
     assert np.mean(found**2) == pytest.approx(4 * number / (users * epsilon**2), rel=0.15)
-    assert pairs.noise_variance(users, epsilon, number) == pytest.approx(4 * number / (users * epsilon**2))
+    noise_of_a_pair = pairs.IdealLaplace(CONSTANT, epsilon / number, noise.laplace).noise_variance
+    stated = pairs.mean_squared_error(users, number, pairs.Zetas(0.0, 0.0), noise_of_a_pair)
+    assert stated == pytest.approx(4 * number / (users * epsilon**2))
 
 
 def test_zetas_are_variances_over_the_distribution() -> None:
@@ -176,4 +179,6 @@ def test_the_response_is_unbiased_and_beats_laplace_noise() -> None:
     found = np.array([step.noisy(first, second) for _ in range(500)])
     truth = kernels.KENDALL(first, second).mean()
     assert abs(found.mean() - truth) < 4 * found.std() / math.sqrt(found.size)
-    assert found.var() < 2 * 2.0**2
+    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, noise.laplace).noise_variance
+    given_first = np.array([of[0] for of in found])
+    assert given_first.var() < step.noise_variance * 1.4

@@ -51,7 +51,7 @@ def _numbers(
     type=click.Choice(("krr", "hierarchy", "pairs")),
     default="krr",
     show_default=True,
-    help="krr: randomised response; hierarchy: one-bit reports, AUC only; pairs: a two-party step, simulated.",
+    help="krr: randomised response; hierarchy: one-bit reports, AUC only; pairs: a two-party step of two users.",
 )
 @click.option("--epsilon", metavar="E", type=float, required=True, help="Privacy budget of a row, above 0.")
 @click.option(
@@ -81,6 +81,13 @@ def _numbers(
 @click.option("--alpha", metavar="N", type=click.IntRange(min=1), help="hierarchy: 2^N bins of the range. Default: 10.")
 @click.option("--pairings", metavar="P", type=click.IntRange(min=1), help="pairs: random pairings. Default: 1.")
 @click.option(
+    "--step",
+    type=click.Choice(("ideal-laplace", "bfv")),
+    default="ideal-laplace",
+    show_default=True,
+    help="pairs: simulate the two-party step, or run it on BFV ciphertexts (slow; needs --values).",
+)
+@click.option(
     "--exact", is_flag=True, help="Print the value without noise beside it, and so give up the rows' privacy."
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Repeat with it; then nothing is private.")
@@ -98,6 +105,7 @@ def ustat(
     bins: int | None,
     alpha: int | None,
     pairings: int | None,
+    step: str,
     exact: bool,
     seed: int | None,
     as_json: bool,
@@ -119,6 +127,7 @@ def ustat(
         bins=bins,
         alpha=alpha,
         pairings=pairings,
+        step=step,
     )
     rows = _rows(paths, statistic, columns, label_column, score_column)
     using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)

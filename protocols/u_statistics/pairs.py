@@ -50,6 +50,11 @@ _CHUNK = 1 << 16  # pairs
 class PairStep(ABC):
     """What two users do together, for one kernel and the budget of one pairing."""
 
+    @property
+    @abstractmethod
+    def noise_variance(self) -> float:
+        """Variance of an answer given the kernel's value; where it depends on that, the largest."""
+
     @abstractmethod
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return an unbiased, private estimate of f for each pair of records; both of shape (pairs, d)."""
@@ -69,12 +74,17 @@ class IdealLaplace(PairStep):
 
     def __init__(self, kernel: Kernel, epsilon: float, laplace: Laplace) -> None:
         self._kernel = kernel
-        self._scale = kernel.width / epsilon
+        self.scale = kernel.width / epsilon
         self._laplace = laplace
+
+    @property
+    def noise_variance(self) -> float:
+        """Of Laplace noise: twice the squared scale."""
+        return 2 * self.scale**2
 
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return f plus noise."""
-        return self._laplace(self._kernel(first, second), self._scale)
+        return self._laplace(self._kernel(first, second), self.scale)
 
 
 def seeded_laplace(generator: np.random.Generator) -> Laplace:
@@ -88,7 +98,7 @@ class ValueResponse:
     With z = 0 with probability e^ε₁ / (e^ε₁ + q - 1) and any other residue with 1 / (e^ε₁ + q - 1), the step gives
     (index of f) + z mod q, ε₁-differentially private, from which (v - β·mean(v)) / (1 - β) is unbiased,
     β = q / (e^ε₁ + q - 1). Here the probabilities are multiples of 1/M, rounded to the private side, since a table of M
-    residues is what the two-party step can hold.
+    residues is what the two-party step can hold; beyond ε₁ = ln(M - q + 1) it is as private as there.
 
     Parameters
     ----------
@@ -117,6 +127,12 @@ class ValueResponse:
         self.table = np.repeat(np.arange(q), [zeros, *[others] * (q - 1)])
         self.beta = q * others / table_size
 
+    @property
+    def noise_variance(self) -> float:
+        """Largest variance of an estimate, over the kernel's values."""
+        q = len(self.values)
+        return max(float(self.unbiased((index + self.table) % q).var()) for index in range(q))
+
     def index(self, values: Floats) -> NDArray[np.int64]:
         """Return which of the kernel's values each one is."""
         return np.searchsorted(self.values, values).astype(np.int64)
@@ -131,6 +147,11 @@ class IdealResponse(PairStep):
 
     def __init__(self, kernel: Kernel, response: ValueResponse, source: Source) -> None:
         self._kernel, self._response, self._source = kernel, response, source
+
+    @property
+    def noise_variance(self) -> float:
+        """Largest variance of an answer, given the kernel's value."""
+        return self._response.noise_variance
 
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return the unbiased estimate from each pair's response."""
@@ -189,21 +210,19 @@ def zetas(shares: ArrayLike, matrix: Floats) -> Zetas:
     return Zetas(float(p @ conditional**2 - mean**2), float(p @ matrix**2 @ p - mean**2))
 
 
-def mean_squared_error(users: int, epsilon: float, number: int, of: Zetas, width: float = 1.0) -> float:
-    """Return the MSE against the distribution's own value, for even n, as in the module's docstring."""
+def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float) -> float:
+    """Return the MSE against the distribution's own value, as in the module's docstring; `noise_variance` of a step.
+
+    For even n exactly; with odd n the noise is that of the n - 1 users in a pairing.
+    """
     n, p = users, number
     sampling = 2 * (p - 1) * (1 - 1 / (n - 1)) * of.first + (1 + (p - 1) / (n - 1)) * of.second
-    return 2 / (p * n) * sampling + noise_variance(users, epsilon, number, width)
+    return 2 / (p * n) * sampling + noise_variance / (p * (n // 2))
 
 
-def error_bound(users: int, epsilon: float, number: int, width: float = 1.0) -> float:
+def error_bound(users: int, number: int, width: float, noise_variance: float) -> float:
     """Return the largest that `mean_squared_error` can be: ζ₂ <= width²/4 (Popoviciu) and ζ₁ <= ζ₂/2 (Hoeffding)."""
-    return mean_squared_error(users, epsilon, number, Zetas(width**2 / 8, width**2 / 4), width)
-
-
-def noise_variance(users: int, epsilon: float, number: int, width: float = 1.0) -> float:
-    """Return what Laplace noise adds to the variance: 2 (P·width/ε)² over the number of values."""
-    return 2 * (number * width / epsilon) ** 2 / (number * (users // 2))
+    return mean_squared_error(users, number, Zetas(width**2 / 8, width**2 / 4), noise_variance)
 
 
 def composed_epsilon(epsilon: float, delta: float, times: int) -> float:

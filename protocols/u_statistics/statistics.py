@@ -24,6 +24,7 @@ from protocols.u_statistics.randomness import Source
 
 STATISTICS = ("kendall", "gini", "renyi2", "auc")
 METHODS = ("krr", "hierarchy", "pairs")
+STEPS = ("ideal-laplace", "bfv")
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (done, all): users, or pairs of users."""
@@ -85,6 +86,8 @@ class Setting:
         Depth of the tree (hierarchy); None: 10.
     pairings : int or None
         P (pairs); None: 1, which is best where privacy dominates.
+    step : str
+        Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values.
     """
 
     statistic: str | Kernel
@@ -95,6 +98,7 @@ class Setting:
     bins: int | None = None
     alpha: int | None = None
     pairings: int | None = None
+    step: str = "ideal-laplace"
 
     def __post_init__(self) -> None:
         randomness.checked_epsilon(self.epsilon)
@@ -111,6 +115,10 @@ class Setting:
         ):
             if value is not None and method != self.method:
                 raise InputError(f"{option} is for method {method}, not for {self.method}")
+        if self.step not in STEPS or (self.step != STEPS[0] and self.method != "pairs"):
+            raise InputError(
+                f"step {self.step!r} does not exist for method {self.method}; pairs has {', '.join(STEPS)}"
+            )
         if self.values and (self.ranges or self.bins is not None):
             raise InputError("values name a domain alone: give either values, or a range and bins")
         if self.values and self.method == "hierarchy":
@@ -277,41 +285,66 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Prog
 def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
     number = 1 if setting.pairings is None else setting.pairings
     users, factor = len(rows), 1.0
-    notes: tuple[str, ...] = (_IDEAL,)
-    if setting.statistic == "gini":
-        low, high = _ends(setting)
-        rows = np.clip(rows, low, high)
-        kernel = kernels.gini(high - low)
-    elif setting.values or setting.ranges:
-        raise InputError(f"method pairs needs no domain for {setting.name}: leave out values and ranges")
-    else:
-        kernel = _kernel(setting, rows)
+    notes: tuple[str, ...] = (_STEP[setting.step],)
+    kernel, step = _step(setting, rows, setting.epsilon / number, using)
     if setting.statistic == "auc":
         positives, negatives = (len(side) for side in _classes(rows))
         factor = users * (users - 1) / (2 * positives * negatives)
-        notes = (_LABELS, _IDEAL)
-    step = pairs.IdealLaplace(kernel, setting.epsilon / number, using.laplace)
+        notes = (_LABELS, *notes)
+    elif setting.statistic == "gini":
+        rows = np.clip(rows, *_ends(setting))
     chosen = pairs.pairings(users, number, using.pairing)
     found = pairs.estimate(rows, step, chosen, progress)
-    noise_alone = pairs.noise_variance(users, setting.epsilon, number, kernel.width)
-    spread = max(found.variance - noise_alone * len(chosen), 0.0)  # ζ₂, and at least 2·ζ₁
-    variance = pairs.mean_squared_error(users, setting.epsilon, number, pairs.Zetas(spread / 2, spread), kernel.width)
+    spread = max(found.variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
+    variance = pairs.mean_squared_error(users, number, pairs.Zetas(spread / 2, spread), step.noise_variance)
     derived = {"entropy": _entropy(found.mean)} if setting.statistic == "renyi2" else {}
     return _result(
         setting,
         users,
         factor * found.mean,
         factor * math.sqrt(variance),
-        factor**2 * pairs.error_bound(users, setting.epsilon, number, kernel.width),
+        factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance),
         derived=derived,
-        settings={"pairings": number, "pairs": len(chosen), "laplace scale": kernel.width * number / setting.epsilon},
+        settings={
+            "step": setting.step,
+            "pairings": number,
+            "pairs": len(chosen),
+            "noise deviation of a pair": math.sqrt(step.noise_variance),
+        },
         notes=notes,
     )
 
 
+def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> tuple[Kernel, pairs.PairStep]:
+    """Return the kernel, and the two-party step with that budget."""
+    if setting.step == "ideal-laplace":
+        if setting.statistic == "gini":
+            low, high = _ends(setting)
+            kernel = kernels.gini(high - low)
+        elif setting.values or setting.ranges:
+            raise InputError(f"step ideal-laplace needs no domain for {setting.name}: leave out values and ranges")
+        else:
+            kernel = _kernel(setting, rows)
+        return kernel, pairs.IdealLaplace(kernel, epsilon, using.laplace)
+    if not setting.values:
+        raise InputError(f"step bfv needs a small public domain for {setting.name}: give the values")
+    from protocols.u_statistics.two_party import TwoPartyResponse  # SEAL
+
+    columns = 1 if setting.statistic == "auc" else rows.shape[1]
+    axes = [_axis(setting, column, len(rows), columns) for column in range(columns)]
+    if setting.statistic == "auc":
+        axes.append(Axis(np.array([0.0, 1.0])))
+    domain = Domain(tuple(axes))
+    kernel = _kernel(setting, domain.points)
+    return kernel, TwoPartyResponse(kernel, domain, epsilon)
+
+
 _LABELS = "labels are public: only the scores are protected"
 _TIED = "scores in one bin count as ties"
-_IDEAL = "the two-party step is an ideal functionality: simulated, as by a trusted third"
+_STEP = {
+    "ideal-laplace": "the two-party step is an ideal functionality: simulated, as by a trusted third",
+    "bfv": "the two-party step ran on BFV ciphertexts; it withstands users who are curious, not users who cheat",
+}
 
 
 def _result(
