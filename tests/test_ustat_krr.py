@@ -236,7 +236,8 @@ def test_the_standard_error_is_that_of_the_estimates() -> None:
     generator = np.random.default_rng(11)
     shares = generator.dirichlet(np.ones(6))
     response = RandomisedResponse(6, 2.0)
-    reported = [response.simulate_counts(generator.multinomial(5000, shares), generator) for _ in range(1000)]
+    users = generator.multinomial(5000, shares)
+    reported = [response.simulate_counts(users, generator) for _ in range(1000)]
     spread = np.std([response.estimate(of, matrix) for of in reported])
     assert np.mean([response.standard_error(of, matrix) for of in reported]) == pytest.approx(spread, rel=0.1)
 

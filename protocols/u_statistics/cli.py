@@ -116,6 +116,7 @@ def ustat(
     reports: local differential privacy (Bell, Bellet, Gascón, Kulkarni, AISTATS 2020). Labels of auc are public. To
     evaluate across sites, see the protocols ustat-krr and ustat-hierarchy of `fhe-auc evaluate`.
     """
+    from fhe_auc.errors import InputError
     from protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
 
     setting = Setting(
@@ -129,6 +130,8 @@ def ustat(
         pairings=pairings,
         step=step,
     )
+    if seed is not None and step == "bfv":
+        raise InputError("step bfv draws from the operating system only: leave out --seed")
     rows = _rows(paths, statistic, columns, label_column, score_column)
     using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)
     with output.progress("Users") as report:
@@ -191,4 +194,6 @@ def _print(result: Result, truth: dict[str, float]) -> None:
 
 
 def _short(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -105,7 +105,10 @@ class RandomisedResponse:
         return float(self.shares(first) @ matrix @ self.shares(second))
 
     def standard_error(self, reported: ArrayLike, matrix: Floats) -> float:
-        """Return the estimated root of `estimate`'s variance, 2 √(V₁/n): V₁ is that of (A p̂)_r / (1 - β)."""
+        """Return the estimated root of `estimate`'s variance given the users, to first order: 2 √(V/n).
+
+        V = Var[(A p̂)_r] / (1 - β)² over reports, less Var[(A p̂)_x] over users, which is there without noise too.
+        """
         return 2 * self._deviation(reported, matrix @ self.shares(reported))
 
     def standard_error_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
@@ -116,9 +119,11 @@ class RandomisedResponse:
 
     def _deviation(self, reported: ArrayLike, values: Floats) -> float:
         counts = np.asarray(reported, float)
-        weights = counts / counts.sum()
-        variance = max(float(weights @ values**2 - (weights @ values) ** 2), 0.0)
-        return math.sqrt(variance / counts.sum()) / (1 - self.beta)
+        of_reports, of_users = (
+            float(weights @ values**2 - (weights @ values) ** 2)
+            for weights in (counts / counts.sum(), self.shares(reported))
+        )
+        return math.sqrt(max(of_reports / (1 - self.beta) ** 2 - of_users, 0.0) / counts.sum())
 
     def variance_bound(self, users: int, width: float = 1.0) -> float:
         """Return theorem 1's bound on the variance, users drawn independently from any distribution.

@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,11 +44,12 @@ Laplace: TypeAlias = Callable[[Floats, float], Floats]
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (pairs done, pairs in all)."""
 
-_CHUNK = 1 << 16  # pairs
-
 
 class PairStep(ABC):
     """What two users do together, for one kernel and the budget of one pairing."""
+
+    chunk: ClassVar[int] = 1 << 16
+    """Pairs between two reports of progress."""
 
     @property
     @abstractmethod
@@ -185,9 +186,9 @@ def estimate(
 ) -> PairsEstimate:
     """Return the mean of the step's answers over pairs of the rows of shape (n, d)."""
     total = squares = 0.0
-    for start in range(0, len(pairs), _CHUNK):
+    for start in range(0, len(pairs), step.chunk):
         progress(start, len(pairs))
-        chosen = pairs[start : start + _CHUNK]
+        chosen = pairs[start : start + step.chunk]
         answers = step.noisy(rows[chosen[:, 0]], rows[chosen[:, 1]])
         total, squares = total + float(answers.sum()), squares + float(answers @ answers)
     progress(len(pairs), len(pairs))

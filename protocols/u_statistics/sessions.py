@@ -225,7 +225,7 @@ class LocalParty(Party):
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
         if parties < len(self.manifest.parties):
             warnings += (
-                f"{len(self.manifest.parties) - parties} of {len(self.manifest.parties)} parties are not in it",
+                f"{len(self.manifest.parties) - parties} of {len(self.manifest.parties)} parties are not in the result",
             )
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),

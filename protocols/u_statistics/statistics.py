@@ -142,7 +142,8 @@ class Result:
     estimate : float
         The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range.
     standard_error : float
-        Estimated from the reports.
+        Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those
+        whom they stand for. For pairs it is estimated from above, with the choice of pairs.
     error_bound : float
         Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data.
     derived : mapping of str to float

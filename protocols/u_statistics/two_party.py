@@ -87,6 +87,8 @@ class TwoPartyResponse(PairStep):
         The domain or the kernel is too large.
     """
 
+    chunk = 8
+
     def __init__(self, kernel: Kernel, domain: Domain, epsilon: float) -> None:
         if len(domain) > MAX_RECORDS:
             raise InputError(
@@ -245,7 +247,7 @@ class _Scheme:
         return empty
 
     def flooding(self) -> Words:
-        """Return words to add to a ciphertext: integers uniform within ±2^(FLOODING_BITS - 1), first polynomial only."""
+        """Return words to add to a ciphertext: uniform within ±2^(FLOODING_BITS - 1), in its first polynomial only."""
         drawn = [secrets.randbits(FLOODING_BITS) - (1 << (FLOODING_BITS - 1)) for _ in range(RING_DIMENSION)]
         zeros = [0] * RING_DIMENSION
         return np.array(

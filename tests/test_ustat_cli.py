@@ -1,0 +1,248 @@
+"""``fhe-auc ustat`` and the runs behind it: every statistic by every method, files, errors, speed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc.cli import main
+from fhe_auc.errors import InputError
+from fhe_auc.tables import read_columns
+from protocols.u_statistics import kernels
+from protocols.u_statistics.kernels import Kernel
+from protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
+
+ONE_TO_SIX = "0,1,2,3,4,5"
+RATINGS = ["ratings.csv", "--column", "room", "--column", "clean"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ustat")
+    generator = np.random.default_rng(0)
+    room = generator.integers(0, 6, 3000)
+    clean = np.clip(room + generator.integers(-1, 2, 3000), 0, 5)
+    euro = generator.gamma(2, 1000, 3000).round(2)
+    rows = "\n".join(f"{a},{b},{c}" for a, b, c in zip(room, clean, euro, strict=True))
+    (path / "ratings.csv").write_text("room,clean,euro\n" + rows)
+    pq.write_table(pa.table({"room": room, "clean": clean, "euro": euro}), path / "ratings.parquet")
+    np.savez(path / "ratings.npz", room=room, clean=clean, euro=euro)
+    labels = generator.random(3000) < 0.3
+    scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(3000), 0, 1)
+    (path / "north.csv").write_text(
+        "y_true,y_score\n" + "\n".join(f"{int(y)},{s}" for y, s in zip(labels, scores, strict=True))
+    )
+    (path / "bad.csv").write_text("room,clean\n1,2\n3,nan\n4,high\n")
+    (path / "nan.csv").write_text("room,clean\n1,2\n3,nan\n")
+    (path / "empty.csv").write_text("room,clean\n")
+    (path / "small.csv").write_text("room\n" + "\n".join("0123" * 3) + "\n")
+    return path
+
+
+def call(folder: Path, *arguments: str) -> Any:
+    given = [str(folder / a) if a.endswith((".csv", ".parquet", ".npz")) else a for a in arguments]
+    return CliRunner().invoke(main, ["ustat", *given])
+
+
+ALL = {
+    "kendall krr": [*RATINGS, "--statistic", "kendall", "--values", ONE_TO_SIX],
+    "kendall pairs": [*RATINGS, "--statistic", "kendall", "--method", "pairs"],
+    "gini krr": ["ratings.parquet", "--column", "euro", "--statistic", "gini", "--range", "0", "10000"],
+    "gini pairs": [
+        *["ratings.npz", "--column", "euro", "--statistic", "gini", "--range", "0", "10000", "--method", "pairs"]
+    ],
+    "renyi2 krr": ["ratings.csv", "--column", "room", "--statistic", "renyi2", "--values", ONE_TO_SIX],
+    "renyi2 pairs": [
+        "ratings.csv",
+        "--column",
+        "room",
+        "--statistic",
+        "renyi2",
+        "--method",
+        "pairs",
+        "--pairings",
+        "2",
+    ],
+    "auc krr": ["north.csv", "--statistic", "auc", "--bins", "12"],
+    "auc hierarchy": ["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "5"],
+    "auc pairs": ["north.csv", "--statistic", "auc", "--method", "pairs"],
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_statistic_by_every_method_comes_near_the_exact_value(name: str, folder: Path) -> None:
+    done = call(folder, *ALL[name], "--epsilon", "8", "--seed", "1", "--exact", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    statistic, method = name.split()
+    assert (found["statistic"], found["method"], found["users"]) == (statistic, method, 3000)
+    exact = found["exact"][statistic]
+    rounding = 0.02 * exact if "krr" in name and statistic in ("gini", "auc") else 0
+    assert abs(found["estimate"] - exact) < 5 * found["standard_error"] + rounding
+    assert 0 < found["standard_error"] < 1.2 * found["error_bound"]
+    assert "not private" in done.stderr
+    if statistic == "renyi2":
+        assert found["derived"]["entropy"] == pytest.approx(-math.log(found["estimate"]))
+    if name == "kendall krr":
+        assert abs(found["derived"]["tau_b"] - found["exact"]["tau_b"]) < 0.1
+    if statistic == "auc":
+        assert any("labels are public" in note for note in found["notes"])
+    if method == "pairs":
+        assert any("ideal functionality" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_without_a_seed_runs_differ_and_print_a_table(name: str, folder: Path) -> None:
+    first, second = (call(folder, *ALL[name], "--epsilon", "1") for _ in range(2))
+    assert first.exit_code == second.exit_code == 0, first.output
+    assert first.stdout.splitlines()[0] != second.stdout.splitlines()[0]
+    assert "privacy budget of one row" in first.stdout
+    assert "exact" not in first.stdout
+
+
+def test_a_seed_repeats_a_run_and_warns(folder: Path) -> None:
+    runs = [call(folder, *ALL["kendall krr"], "--epsilon", "1", "--seed", "7", "--json") for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout
+    assert "nothing is private" in runs[0].stderr
+
+
+def test_the_two_party_step_runs_on_ciphertexts(folder: Path) -> None:
+    arguments = ["small.csv", "--column", "room", "--statistic", "renyi2", "--method", "pairs", "--step", "bfv"]
+    done = call(folder, *arguments, "--values", "0,1,2,3", "--epsilon", "1")
+    assert done.exit_code == 0, done.output
+    assert "BFV ciphertexts" in done.stdout
+    refused = call(folder, *arguments, "--values", "0,1,2,3", "--epsilon", "1", "--seed", "1")
+    assert "leave out --seed" in refused.stderr
+    assert "give the values" in call(folder, *arguments, "--epsilon", "1").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["ratings.csv", "--statistic", "kendall", "--column", "room"], "kendall takes 2 of --column, got 1"),
+        ([*RATINGS, "--statistic", "gini"], "gini takes 1 of --column, got 2"),
+        ([*RATINGS, "--statistic", "kendall"], "krr needs a public domain for kendall"),
+        (["ratings.csv", "--column", "euro", "--statistic", "gini", "--method", "pairs"], "needs a public range"),
+        ([*RATINGS, "--statistic", "kendall", "--method", "hierarchy"], "hierarchy is for the AUC only"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "5,4"], "ascending"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "1,x"], "expected numbers with commas"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "1,2", "--bins", "3"], "either values, or a range and bins"),
+        ([*RATINGS, "--statistic", "kendall", "--range", "1", "0"], "lower one first, got 1 and 0"),
+        ([*RATINGS, "--statistic", "kendall", "--range", "0", "5", "--alpha", "3"], "alpha is for method hierarchy"),
+        ([*RATINGS, "--statistic", "kendall", *["--values", "0,1"] * 3], "2 columns but 3"),
+        ([*RATINGS, "--statistic", "kendall", "--method", "pairs", "--values", "0,1"], "needs no domain for kendall"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "0,1", "--step", "bfv"], "step 'bfv' does not exist"),
+        (["north.csv", "--statistic", "auc", "--column", "y_score"], "--column is not for auc"),
+        (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "21"], "alpha"),
+        (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--values", "0,1"], "a range, not values"),
+        (
+            ["bad.csv", "--statistic", "gini", "--column", "clean", "--range", "0", "1"],
+            "row 2 of file .*bad.csv.*'clean' value is 'high', which is not a number",
+        ),
+        (
+            ["nan.csv", "--statistic", "gini", "--column", "clean", "--range", "0", "1"],
+            "row 1 of file .*nan.csv.*'clean' value is nan; 'clean' values must be finite",
+        ),
+        (["bad.csv", "--statistic", "gini", "--column", "age", "--range", "0", "1"], "no column 'age'"),
+        (["empty.csv", "--statistic", "gini", "--column", "room", "--range", "0", "1"], "there are 0 users"),
+        (["none.csv", "--statistic", "gini", "--column", "room", "--range", "0", "1"], "does not exist"),
+        (["ratings.csv", "ratings.csv", "--statistic", "gini", "--column", "room"], "given twice"),
+    ],
+)
+def test_bad_usage_is_one_line_that_names_the_culprit(arguments: list, what: str, folder: Path) -> None:
+    done = call(folder, *arguments, "--epsilon", "1")
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert re.search(what, " ".join(done.stderr.split())), done.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "33"])
+def test_an_epsilon_out_of_range_is_refused(epsilon: str, folder: Path) -> None:
+    done = call(folder, *ALL["auc krr"], "--epsilon", epsilon)
+    assert done.exit_code == 2
+    assert "epsilon must lie above 0" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_columns_read_alike_from_every_kind_of_file(suffix: str, folder: Path) -> None:
+    expected = read_columns([folder / "ratings.csv"], ["room", "euro"])
+    found = read_columns([folder / f"ratings.{suffix}"], ["room", "euro"])
+    assert np.array_equal(found, expected)
+    assert np.array_equal(read_columns([folder / f"ratings.{suffix}"], ["euro"]), expected[:, 1:])
+
+
+@pytest.mark.parametrize("columns", [[], ["room", "room"], ["room", "clean", "euro"]])
+def test_one_column_or_two_different_ones_are_read(columns: list, folder: Path) -> None:
+    with pytest.raises(InputError, match="one column is needed, or two"):
+        read_columns([folder / "ratings.csv"], columns)
+
+
+def test_any_kernel_of_the_callers_own_runs_by_krr_and_pairs() -> None:
+    rows = np.random.default_rng(1).integers(0, 5, (4000, 1)).astype(float)
+    close = Kernel("close", lambda x, y: (np.abs(x - y)[..., 0] <= 1).astype(float), 0.0, 1.0)
+    from protocols.u_statistics.exact import of_rows
+
+    truth = of_rows(rows, close)
+    for method, values in (("krr", ((0.0, 1.0, 2.0, 3.0, 4.0),)), ("pairs", ())):
+        found = run(
+            Setting(statistic=close, method=method, epsilon=4.0, values=values), rows, Randomness.seeded_experiment(2)
+        )
+        assert found.statistic == "close"
+        assert abs(found.estimate - truth) < 5 * found.standard_error
+
+
+def test_one_range_serves_both_columns_and_the_rule_gives_bins_to_each() -> None:
+    rows = np.random.default_rng(3).random((10_000, 2))
+    found = run(
+        Setting(statistic="kendall", method="krr", epsilon=1.0, ranges=((0.0, 1.0),)),
+        rows,
+        Randomness.seeded_experiment(4),
+    )
+    assert found.settings["k"] == 9  # ten by the rule, three a column
+
+
+def test_records_of_a_wrong_shape_and_unknown_names_are_refused() -> None:
+    using = Randomness.seeded_experiment(0)
+    with pytest.raises(InputError, match="kendall is of records of 2 columns"):
+        run(Setting(statistic="kendall", method="pairs", epsilon=1.0), np.zeros((5, 1)), using)
+    with pytest.raises(InputError, match="labels must be 0 or 1"):
+        run(Setting(statistic="auc", method="krr", epsilon=1.0), np.full((5, 2), 0.5), using)
+    with pytest.raises(InputError, match="unknown statistic 'tau'"):
+        Setting(statistic="tau", method="krr", epsilon=1.0)
+    with pytest.raises(InputError, match="unknown method 'rr'"):
+        Setting(statistic="gini", method="rr", epsilon=1.0)
+
+
+def test_an_entropy_of_a_collision_estimate_that_is_not_positive_is_undefined() -> None:
+    rows = np.arange(20.0)[:, None] % 10
+    setting = Setting(statistic="renyi2", method="pairs", epsilon=0.1)
+    found = [run(setting, rows, Randomness.seeded_experiment(seed)) for seed in range(10)]
+    assert any(math.isnan(of.derived["entropy"]) for of in found if of.estimate <= 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["krr", "hierarchy", "pairs"])
+def test_a_million_users_take_less_than_a_minute_with_secure_randomness(method: str) -> None:
+    generator = np.random.default_rng(5)
+    labels = generator.random(10**6) < 0.3
+    scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(10**6), 0, 1)
+    rows = np.stack([scores, labels], axis=1)
+    started = time.perf_counter()
+    found = run(Setting(statistic="auc", method=method, epsilon=1.0), rows, Randomness.secure())
+    assert time.perf_counter() - started < 60
+    assert abs(found.estimate - without_noise("auc", rows)["auc"]) < 5 * found.standard_error + 0.01
+
+
+def test_kernel_of_the_auc_needs_labels_of_both_kinds() -> None:
+    rows = np.stack([np.arange(4.0), np.ones(4)], axis=1)
+    assert kernels.AUC(rows[:2], rows[2:]).tolist() == [0, 0]
