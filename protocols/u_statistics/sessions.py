@@ -12,6 +12,10 @@ together included, learns more of a row's *score* than ε-local differential pri
 ([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted, and an
 aggregator or party that lies can make the AUC come out as it likes.
 
+The `settings` of an evaluation hold what noise leaves unsure: the standard error, estimated from the reports; the bound
+on it by theorem 1 or 3; and half the estimated share of pairs that the bins do not tell apart. Its `resolution` and
+`precision`, which bound the error for certain, are NaN.
+
 Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
 """
 
@@ -43,9 +47,6 @@ from protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from protocols.u_statistics.randomness import Source
 
 Integers = NDArray[np.int64]
-
-CONFIDENCE = 0.95
-"""Probability with which, by Chebyshev's inequality, the noise's error is below `Evaluation.precision`."""
 
 _ROUNDS = 2
 _MOST_ROWS = 2**62
@@ -229,8 +230,8 @@ class LocalParty(Party):
             )
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),
-            resolution=float(np.clip(estimate.resolution, 0, 0.5)),
-            precision=min(1.0, math.sqrt(estimate.squared_error / (1 - CONFIDENCE))),
+            resolution=math.nan,
+            precision=math.nan,
             protocol=self.manifest.protocol,
             backend="none",
             parties=parties,
@@ -244,7 +245,7 @@ class LocalParty(Party):
                 "bins": self._mechanism.bins,
                 "standard error": estimate.standard_error,
                 "standard error bound": math.sqrt(estimate.squared_error),
-                "confidence of precision": CONFIDENCE,
+                "undecided by bins": float(np.clip(estimate.resolution, 0, 0.5)),
             },
             warnings=warnings,
         )
