@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fhe_auc.counts import Counts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
@@ -44,6 +46,8 @@ class Evaluation:
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
     settings : Mapping[str, Any]
         Parameters of the protocol that say what its verdict is worth, by name.
+    counts : Counts or None
+        Pooled counts at each threshold, where the protocol gives them to the parties.
     warnings : tuple[str, ...]
         What the reader of the number ought to know.
     """
@@ -64,11 +68,15 @@ class Evaluation:
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    counts: Counts | None = None
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain types, ready for ``json.dumps``."""
+        """Return plain types, ready for ``json.dumps``; counts as rows of each label in each bin."""
         plain = asdict(self)
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
+        if self.counts is not None:
+            bins = {"positives": self.counts.bin_positives, "negatives": self.counts.bin_negatives}
+            plain["counts"] = {name: values.tolist() for name, values in bins.items()}
         return plain

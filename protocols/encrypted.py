@@ -170,16 +170,14 @@ def slot_error(size: _Real, chosen: Plan) -> _Real:
     return _CONFIDENCE * chosen.noise_deviation + DECODING * size
 
 
-def check_rows(data: PartyData, chosen: Plan) -> None:
+def check_rows(data: PartyData, max_rows: int) -> None:
     """Raise `InputError` where a party alone has more rows than the session may have."""
-    if len(data.y_score) > chosen.workload.max_rows:
-        raise InputError(
-            f"party {data.name!r} has more rows than the session's max_rows = {chosen.workload.max_rows:,}"
-        )
+    if len(data.y_score) > max_rows:
+        raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {max_rows:,}")
 
 
-def common_warnings(manifest: Manifest, chosen: Plan, resolution: float) -> tuple[str, ...]:
-    """Return what the reader of any result ought to know."""
+def common_warnings(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
+    """Return what the reader of any result, of so many parties, ought to know."""
     found = []
     if len(manifest.parties) == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
@@ -188,6 +186,8 @@ def common_warnings(manifest: Manifest, chosen: Plan, resolution: float) -> tupl
             f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
             "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
         )
-    if chosen.workload.max_rows > RAREST:
+    if parties < len(manifest.parties):
+        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    if isinstance(manifest.plan, Plan) and manifest.plan.workload.max_rows > RAREST:
         found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
     return tuple(found)

@@ -101,7 +101,7 @@ class MaliciousTask(PartyTask):
         self.plan = plan_of(manifest, Plan)
         self._manifest = manifest
         self._data = data
-        check_rows(data, self.plan)
+        check_rows(data, self.plan.workload.max_rows)
         if not self.plan.workload.disguised or manifest.min_parties != len(manifest.parties):
             raise InputError("the session's manifest is not one for disguised counts of all parties")
         if self.plan.workload.classes not in [2 * executions for executions in _EXECUTIONS]:
@@ -145,7 +145,7 @@ class MaliciousTask(PartyTask):
                 "splits": workload.splits,
                 "tolerance": self.plan.tolerance,
             },
-            warnings=common_warnings(self._manifest, self.plan, recovered.resolution),
+            warnings=common_warnings(self._manifest, parties, recovered.resolution),
         )
 
     @cached_property

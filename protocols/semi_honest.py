@@ -68,7 +68,7 @@ class SemiHonestTask(PartyTask):
         self._manifest = manifest
         self.plan = plan_of(manifest, Plan)
         self._data = data
-        check_rows(data, self.plan)
+        check_rows(data, self.plan.workload.max_rows)
         if self.plan.workload.disguised or self.plan.workload.classes != _CLASSES:
             raise InputError("the session's manifest is not one for undisguised counts in two classes")
 
@@ -165,9 +165,7 @@ def _ratio(ratio: complex, chosen: Plan) -> Recovered:
 
 
 def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float) -> tuple[str, ...]:
-    found = common_warnings(manifest, chosen, resolution)
-    if parties < len(manifest.parties):
-        found += (f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result",)
+    found = common_warnings(manifest, parties, resolution)
     if chosen.release_digits is None:
         found += (
             "all digits released: assume that parties can work out how many pooled rows have each label; "

@@ -45,6 +45,7 @@ KEYS = {
     "key_bytes_per_party",
     "seconds",
     "settings",
+    "counts",
     "warnings",
 }
 ESCAPE = "\x1b"

@@ -212,8 +212,10 @@ def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
     else:
-        bound = output.bound_text(evaluation.precision)
-        label, note = "AUC, encrypted", f"the AUC of all rows lies within (numerical error < {bound})"
+        error = (
+            f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"
+        )
+        label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
     return output.styled(label, "bold"), output.styled(interval_text(evaluation, digits), "bold"), note
 
 
