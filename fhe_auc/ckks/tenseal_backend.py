@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial
-from itertools import cycle, islice
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import tenseal.sealapi as seal
-import zstandard
 
+from fhe_auc.ckks import seal_format
 from fhe_auc.ckks.context import (
     Ciphertext,
     KeyPair,
@@ -29,70 +24,8 @@ from fhe_auc.ckks.context import (
     StoredPublic,
     StoredSecret,
 )
-from fhe_auc.ckks.layout import Layout, Run
+from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.errors import DeserialisationError
-
-# SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
-# every array inside it; arrays go on with a 64-bit count and the words themselves.
-_HEADER = struct.Struct("<HBBBBHQ")
-_MAGIC = 0xA15E
-_UNCOMPRESSED, _ZSTD = 0, 2
-_SEED_BYTES = 64
-_SEED_INFO_BYTES = _HEADER.size + 1 + _SEED_BYTES
-
-
-@contextmanager
-def _memory_file() -> Iterator[tuple[int, str]]:
-    """Yield an anonymous file's descriptor and path: SEAL takes paths only, and keys must stay off the disk."""
-    descriptor = os.memfd_create("fhe-auc")
-    try:
-        yield descriptor, f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
-def _save(item: Any) -> bytes:
-    """Return SEAL's uncompressed serialisation of `item` (saving always compresses)."""
-    with _memory_file() as (_, path):
-        item.save(path)
-        with open(path, "rb") as stream:
-            data = stream.read()
-    magic, header_size, major, minor, compression, reserved, _ = _HEADER.unpack_from(data)
-    if magic != _MAGIC or header_size != _HEADER.size or compression != _ZSTD:
-        raise DeserialisationError("SEAL wrote a format that this version of fhe-auc does not know")
-    body = zstandard.ZstdDecompressor().decompressobj().decompress(data[_HEADER.size :])
-    size = _HEADER.size + len(body)
-    return _HEADER.pack(magic, header_size, major, minor, _UNCOMPRESSED, reserved, size) + body
-
-
-def _coefficients(raw: bytes, ring_dimension: int, moduli: list[int]) -> tuple[list[Run], list[tuple[int, int]]]:
-    """Find SEAL's arrays of whole polynomials, and the seed that stands right behind the array of a seeded object."""
-    mark = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8]
-    runs: list[Run] = []
-    seeds: list[tuple[int, int]] = []
-    position = raw.find(mark)
-    while position >= 0 and len(raw) >= position + _HEADER.size + 8:
-        size = _HEADER.unpack_from(raw, position)[-1]
-        start = position + _HEADER.size + 8
-        count = int.from_bytes(raw[start - 8 : start], "little")
-        if count and count % ring_dimension == 0 and size == _HEADER.size + 8 + 8 * count:
-            for modulus in islice(cycle(moduli), count // ring_dimension):
-                runs.append(Run(start, ring_dimension, modulus))
-                start = runs[-1].end
-        elif size == _SEED_INFO_BYTES and runs and runs[-1].end == position:
-            seeds.append((position + _SEED_INFO_BYTES - _SEED_BYTES, _SEED_BYTES))
-            start = position + _SEED_INFO_BYTES
-        else:
-            start = position + 1
-        position = raw.find(mark, start)
-    return runs, seeds
-
-
-def _public_key(generator: Any) -> Any:
-    key = seal.PublicKey()
-    generator.create_public_key(key)
-    return key
 
 
 class _Scheme:
@@ -122,7 +55,7 @@ class _Scheme:
         encryptor.encrypt_symmetric(self.encode(zeros, parameters.scale**2), product)
         self.result = self._learn(product, moduli)
         self.secret_key = self._learn(secret_key, key_moduli)
-        self.public_key = self._learn(_public_key(generator), key_moduli)
+        self.public_key = self._learn(seal_format.public_key(generator), key_moduli)
         self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
         self._key_moduli = key_moduli
 
@@ -133,8 +66,7 @@ class _Scheme:
         return self._learn(generator.create_galois_keys(list(self.elements.values())), self._key_moduli)
 
     def _learn(self, item: Any, moduli: list[int]) -> Layout:
-        find = partial(_coefficients, ring_dimension=self.parameters.ring_dimension, moduli=moduli)
-        return Layout(_save(item), find)
+        return seal_format.layout_of(item, self.parameters.ring_dimension, moduli)
 
     def encode(self, values: Slots, scale: float) -> Any:
         plaintext = seal.Plaintext()
@@ -143,15 +75,7 @@ class _Scheme:
 
     def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
-        raw = layout.unpack(packed)
-        with _memory_file() as (descriptor, path):
-            with open(descriptor, "wb", closefd=False) as stream:
-                stream.write(raw)
-            try:
-                empty.load(self.context, path)
-            except (RuntimeError, ValueError) as error:
-                raise DeserialisationError(f"SEAL refused the object: {error}") from None
-        return empty
+        return seal_format.load(empty, self.context, layout, packed)
 
 
 @lru_cache(maxsize=4)
@@ -213,7 +137,7 @@ class SealPublicContext(PublicContext):
         return self._scheme.load(seal.Ciphertext(), self._scheme.submission, packed)
 
     def _pack_result(self, ciphertext: Ciphertext) -> bytes:
-        return self._scheme.result.pack(_save(ciphertext))
+        return self._scheme.result.pack(seal_format.save(ciphertext))
 
 
 class SealSecretContext(SecretContext):
@@ -232,7 +156,7 @@ class SealSecretContext(SecretContext):
 
     def _encrypt(self, values: Slots) -> bytes:
         plaintext = self._scheme.encode(values, self.parameters.scale)
-        return self._scheme.submission.pack(_save(self._encryptor.encrypt_symmetric(plaintext)))
+        return self._scheme.submission.pack(seal_format.save(self._encryptor.encrypt_symmetric(plaintext)))
 
     def _decrypt(self, packed: bytes) -> Slots:
         ciphertext = self._scheme.load(seal.Ciphertext(), self._scheme.result, packed)
@@ -247,11 +171,11 @@ def generate(parameters: CkksParameters) -> KeyPair:
     generator = seal.KeyGenerator(scheme.context)
     stored = StoredPublic(
         parameters,
-        scheme.public_key.pack(_save(_public_key(generator))),
-        scheme.relinearisation_key.pack(_save(generator.create_relin_keys())),
-        scheme.rotation_keys.pack(_save(generator.create_galois_keys(list(scheme.elements.values())))),
+        scheme.public_key.pack(seal_format.save(seal_format.public_key(generator))),
+        scheme.relinearisation_key.pack(seal_format.save(generator.create_relin_keys())),
+        scheme.rotation_keys.pack(seal_format.save(generator.create_galois_keys(list(scheme.elements.values())))),
     )
-    secret_key = scheme.secret_key.pack(_save(generator.secret_key()))
+    secret_key = scheme.secret_key.pack(seal_format.save(generator.secret_key()))
     digest = hashlib.sha256(stored.public_key).digest()
     return KeyPair(SealPublicContext(stored), SealSecretContext(StoredSecret(parameters, digest, secret_key)))
 

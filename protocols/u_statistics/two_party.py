@@ -30,7 +30,7 @@ malicious security would; and a user can always lie about the own record. BFV is
 from __future__ import annotations
 
 import secrets
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -38,11 +38,10 @@ import numpy as np
 import tenseal.sealapi as seal
 from numpy.typing import NDArray
 
-# The project's one reader of SEAL's format: it carries coefficients over the wire, never headers.
+from fhe_auc.ckks import seal_format
 from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.polynomials import Words
-from fhe_auc.ckks.tenseal_backend import _coefficients, _memory_file, _public_key, _save
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import InputError
 from fhe_auc.serialise import decode, encode
 from protocols.u_statistics import randomness
 from protocols.u_statistics.domain import Domain
@@ -141,8 +140,8 @@ class FirstUser:
         ciphertext = seal.Ciphertext()
         encryptor = seal.Encryptor(self._scheme.context, self._keys.secret_key())
         encryptor.encrypt_symmetric(_plaintext(self._places), ciphertext)
-        key = self._scheme.public_key.pack(_save(_public_key(self._keys)))
-        return encode(Request(key, self._scheme.ciphertext.pack(_save(ciphertext))))
+        key = self._scheme.public_key.pack(seal_format.save(seal_format.public_key(self._keys)))
+        return encode(Request(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
 
     def answer(self, reply: bytes) -> int:
         """Return y in [0, q), which goes to the aggregator; raise `DeserialisationError` on a damaged reply."""
@@ -194,7 +193,7 @@ class SecondUser:
         places = {int(place): int(mask[place]) for place in np.flatnonzero(mask)}
         seal.Encryptor(scheme.context, key).encrypt(_plaintext(places), fresh)
         scheme.evaluator.add_inplace(product, fresh)
-        words = scheme.ciphertext.polynomials.unpack(scheme.ciphertext.pack(_save(product)))
+        words = scheme.ciphertext.polynomials.unpack(scheme.ciphertext.pack(seal_format.save(product)))
         scheme.ciphertext.polynomials.add_in_place(words, scheme.flooding())
         return scheme.ciphertext.polynomials.pack(words)
 
@@ -217,7 +216,7 @@ class _Scheme:
     @cached_property
     def _templates(self) -> tuple[Layout, Layout]:
         generator = seal.KeyGenerator(self.context)
-        key, ciphertext = _public_key(generator), seal.Ciphertext()
+        key, ciphertext = seal_format.public_key(generator), seal.Ciphertext()
         seal.Encryptor(self.context, key).encrypt_zero(ciphertext)
         return self._learn(key, self._key_moduli), self._learn(ciphertext, self._moduli)
 
@@ -232,19 +231,11 @@ class _Scheme:
         return self._templates[1]
 
     def _learn(self, item: Any, moduli: list[int]) -> Layout:
-        return Layout(_save(item), partial(_coefficients, ring_dimension=RING_DIMENSION, moduli=moduli))
+        return seal_format.layout_of(item, RING_DIMENSION, moduli)
 
     def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
-        raw = layout.unpack(packed)
-        with _memory_file() as (descriptor, path):
-            with open(descriptor, "wb", closefd=False) as stream:
-                stream.write(raw)
-            try:
-                empty.load(self.context, path)
-            except (RuntimeError, ValueError) as error:
-                raise DeserialisationError(f"SEAL refused the object: {error}") from None
-        return empty
+        return seal_format.load(empty, self.context, layout, packed)
 
     def flooding(self) -> Words:
         """Return words to add to a ciphertext: uniform within ±2^(FLOODING_BITS - 1), in its first polynomial only."""

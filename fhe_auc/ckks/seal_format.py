@@ -1,0 +1,101 @@
+"""SEAL's objects as packed coefficients and back: `save`, `layout_of` and `load`, for every scheme of the library.
+
+SEAL's own loader sees only what it has written itself on this machine, with coefficients filled in
+(`fhe_auc.ckks.layout`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import cycle, islice
+from typing import Any
+
+import tenseal.sealapi as seal
+import zstandard
+
+from fhe_auc.ckks.layout import Layout, Run
+from fhe_auc.errors import DeserialisationError
+
+# SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
+# every array inside it; arrays go on with a 64-bit count and the words themselves.
+_HEADER = struct.Struct("<HBBBBHQ")
+_MAGIC = 0xA15E
+_UNCOMPRESSED, _ZSTD = 0, 2
+_SEED_BYTES = 64
+_SEED_INFO_BYTES = _HEADER.size + 1 + _SEED_BYTES
+
+
+@contextmanager
+def _memory_file() -> Iterator[tuple[int, str]]:
+    """Yield an anonymous file's descriptor and path: SEAL takes paths only, and keys must stay off the disk."""
+    descriptor = os.memfd_create("fhe-auc")
+    try:
+        yield descriptor, f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def save(item: Any) -> bytes:
+    """Return SEAL's uncompressed serialisation of `item` (saving always compresses)."""
+    with _memory_file() as (_, path):
+        item.save(path)
+        with open(path, "rb") as stream:
+            data = stream.read()
+    magic, header_size, major, minor, compression, reserved, _ = _HEADER.unpack_from(data)
+    if magic != _MAGIC or header_size != _HEADER.size or compression != _ZSTD:
+        raise DeserialisationError("SEAL wrote a format that this version of fhe-auc does not know")
+    body = zstandard.ZstdDecompressor().decompressobj().decompress(data[_HEADER.size :])
+    size = _HEADER.size + len(body)
+    return _HEADER.pack(magic, header_size, major, minor, _UNCOMPRESSED, reserved, size) + body
+
+
+def _coefficients(raw: bytes, ring_dimension: int, moduli: Sequence[int]) -> tuple[list[Run], list[tuple[int, int]]]:
+    """Find SEAL's arrays of whole polynomials, and the seed that stands right behind the array of a seeded object."""
+    mark = _HEADER.pack(_MAGIC, _HEADER.size, *raw[3:5], _UNCOMPRESSED, 0, 0)[:8]
+    runs: list[Run] = []
+    seeds: list[tuple[int, int]] = []
+    position = raw.find(mark)
+    while position >= 0 and len(raw) >= position + _HEADER.size + 8:
+        size = _HEADER.unpack_from(raw, position)[-1]
+        start = position + _HEADER.size + 8
+        count = int.from_bytes(raw[start - 8 : start], "little")
+        if count and count % ring_dimension == 0 and size == _HEADER.size + 8 + 8 * count:
+            for modulus in islice(cycle(moduli), count // ring_dimension):
+                runs.append(Run(start, ring_dimension, modulus))
+                start = runs[-1].end
+        elif size == _SEED_INFO_BYTES and runs and runs[-1].end == position:
+            seeds.append((position + _SEED_INFO_BYTES - _SEED_BYTES, _SEED_BYTES))
+            start = position + _SEED_INFO_BYTES
+        else:
+            start = position + 1
+        position = raw.find(mark, start)
+    return runs, seeds
+
+
+def public_key(generator: Any) -> Any:
+    """Return a fresh public key of a `seal.KeyGenerator`."""
+    key = seal.PublicKey()
+    generator.create_public_key(key)
+    return key
+
+
+def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> Layout:
+    """Return the layout of objects like `item`, whose polynomials are modulo these primes in turn."""
+    return Layout(save(item), partial(_coefficients, ring_dimension=ring_dimension, moduli=moduli))
+
+
+def load(empty: Any, context: Any, layout: Layout, packed: bytes) -> Any:
+    """Fill `empty`, a new SEAL object, from packed coefficients; `DeserialisationError` where they are none."""
+    raw = layout.unpack(packed)
+    with _memory_file() as (descriptor, path):
+        with open(descriptor, "wb", closefd=False) as stream:
+            stream.write(raw)
+        try:
+            empty.load(context, path)
+        except (RuntimeError, ValueError) as error:
+            raise DeserialisationError(f"SEAL refused the object: {error}") from None
+    return empty
