@@ -1,0 +1,246 @@
+"""Hierarchical counts over [0, 1], and bin boundaries that hold about equally many rows.
+
+[FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023, section 2.3. At
+each level k = 1 ... h the interval is cut into 2^k segments of equal length, and rows in each are
+counted. A prefix [0, r/2^h) is a union of at most one segment a level, so that noise of few counts is in its sum.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError
+
+__all__ = ["MAX_HEIGHT", "HierarchicalCounts", "cells", "count", "equi_depth_edges", "prefix_count", "quantile_cells"]
+
+MAX_HEIGHT = 20
+"""Counts of all levels together number 2^(h+1) - 2, about two million at this height."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class HierarchicalCounts:
+    """Rows in each dyadic segment of [0, 1], of one party or pooled, with or without privacy noise.
+
+    Attributes
+    ----------
+    levels : tuple of ndarray of float64
+        Level k = 1 ... h holds 2^k finite counts; with noise they need not be integers, positive, or agree between
+        levels. Segments include their lower and not their upper end, but for the last one of each level, which
+        includes 1. Read-only.
+
+    Raises
+    ------
+    InputError
+        If the levels cannot be that.
+
+    Notes
+    -----
+    ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity.
+    """
+
+    levels: tuple[NDArray[np.float64], ...]
+
+    def __post_init__(self) -> None:
+        _checked_height(len(self.levels))
+        checked = []
+        for k, given in enumerate(self.levels, start=1):
+            level = np.array(given, dtype=np.float64)
+            if level.shape != (2**k,):
+                raise InputError(f"hierarchical counts: level {k} must hold {2**k} counts, not shape {level.shape}")
+            if not np.isfinite(level).all():
+                position = int(np.argmin(np.isfinite(level)))
+                raise InputError(f"hierarchical counts: count {position} of level {k} is {level[position]}")
+            level.flags.writeable = False
+            checked.append(level)
+        object.__setattr__(self, "levels", tuple(checked))
+
+    def __repr__(self) -> str:
+        return f"HierarchicalCounts(height={self.height})"
+
+    @property
+    def height(self) -> int:
+        """Number of levels h."""
+        return len(self.levels)
+
+    @property
+    def total(self) -> float:
+        """Number of rows, from the two counts of the first level."""
+        return float(self.levels[0].sum())
+
+
+def cells(data: PartyData, height: int) -> NDArray[np.int64]:
+    """Find the segment of the lowest level that holds each row: floor(score 2^h), and 2^h - 1 for score 1.
+
+    Parameters
+    ----------
+    data : PartyData
+        The party's n rows, with scores in [0, 1].
+    height : int
+        Number of levels h, 1 to 20.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        From 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
+
+    Raises
+    ------
+    InputError
+        If a score lies outside [0, 1] (the message names party, row and value), or the height is out of range.
+    """
+    size = 2 ** _checked_height(height)
+    outside = (data.y_score < 0) | (data.y_score > 1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"party {data.name!r}, row {row}: score is {float(data.y_score[row])!r}; score histograms need scores "
+            "in [0, 1]"
+        )
+    below: NDArray[np.int64] = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
+    below[below == size] = size - 1  # score 1
+    return below
+
+
+def count(data: PartyData, height: int) -> HierarchicalCounts:
+    """Count a party's rows, of both labels together, at every level.
+
+    Parameters
+    ----------
+    data : PartyData
+        The party's n rows, with scores in [0, 1].
+    height : int
+        Number of levels h, 1 to 20.
+
+    Returns
+    -------
+    HierarchicalCounts
+
+    Raises
+    ------
+    InputError
+        If a score lies outside [0, 1] (the message names party, row and value), or the height is out of range.
+    """
+    lowest = np.bincount(cells(data, height), minlength=2**height).astype(np.float64)
+    return HierarchicalCounts(tuple(lowest.reshape(2**k, -1).sum(axis=1) for k in range(1, height + 1)))
+
+
+def prefix_count(counts: HierarchicalCounts, r: int) -> float:
+    """Count the rows in [0, r/2^h), as a sum of at most one segment a level.
+
+    Parameters
+    ----------
+    counts : HierarchicalCounts
+    r : int
+        From 0 to 2^h; at 2^h the whole of [0, 1], from the first level.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If r is out of range.
+    """
+    size = 2**counts.height
+    if not 0 <= r <= size:
+        raise InputError(f"prefix {r}: must be from 0 to {size}")
+    if r == size:
+        return counts.total
+    sums = 0.0
+    for k, level in enumerate(counts.levels, start=1):
+        segment = r >> (counts.height - k)
+        if segment & 1:  # the left neighbour of the segment that r is in lies below r as a whole
+            sums += float(level[segment - 1])
+    return sums
+
+
+def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:
+    """Find the r whose prefix [0, r/2^h) holds the number of rows closest to a fraction of all.
+
+    Binary search on prefix queries, for all fractions at once: each step compares the rows still wanted with those of
+    the left half of the segment. Noisy prefixes may fall with r; the search then ends at one of the places where they
+    cross the number wanted.
+
+    Parameters
+    ----------
+    counts : HierarchicalCounts
+    fractions : array-like, shape (q,)
+        In [0, 1].
+
+    Returns
+    -------
+    ndarray of int64, shape (q,)
+        From 0 to 2^h.
+
+    Raises
+    ------
+    InputError
+        If a fraction is not in [0, 1].
+    EvaluationError
+        If the rows number 0 or, by noise, less.
+    """
+    wanted = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
+    unfit = ~((wanted >= 0) & (wanted <= 1))
+    if unfit.any():
+        raise InputError(f"fraction {int(unfit.argmax())} is {wanted[unfit.argmax()]}; it must be in [0, 1]")
+    if not counts.total > 0:
+        raise EvaluationError("the hierarchical counts hold no row (or privacy noise outweighs them): no quantiles")
+    left = wanted * counts.total
+    segment = np.zeros(left.shape, dtype=np.int64)
+    for level in counts.levels:
+        segment *= 2
+        below = level[segment]
+        right = left >= below
+        left = np.where(right, left - below, left)
+        segment += right
+    return segment + (np.abs(counts.levels[-1][segment] - left) < np.abs(left))
+
+
+def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
+    """Cut [0, 1] into bins that hold about equally many rows.
+
+    Parameters
+    ----------
+    counts : HierarchicalCounts
+    bins : int
+        Number of bins B wanted, 1 to 2^h.
+
+    Returns
+    -------
+    ndarray of float64, shape (at most B + 1,)
+        Strictly ascending multiples of 2^-h, from 0 to 1. There are less than B + 1 where quantiles coincide: where a
+        single segment holds more rows than a bin should.
+
+    Raises
+    ------
+    InputError
+        If the number of bins is out of range.
+    EvaluationError
+        If the rows number 0 or, by noise, less.
+    """
+    size = 2**counts.height
+    try:
+        wanted = operator.index(bins)
+    except TypeError:
+        raise InputError(f"the number of bins must be an integer, not {bins!r}") from None
+    if not 1 <= wanted <= size:
+        raise InputError(f"the number of bins must be from 1 to 2^{counts.height} = {size}, not {bins}")
+    inner = quantile_cells(counts, np.arange(1, wanted) / wanted)
+    edges: NDArray[np.float64] = np.unique(np.concatenate(([0], inner, [size]))) / size
+    return edges
+
+
+def _checked_height(height: int) -> int:
+    try:
+        levels = operator.index(height)
+    except TypeError:
+        raise InputError(f"the height of a hierarchy must be an integer, not {height!r}") from None
+    if not 1 <= levels <= MAX_HEIGHT:
+        raise InputError(f"the height of a hierarchy must be from 1 to {MAX_HEIGHT}, not {levels}")
+    return levels

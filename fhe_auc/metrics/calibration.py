@@ -1,0 +1,260 @@
+"""Calibration: what share of rows with a score is positive, how far scores are from it, and a map that mends them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError, bin_index
+from fhe_auc.metrics.probabilities import require_probabilities
+
+__all__ = [
+    "CalibrationCurve",
+    "CalibrationMap",
+    "calibration_curve",
+    "expected_calibration_error",
+    "histogram_binning",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class CalibrationMap:
+    """A step function from scores to probabilities of label 1.
+
+    Attributes
+    ----------
+    edges : ndarray of float64, shape (B + 1,)
+        Ascending, in [0, 1]; bins as those of a `Histogram`. Scores beyond the ends belong to the end bins.
+    probabilities : ndarray of float64, shape (B,)
+        In [0, 1].
+
+    Raises
+    ------
+    InputError
+        If the arrays cannot be that.
+    """
+
+    edges: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        steps = Histogram(self.edges, self.probabilities, np.zeros(np.shape(self.probabilities)))  # the same checks
+        require_probabilities(steps)
+        outside = (steps.positives < 0) | (steps.positives > 1)
+        if outside.any():
+            position = int(outside.argmax())
+            raise InputError(f"calibration map: probability {position} is {steps.positives[position]}, not in [0, 1]")
+        object.__setattr__(self, "edges", steps.edges)
+        object.__setattr__(self, "probabilities", steps.positives)
+
+    def __repr__(self) -> str:
+        return f"CalibrationMap(bins={len(self.probabilities)})"
+
+    def __call__(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """Calibrate scores.
+
+        Parameters
+        ----------
+        scores : array-like, shape (n,)
+            In [0, 1].
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+
+        Raises
+        ------
+        InputError
+            If a score is none; the message names the row and the value.
+        """
+        given = np.asarray(scores, dtype=np.float64)
+        unfit = ~((given >= 0) & (given <= 1))
+        if unfit.any():
+            row = int(unfit.argmax())
+            raise InputError(f"row {row}: score is {float(given.flat[row])!r}; scores to calibrate must be in [0, 1]")
+        return self.probabilities[bin_index(self.edges, given)]
+
+    def as_dict(self) -> dict[str, list[float]]:
+        """Return plain types, ready for ``json.dumps``."""
+        return {"edges": self.edges.tolist(), "probabilities": self.probabilities.tolist()}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> CalibrationMap:
+        """Read what `as_dict` has written.
+
+        Raises
+        ------
+        InputError
+            If it is something else.
+        """
+        if set(plain) != {"edges", "probabilities"}:
+            raise InputError("calibration map: needs 'edges' and 'probabilities', and nothing else")
+        return cls(plain["edges"], plain["probabilities"])
+
+
+class CalibrationCurve(NamedTuple):
+    """Points of the reliability diagram, for the K' evaluation bins that hold rows.
+
+    Attributes
+    ----------
+    prob_true : ndarray of float64, shape (K',)
+        Share of positive rows.
+    prob_pred : ndarray of float64, shape (K',)
+        Mean score.
+    rows : ndarray of float64, shape (K',)
+        Number of rows.
+    """
+
+    prob_true: NDArray[np.float64]
+    prob_pred: NDArray[np.float64]
+    rows: NDArray[np.float64]
+
+
+def histogram_binning(histogram: Histogram) -> CalibrationMap:
+    """Map each bin's scores to its share of positive rows ([FCE] section 6).
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Edges in [0, 1]; best with bins that hold about equally many rows.
+
+    Returns
+    -------
+    CalibrationMap
+        A bin without rows says nothing: its scores become its middle.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    require_probabilities(histogram)
+    usable = _with_rows(histogram)
+    rates = np.divide(usable.positives, usable.counts, out=usable.centres, where=usable.counts > 0)
+    return CalibrationMap(usable.edges, rates)
+
+
+def calibration_curve(
+    histogram: Histogram,
+    *,
+    n_bins: int = 10,
+    strategy: str = "uniform",
+    calibration: CalibrationMap | None = None,
+) -> CalibrationCurve:
+    """Compute the points of the reliability diagram.
+
+    Every bin of the histogram goes as a whole to the evaluation bin of its score, which is the middle of the bin, or
+    what `calibration` makes of that.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Edges in [0, 1]; many more bins than `n_bins`.
+    n_bins : int
+        Number of evaluation bins K.
+    strategy : {"uniform", "quantile"}
+        Evaluation bins of equal width, or of about equally many rows.
+    calibration : CalibrationMap, optional
+        Judge calibrated scores instead.
+
+    Returns
+    -------
+    CalibrationCurve
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1], or an argument is none of the above.
+    """
+    require_probabilities(histogram)
+    usable = _with_rows(histogram)
+    scores, _ = _scores(usable, calibration)
+    groups = _evaluation_bins(usable, scores, n_bins, strategy)
+    per_bin = (usable.positives, usable.counts, usable.counts * scores)
+    positives, rows, sums = (np.bincount(groups, weights, minlength=n_bins).astype(np.float64) for weights in per_bin)
+    some = rows > 0
+    return CalibrationCurve(positives[some] / rows[some], sums[some] / rows[some], rows[some])
+
+
+def expected_calibration_error(
+    histogram: Histogram,
+    *,
+    n_bins: int = 10,
+    strategy: str = "uniform",
+    calibration: CalibrationMap | None = None,
+) -> Estimate:
+    """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins.
+
+    Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
+    section 2.1.
+
+    Parameters
+    ----------
+    histogram, n_bins, strategy, calibration
+        As for `calibration_curve`.
+
+    Returns
+    -------
+    Estimate
+        In [0, 1]. The range holds the error of the rows' own scores, in evaluation bins that hold the same rows.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1], or an argument is none of the above.
+    """
+    curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
+    total = curve.rows.sum()
+    value = float(curve.rows @ np.abs(curve.prob_true - curve.prob_pred) / total)
+    usable = histogram.cleaned()
+    half_width = float(usable.counts @ _scores(usable, calibration)[1] / total)
+    return Estimate(value, max(0.0, value - half_width), min(1.0, value + half_width))
+
+
+def _with_rows(histogram: Histogram) -> Histogram:
+    usable = histogram.cleaned()
+    if not usable.counts.sum() > 0:
+        raise UndefinedMetricError("the histogram holds no row, so there is nothing to calibrate by")
+    return usable
+
+
+def _scores(
+    histogram: Histogram, calibration: CalibrationMap | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the score taken for each bin's rows, and how far from it any of them can be."""
+    if calibration is None:
+        return histogram.centres, np.diff(histogram.edges) / 2
+    scores = calibration(histogram.centres)
+    first, last = (bin_index(calibration.edges, edges) for edges in (histogram.edges[:-1], histogram.edges[1:]))
+    last = np.maximum(first, last - (calibration.edges[last] == histogram.edges[1:]))  # upper edges are not included
+    reach = [
+        np.abs(calibration.probabilities[i : j + 1] - score).max()
+        for i, j, score in zip(first, last, scores, strict=True)
+    ]
+    return scores, np.array(reach)
+
+
+def _evaluation_bins(histogram: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.intp]:
+    if n_bins < 1:
+        raise InputError(f"n_bins is {n_bins}; it must be at least 1")
+    if strategy == "uniform":
+        share = scores
+    elif strategy == "quantile":
+        order = np.argsort(scores, kind="stable")
+        counts = histogram.counts[order]
+        share = np.empty(len(scores))
+        share[order] = (np.cumsum(counts) - counts / 2) / counts.sum()
+    else:
+        raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
+    return np.minimum((share * n_bins).astype(np.intp), n_bins - 1)

@@ -1,0 +1,137 @@
+"""Metrics that take a score for the probability of label 1: log loss, normalised entropy, Brier score.
+
+A bin does not say where inside it a row's score is. The value takes the bin's middle, the range its two edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError
+
+__all__ = ["brier_score_loss", "log_loss", "normalised_entropy", "require_probabilities"]
+
+_Loss: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+_EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scores from there to 1 minus that
+
+
+def brier_score_loss(histogram: Histogram) -> Estimate:
+    """Compute the mean squared distance between label and score.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Edges in [0, 1].
+
+    Returns
+    -------
+    Estimate
+        In [0, 1].
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
+
+
+def log_loss(histogram: Histogram) -> Estimate:
+    """Compute the mean of -ln(score) over positive and -ln(1 - score) over negative rows.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Edges in [0, 1].
+
+    Returns
+    -------
+    Estimate
+        In nats, from 0 to 36.04. A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches
+        down to 0, widens the range a lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    return _mean_loss(histogram, _surprise, lambda score: _surprise(1 - score), "log loss")
+
+
+def _surprise(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+    clipped: NDArray[np.float64] = np.clip(probability, _EPSILON, 1 - _EPSILON)
+    return -np.log(clipped)
+
+
+def normalised_entropy(histogram: Histogram) -> Estimate:
+    """Compute the log loss over that of a classifier that always gives the share of positive rows.
+
+    He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
+    more than that share does.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Edges in [0, 1].
+
+    Returns
+    -------
+    Estimate
+        At least 0.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no positive or no negative rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    loss = log_loss(histogram)
+    usable = histogram.cleaned()
+    rate = float(usable.positives.sum() / usable.counts.sum())
+    if not 0 < rate < 1:
+        raise UndefinedMetricError("the histogram holds one class only, so there is no normalised entropy")
+    entropy = -rate * np.log(rate) - (1 - rate) * np.log1p(-rate)
+    return Estimate(float(loss.value / entropy), float(loss.low / entropy), float(loss.high / entropy))
+
+
+def require_probabilities(histogram: Histogram) -> None:
+    """Check that scores can be probabilities.
+
+    Raises
+    ------
+    InputError
+        If the edges leave [0, 1].
+    """
+    if histogram.edges[0] < 0 or histogram.edges[-1] > 1:
+        raise InputError(
+            f"histogram: the edges reach from {float(histogram.edges[0])!r} to {float(histogram.edges[-1])!r}; scores "
+            "must be probabilities in [0, 1] for this metric"
+        )
+
+
+def _mean_loss(histogram: Histogram, of_positive: _Loss, of_negative: _Loss, name: str) -> Estimate:
+    """Average a loss that falls with the score of a positive row and rises with that of a negative one."""
+    require_probabilities(histogram)
+    usable = histogram.cleaned()
+    rows = usable.counts.sum()
+    if not rows > 0:
+        raise UndefinedMetricError(f"the histogram holds no row, so there is no {name}")
+
+    def mean(positive_scores: NDArray[np.float64], negative_scores: NDArray[np.float64]) -> float:
+        losses = usable.positives @ of_positive(positive_scores) + usable.negatives @ of_negative(negative_scores)
+        return float(losses / rows)
+
+    lower, upper, centres = usable.edges[:-1], usable.edges[1:], usable.centres
+    value = mean(centres, centres)
+    return Estimate(value, min(mean(upper, lower), value), max(mean(lower, upper), value))

@@ -1,0 +1,210 @@
+"""Calibration from histograms: reliability diagrams, calibration error, and Bayesian binning into quantiles."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve as sklearn_calibration_curve
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.metrics import (
+    CalibrationMap,
+    Histogram,
+    UndefinedMetricError,
+    bayesian_binning,
+    calibration_curve,
+    expected_calibration_error,
+    histogram_binning,
+)
+
+
+def distorted(rows: int, seed: int = 5) -> PartyData:
+    """Scores that are too sure of themselves: the share of positives at score s is 0.25 + 0.5 s."""
+    generator = np.random.default_rng(seed)
+    scores = generator.beta(0.8, 0.8, rows)
+    return PartyData.from_arrays("pool", generator.random(rows) < 0.25 + 0.5 * scores, scores)
+
+
+def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int) -> float:
+    """Return the calibration error by its definition, in uniform bins [k/K, (k+1)/K)."""
+    bins = np.minimum((scores * n_bins).astype(int), n_bins - 1)
+    return float(
+        sum(
+            (bins == k).mean() * abs(data.y_true[bins == k].mean() - scores[bins == k].mean())
+            for k in range(n_bins)
+            if (bins == k).any()
+        )
+    )
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(strategy: str) -> None:
+    data = distorted(2000)
+    ours = calibration_curve(Histogram.exact(data), n_bins=8, strategy=strategy)
+    theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=8, strategy=strategy)
+    np.testing.assert_allclose(ours.prob_true, theirs[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ours.prob_pred, theirs[1], rtol=0, atol=1e-12)
+    assert ours.rows.sum() == 2000
+
+
+def test_the_calibration_error_equals_its_definition_on_exact_histograms() -> None:
+    data = distorted(3000)
+    estimate = expected_calibration_error(Histogram.exact(data), n_bins=15)
+    assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, 15), abs=1e-12)
+    assert estimate.half_width < 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=1, max_size=40),
+    fine=st.integers(1, 6),
+    n_bins=st.integers(1, 6),
+    seed=st.integers(0, 99),
+)
+def test_the_range_holds_the_rows_own_calibration_error(scores: list[float], fine: int, n_bins: int, seed: int) -> None:
+    labels = np.random.default_rng(seed).random(len(scores)) < 0.5
+    data = PartyData.from_arrays("pool", labels, scores)
+    edges = np.arange(fine * n_bins + 1) / (fine * n_bins)
+    histogram = Histogram.from_rows(data, edges)
+    estimate = expected_calibration_error(histogram, n_bins=n_bins)
+    # By the definition, each row in the evaluation bin of its fine bin: rounding may put k/(fine K) on either side.
+    bins = (np.clip(np.searchsorted(edges, data.y_score, side="right") - 1, 0, fine * n_bins - 1)) // fine
+    expected = sum(
+        (bins == k).mean() * abs(data.y_true[bins == k].mean() - data.y_score[bins == k].mean())
+        for k in np.unique(bins)
+    )
+    assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
+
+
+def test_a_calibration_map_mends_the_calibration_error() -> None:
+    data, fresh = distorted(50_000), distorted(50_000, seed=6)
+    edges = np.linspace(0, 1, 257)
+    histogram = Histogram.from_rows(data, edges)
+    for calibration in (
+        histogram_binning(Histogram.from_rows(data, np.linspace(0, 1, 17))),
+        bayesian_binning(histogram),
+    ):
+        before = ece_of_rows(fresh, fresh.y_score, 10)
+        after = ece_of_rows(fresh, calibration(fresh.y_score), 10)
+        assert before > 0.1
+        assert after < 0.01
+        estimate = expected_calibration_error(Histogram.from_rows(fresh, edges), n_bins=10, calibration=calibration)
+        assert estimate.value == pytest.approx(after, abs=1e-12)  # the map is constant in each bin
+        assert estimate.half_width < 1e-12
+
+
+def test_a_map_that_steps_inside_a_bin_widens_the_range() -> None:
+    histogram = Histogram([0, 0.5, 1], [2, 8], [8, 2])
+    steps = CalibrationMap([0, 0.25, 0.5, 0.75, 1], [0.1, 0.3, 0.6, 0.9])
+    estimate = expected_calibration_error(histogram, n_bins=10, calibration=steps)
+    assert estimate.half_width == pytest.approx(0.25)  # (0.2 + 0.3) / 2
+
+
+def test_histogram_binning_gives_each_bin_its_share_and_an_empty_one_its_middle() -> None:
+    calibration = histogram_binning(Histogram([0, 0.25, 0.5, 1], [1, 0, 6], [3, 0, 2]))
+    assert calibration([0, 0.3, 0.5, 1]).tolist() == [0.25, 0.375, 0.75, 0.75]
+
+
+def reference_bbq(data: PartyData, edges: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Bayesian binning into quantiles, straight from the rows and the paper, with bins that end at given edges."""
+    total = len(data.y_score)
+    index = np.minimum(np.searchsorted(edges, data.y_score, side="right") - 1, len(edges) - 2)
+    at = np.minimum(np.searchsorted(edges, scores, side="right") - 1, len(edges) - 2)
+    occupied = len(set(index.tolist()))
+    weights, answers = [], []
+    for bins in range(max(1, math.floor(total ** (1 / 3) / 10)), min(math.ceil(10 * total ** (1 / 3)), occupied) + 1):
+        cuts = [0]
+        for j in range(1, bins):
+            k = next(k for k in range(1, len(edges)) if np.sum(index < k) >= total * j / bins - 1e-9)
+            if k > cuts[-1] and np.sum(index >= k) > 0:
+                cuts.append(k)
+        score, answer = 0.0, np.zeros(len(scores))
+        for first, end in zip(cuts, [*cuts[1:], len(edges) - 1], strict=True):
+            inside = (index >= first) & (index < end)
+            m, n = int(data.y_true[inside].sum()), int((~data.y_true[inside]).sum())
+            prior = min(max((edges[first] + edges[end]) / 2, 0.005), 0.995)
+            a, b = 2 * prior, 2 * (1 - prior)
+            score += math.lgamma(2) - math.lgamma(m + n + 2)
+            score += math.lgamma(m + a) - math.lgamma(a) + math.lgamma(n + b) - math.lgamma(b)
+            answer[(at >= first) & (at < end)] = (m + a) / (m + n + 2)
+        weights.append(score)
+        answers.append(answer)
+    likelihoods = np.exp(np.array(weights) - max(weights))
+    return likelihoods @ np.array(answers) / likelihoods.sum()
+
+
+@pytest.mark.parametrize(("rows", "fine"), [(60, 16), (700, 64), (1500, 40)])
+def test_bayesian_binning_equals_a_straightforward_program(rows: int, fine: int) -> None:
+    data = distorted(rows)
+    edges = np.linspace(0, 1, fine + 1)
+    scores = np.linspace(0, 1, 301)
+    ours = bayesian_binning(Histogram.from_rows(data, edges))
+    np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
+
+
+def test_bayesian_binning_comes_near_the_truth_on_a_million_rows() -> None:
+    data = distorted(10**6)
+    calibration = bayesian_binning(Histogram.from_rows(data, np.arange(2**12 + 1) / 2**12))
+    scores = np.linspace(0, 1, 1001)
+    assert np.abs(calibration(scores) - (0.25 + 0.5 * scores)).mean() < 0.01
+
+
+def test_bayesian_binning_bears_noise() -> None:
+    # Discrete Laplace noise of scale 2, negative counts among it. Seeded: an experiment.
+    data = distorted(20_000)
+    true = Histogram.from_rows(data, np.linspace(0, 1, 1025))
+    generator = np.random.default_rng(3)
+    draw = lambda: generator.geometric(0.4, 1024) - generator.geometric(0.4, 1024)  # noqa: E731
+    noisy = Histogram(true.edges, true.positives + draw(), true.negatives + draw())
+    assert noisy.positives.min() < 0
+    assert ece_of_rows(data, bayesian_binning(noisy)(data.y_score), 10) < 0.03
+
+
+def test_a_map_survives_json() -> None:
+    calibration = bayesian_binning(Histogram.from_rows(distorted(500), np.linspace(0, 1, 33)))
+    again = CalibrationMap.from_dict(json.loads(json.dumps(calibration.as_dict())))
+    assert (again.edges == calibration.edges).all()
+    assert (again.probabilities == calibration.probabilities).all()
+    assert repr(again) == "CalibrationMap(bins=32)"
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        ({"edges": [0, 1]}, "needs 'edges' and 'probabilities'"),
+        ({"edges": [0, 1], "probabilities": [1.5]}, r"probability 0 is 1\.5"),
+        ({"edges": [0, 2], "probabilities": [0.5]}, "must be probabilities"),
+        ({"edges": [0, 1], "probabilities": [0.5, 0.5]}, "1 bins, but 2"),
+        ({"edges": [0, 1], "probabilities": "0.5"}, "one-dimensional"),
+    ],
+)
+def test_what_is_no_calibration_map_is_refused(plain: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        CalibrationMap.from_dict(plain)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan])
+def test_a_score_that_is_no_probability_is_not_calibrated(score: float) -> None:
+    with pytest.raises(InputError, match="row 1: score is"):
+        CalibrationMap([0, 1], [0.5])([0.5, score])
+
+
+def test_an_empty_histogram_calibrates_nothing() -> None:
+    empty = Histogram([0, 1], [0], [0])
+    for function in (histogram_binning, bayesian_binning, calibration_curve, expected_calibration_error):
+        with pytest.raises(UndefinedMetricError, match="nothing to calibrate by"):
+            function(empty)
+
+
+def test_unknown_evaluation_bins_are_refused() -> None:
+    histogram = Histogram([0, 1], [1], [1])
+    with pytest.raises(InputError, match="n_bins is 0"):
+        calibration_curve(histogram, n_bins=0)
+    with pytest.raises(InputError, match="strategy is 'kmeans'"):
+        calibration_curve(histogram, strategy="kmeans")
