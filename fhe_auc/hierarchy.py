@@ -202,7 +202,7 @@ def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[
     return segment + (np.abs(counts.levels[-1][segment] - left) < np.abs(left))
 
 
-def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
+def equi_depth_edges(counts: HierarchicalCounts, bins: int, *, max_width: float | None = None) -> NDArray[np.float64]:
     """Cut [0, 1] into bins that hold about equally many rows.
 
     Parameters
@@ -210,21 +210,26 @@ def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float6
     counts : HierarchicalCounts
     bins : int
         Number of bins B wanted, 1 to 2^h.
+    max_width : float, optional
+        Also cut at multiples of the largest multiple of 2^-h that is not above this, so that no bin is wider ([FCE],
+        proof of theorem 4). Without it the last bin of rare high scores reaches up to 1, and says little about them.
 
     Returns
     -------
-    ndarray of float64, shape (at most B + 1,)
-        Strictly ascending multiples of 2^-h, from 0 to 1. There are less than B + 1 where quantiles coincide: where a
-        single segment holds more rows than a bin should.
+    ndarray of float64, shape (at most B + 1,), or with `max_width` about 1/max_width more
+        Strictly ascending multiples of 2^-h, from 0 to 1. There are fewer where quantiles coincide: where a single
+        segment holds more rows than a bin should.
 
     Raises
     ------
     InputError
-        If the number of bins is out of range.
+        If the number of bins is out of range, or the width is not from 2^-h to 1.
     EvaluationError
         If the rows number 0 or, by noise, less.
     """
     size = 2**counts.height
+    if max_width is not None and not 1 / size <= max_width <= 1:
+        raise InputError(f"max_width is {max_width}; it must be from 2^-{counts.height} to 1")
     try:
         wanted = operator.index(bins)
     except TypeError:
@@ -232,7 +237,8 @@ def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float6
     if not 1 <= wanted <= size:
         raise InputError(f"the number of bins must be from 1 to 2^{counts.height} = {size}, not {bins}")
     inner = quantile_cells(counts, np.arange(1, wanted) / wanted)
-    edges: NDArray[np.float64] = np.unique(np.concatenate(([0], inner, [size]))) / size
+    between = np.arange(0, size, int(max_width * size)) if max_width is not None else np.array([0])
+    edges: NDArray[np.float64] = np.unique(np.concatenate((between, inner, [size]))) / size
     return edges
 
 

@@ -145,7 +145,7 @@ def test_the_confusion_matrix_is_laid_out_as_scikit_learns() -> None:
     assert ours.tolist() == sklearn_metrics.confusion_matrix(data.y_true, data.y_score >= 0.5).tolist()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=rows_of_both_labels(), edges=edges_over(0, 1))
 def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value(data: PartyData, edges: Scores) -> None:
     histogram = Histogram.from_rows(data, edges)
@@ -156,7 +156,7 @@ def test_the_range_of_a_metric_of_scores_holds_scikit_learns_value(data: PartyDa
         assert estimate.low <= estimate.value <= estimate.high, name
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=rows_of_both_labels(-3, 5), edges=edges_over(-3, 5), threshold=st.floats(-4, 6))
 def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, edges: Scores, threshold: float) -> None:
     histogram = Histogram.from_rows(data, edges)
@@ -173,7 +173,7 @@ def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, e
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1, name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=rows_of_both_labels(), edges=edges_over(0, 1))
 def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Scores) -> None:
     histogram = Histogram.from_rows(data, edges)
@@ -301,6 +301,7 @@ def test_the_clean_up_keeps_the_auc_where_zeroing_negative_counts_ruins_it() -> 
     assert expected - np.mean(zeroed) > 0.012
 
 
+@settings(max_examples=50, deadline=None)
 @given(p=st.lists(st.floats(-50, 100), min_size=6, max_size=6), n=st.lists(st.floats(-50, 100), min_size=6, max_size=6))
 def test_metrics_of_noisy_counts_stay_in_range_or_say_why_not(p: list[float], n: list[float]) -> None:
     histogram = Histogram(np.linspace(0, 1, 7), p, n)

@@ -1,0 +1,16 @@
+"""The report card of a classifier: one page for people, the same content as JSON for programs, and its figures.
+
+>>> from fhe_auc.metrics import Histogram
+>>> card = report_card(Histogram([0, 0.5, 1], [1, 3], [4, 2]))
+>>> facts = Facts(title="Two bins", privacy="Made-up counts.", session={"parties": 1})
+>>> as_dict(card, facts)["metrics"]["roc_auc"]["value"]
+0.7083333333333334
+>>> render(card, facts).startswith("<!DOCTYPE html>")
+True
+"""
+
+from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict, report_card
+from fhe_auc.report.figures import draw
+from fhe_auc.report.page import render, save
+
+__all__ = ["Decision", "Facts", "Measure", "ReportCard", "as_dict", "draw", "render", "report_card", "save"]

@@ -1,0 +1,238 @@
+"""The report's figures, each readable in black and white, and in words for those who cannot see it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.metrics import Histogram
+from fhe_auc.plot import _GREY, _INK, _LIGHT, _tidy
+from fhe_auc.report.card import Decision, ReportCard
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURES", "Illustration", "draw", "png", "svg"]
+
+_SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
+_CELLS = 40  # of the score histogram
+
+
+class Illustration(NamedTuple):
+    """One figure of the report.
+
+    Attributes
+    ----------
+    title : str
+        Heading above it.
+    caption : str
+        How to read it.
+    words : callable
+        What it shows, from the numbers: the alternative text.
+    paint : callable
+        Draws it.
+    """
+
+    title: str
+    caption: str
+    words: Callable[[ReportCard], str]
+    paint: Callable[[Axes, ReportCard], None]
+
+
+def draw(card: ReportCard, name: str) -> Figure:
+    """Draw one figure.
+
+    Parameters
+    ----------
+    card : ReportCard
+    name : str
+        A key of `FIGURES`.
+
+    Returns
+    -------
+    Figure
+    """
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    axes = figure.add_subplot()
+    FIGURES[name].paint(axes, card)
+    _tidy(axes)
+    return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """Return the figure as SVG, the same bytes for the same figure."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "fhe-auc"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def png(figure: Figure) -> bytes:
+    """Return the figure as PNG."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=200, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def _paint_roc(axes: Axes, card: ReportCard) -> None:
+    fpr, tpr, _ = card.roc
+    # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
+    across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
+    axes.fill_between(across, low, high, color=_LIGHT, linewidth=0, label="left open by the bins")
+    axes.plot(fpr, tpr, color=_INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
+    axes.plot([0, 1], [0, 1], color=_GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
+    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
+        (tn, fp), (fn, tp) = decision.confusion
+        label = _label(decision)
+        axes.plot(
+            fp / (fp + tn), tp / (tp + fn), marker, color="white", markeredgecolor=_INK, markersize=7, label=label
+        )
+    axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
+    _unit_square(axes)
+    axes.legend(loc="lower right", fontsize=8, frameon=False)
+
+
+def _roc_in_words(card: ReportCard) -> str:
+    fpr, tpr, _ = card.roc
+    points = ", ".join(f"{np.interp(x, fpr, tpr):.2f} at {x:g}" for x in (0.05, 0.1, 0.25, 0.5))
+    return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
+
+
+def _paint_precision_recall(axes: Axes, card: ReportCard) -> None:
+    precision, recall, _ = card.precision_recall
+    precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
+    axes.plot(recall, precision, color=_INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
+    axes.axhline(card.prevalence, color=_GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
+    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
+        (_, fp), (fn, tp) = decision.confusion
+        if tp + fp > 0:
+            label = _label(decision)
+            axes.plot(
+                tp / (tp + fn), tp / (tp + fp), marker, color="white", markeredgecolor=_INK, markersize=7, label=label
+            )
+    axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
+    axes.legend(loc="upper right", fontsize=8, frameon=False)
+
+
+def _precision_recall_in_words(card: ReportCard) -> str:
+    precision, recall, _ = card.precision_recall
+    points = ", ".join(f"{precision[recall >= x].max():.2f} at {x:g}" for x in (0.25, 0.5, 0.75, 0.9))
+    return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
+
+
+def _paint_reliability(axes: Axes, card: ReportCard) -> None:
+    observed, score, _ = card.calibration
+    reach = _round_up(1.08 * max(observed.max(), score.max()))
+    axes.plot([0, reach], [0, reach], color=_GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
+    axes.plot(score, observed, "o-", color=_INK, linewidth=1.2, markersize=6, label="classifier")
+    axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
+    axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
+    axes.legend(loc="upper left", fontsize=8, frameon=False)
+
+
+def _reliability_in_words(card: ReportCard) -> str:
+    observed, score, _ = card.calibration
+    points = ", ".join(f"{o:.3g} at {s:.3g}" for s, o in zip(score, observed, strict=True))
+    return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
+
+
+def _paint_scores(axes: Axes, card: ReportCard) -> None:
+    cells, shares = _shares(card.histogram)
+    for share, label, fill, line in zip(
+        shares, ("positive rows", "negative rows"), (_LIGHT, "none"), ("-", "--"), strict=True
+    ):
+        axes.stairs(share, cells, fill=True, facecolor=fill, edgecolor="none")
+        axes.stairs(share, cells, color=_INK, linestyle=line, linewidth=1.4, label=label)
+    top = max(share.max() for share in shares)
+    for decision, line in ((card.best, "-."), (card.chosen, ":")):
+        if cells[0] <= decision.threshold <= cells[-1]:
+            axes.vlines(
+                decision.threshold, 0, 1.08 * top, color=_GREY, linestyle=line, linewidth=1.2, label=_label(decision)
+            )
+    axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(cells[0], cells[-1]))
+    axes.set_ylim(0, 1.35 * top)  # room for the legend
+    axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
+    axes.legend(loc="upper center", ncols=2, fontsize=8, frameon=False)
+
+
+def _scores_in_words(card: ReportCard) -> str:
+    positive, negative = (_quantile(card.histogram.edges, counts, 0.5) for counts in _classes(card.histogram))
+    return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
+
+
+def _label(decision: Decision) -> str:
+    return f"{decision.title[0].lower()}{decision.title[1:]}: threshold {decision.threshold:.3g}"
+
+
+def _classes(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return histogram.positives, histogram.negatives
+
+
+def _shares(histogram: Histogram) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """Spread each bin's rows evenly over equal cells that cover all but a thousandth at either end."""
+    ends = [_quantile(histogram.edges, histogram.counts, share) for share in (0.001, 0.999)]
+    width = max(ends[1] - ends[0], 1e-6)
+    low, high = max(0.0, ends[0] - 0.02 * width), min(1.0, ends[1] + 0.02 * width)
+    if high - low > 0.7:
+        low, high = 0.0, 1.0
+    cells: NDArray[np.float64] = np.linspace(low, high, _CELLS + 1, dtype=np.float64)
+    shares: list[NDArray[np.float64]] = []
+    for counts in _classes(histogram):
+        below = np.interp(cells, histogram.edges, np.append(0.0, np.cumsum(counts))) / counts.sum()
+        below[0], below[-1] = 0.0, 1.0  # the ends take in what lies beyond, and rows at the upper end itself
+        shares.append(np.diff(below))
+    return cells, shares
+
+
+def _quantile(edges: NDArray[np.float64], counts: NDArray[np.float64], share: float) -> float:
+    return float(np.interp(share * counts.sum(), np.append(0.0, np.cumsum(counts)), edges))
+
+
+def _round_up(reach: float) -> float:
+    """Return a round number that is not below, and 1 at most."""
+    unit = 10.0 ** np.floor(np.log10(max(reach, 1e-9)))
+    return float(min(1.0, next(step * unit for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * unit >= reach)))
+
+
+def _unit_square(axes: Axes) -> None:
+    axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.02), aspect="equal")
+
+
+FIGURES: dict[str, Illustration] = {
+    "roc": Illustration(
+        "ROC curve",
+        "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
+        "The curve of the counted rows stays inside the grey band.",
+        _roc_in_words,
+        _paint_roc,
+    ),
+    "precision_recall": Illustration(
+        "Precision and recall",
+        "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
+        _precision_recall_in_words,
+        _paint_precision_recall,
+    ),
+    "reliability": Illustration(
+        "Reliability",
+        "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
+        "high. Each point stands for about equally many rows.",
+        _reliability_in_words,
+        _paint_reliability,
+    ),
+    "scores": Illustration(
+        "Scores of either class",
+        "The less the two outlines overlap, the easier it is to tell the classes apart.",
+        _scores_in_words,
+        _paint_scores,
+    ),
+}
+"""The report's figures, by the names of their files, in order."""
