@@ -148,6 +148,16 @@ def test_bayesian_binning_equals_a_straightforward_program(rows: int, fine: int)
     np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
 
 
+def test_bayesian_binning_merges_what_lies_beyond_all_rows_with_the_last_bin() -> None:
+    data = distorted(300)
+    data = PartyData.from_arrays("low", data.y_true, np.minimum(data.y_score / 4, 0.2))  # a spike at the end
+    edges = np.linspace(0, 1, 33)
+    scores = np.linspace(0, 1, 301)
+    ours = bayesian_binning(Histogram.from_rows(data, edges))
+    np.testing.assert_allclose(ours(scores), reference_bbq(data, edges, scores), rtol=0, atol=1e-10)
+    assert len(set(ours(np.linspace(0.22, 1, 50)).tolist())) == 1
+
+
 def test_bayesian_binning_comes_near_the_truth_on_a_million_rows() -> None:
     data = distorted(10**6)
     calibration = bayesian_binning(Histogram.from_rows(data, np.arange(2**12 + 1) / 2**12))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import ks_2samp
 from sklearn import metrics as sklearn_metrics
+from sklearn.isotonic import isotonic_regression
 
 from fhe_auc import hierarchy, metrics
 from fhe_auc.counts import PartyData
@@ -200,6 +201,16 @@ def test_rows_at_the_upper_end_are_not_lost_at_a_threshold_there() -> None:
     assert metrics.recall_score(Histogram.from_rows(data, [0, 0.5, 1, 1]), 1.0) == Estimate(0.5, 0.5, 0.5)
 
 
+def test_the_ends_of_the_average_precisions_range_are_reached() -> None:
+    edges, labels = [0, 0.5, 1], np.repeat([True, False, True, False], [3, 2, 2, 4])
+    lower, upper = np.arange(5) / 20, 0.5 + np.arange(6) / 20
+    worst = np.concatenate([lower[:3], lower[3:], upper[:2], upper[2:]])  # negatives of each bin above its positives
+    best = np.concatenate([np.full(3, 0.4), lower[:2], np.full(2, 0.9), upper[:4]])
+    estimate = metrics.average_precision_score(Histogram(edges, [3, 2], [2, 4]))
+    assert estimate.low == pytest.approx(sklearn_metrics.average_precision_score(labels, worst), abs=EXACT)
+    assert estimate.high == pytest.approx(sklearn_metrics.average_precision_score(labels, best), abs=EXACT)
+
+
 def test_a_positive_in_a_higher_bin_than_a_negative_counts_one() -> None:
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [0, 3], [2, 0])) == Estimate(1.0, 1.0, 1.0)
     assert metrics.roc_auc_score(Histogram([0, 1, 2], [3, 0], [0, 2])) == Estimate(0.0, 0.0, 0.0)
@@ -278,6 +289,15 @@ def test_the_clean_up_leaves_no_negative_count_the_same_total_and_no_larger_erro
     if noisy.sum() > 0:
         before, after = (np.abs(np.cumsum(counts) - np.cumsum(true)).max() for counts in (noisy, cleaned))
         assert after <= before + 1e-9
+
+
+@given(counts=st.lists(st.floats(-30, 60), min_size=2, max_size=12))
+def test_the_clean_up_is_the_nearest_by_least_squares(counts: list[float]) -> None:
+    total = sum(counts)
+    if total > 0:
+        cleaned = Histogram(np.arange(len(counts) + 1), counts, np.zeros(len(counts))).cleaned().positives
+        expected = isotonic_regression(np.cumsum(counts)[:-1], y_min=0, y_max=total)
+        np.testing.assert_allclose(np.cumsum(cleaned)[:-1], expected, rtol=0, atol=1e-9)
 
 
 @given(counts=st.lists(st.floats(0, 1e9), min_size=1, max_size=12))
