@@ -1025,14 +1025,14 @@ class TestSlots:
     def test_the_other_label_for_classes_is_refused(self):
         """Executions' classes rotated by one."""
         slots, executions = self.slots(noise=False)
-        self.refused(np.roll(slots, 1), executions, "executions disagree|not between")
-        self.refused(np.roll(slots, 2), executions, "executions disagree|not between")
+        self.refused(np.roll(slots, 1), executions, "the executions disagree")
+        self.refused(np.roll(slots, 2), executions, "the executions disagree")
 
     def test_with_other_secrets_nothing_is_accepted(self):
         """Fixed secrets; by chance four executions would agree in 1 of 10^15 cases."""
         slots, _ = self.slots()
         for seed in range(1, 200):
-            self.refused(slots, drawn_executions(4, seed), "executions disagree|not between")
+            self.refused(slots, drawn_executions(4, seed), "the executions disagree")
 
 
 # --- The common secret stays with the parties -------------------------------------------------------------------------

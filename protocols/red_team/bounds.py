@@ -158,9 +158,10 @@ def polynomial(executions: int, tolerance: float) -> float:
         q = (u·R1² + R3² + λ·(u·R0² + R2²) + μ)/(R0R1) + κ·(AUC + R2R3/(R0R1))
 
     u and v are random, and f a mixture of the f of fixed u and v; by Minkowski's inequality its E-norm is at most the
-    largest of these, and so is C_E. The maximum over λ, κ, μ and u is looked for on a grid (-1 … 1, and 0, 0.3 for u,
-    which is small where bins are many): a bound for the polynomials on the grid, between which f changes little.
-    Integration is over Sobol points.
+    largest of these, and so is C_E. The maximum over λ, κ, μ and u is looked for on a grid (-1 … 1, and 0, 0.3 for u):
+    a bound for the polynomials on the grid alone. Where the data make u large, and different for X and Y, there are
+    others for which q is flat at a minimum, and which pass more often (docs/security.md). Integration is over Sobol
+    points.
     """
     return bound(_polynomial_coefficient(executions), executions, tolerance)
 
