@@ -37,6 +37,10 @@ class UndefinedAucError(EvaluationError):
     """The pooled rows hold one class only, so that there is no AUC."""
 
 
+class UndefinedMetricError(EvaluationError):
+    """The pooled rows give this metric no value: a class is missing, or nothing is predicted positive."""
+
+
 class TooFewPartiesError(EvaluationError):
     """Fewer parties submitted than the session's policy asks for."""
 

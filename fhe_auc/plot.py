@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SUFFIXES", "check_path", "save", "site_aucs"]
+__all__ = ["GREY", "INK", "LIGHT", "SUFFIXES", "check_path", "save", "site_aucs", "tidy"]
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """Kinds of file that a figure can be saved as."""
@@ -27,7 +27,8 @@ SUFFIXES = (".png", ".pdf", ".svg")
 PAPER_UPLOAD_BYTES = 6.81e6
 """Bytes that a party sends according to [FHE], arXiv 2403.14428 (N = 16384, four ciphertexts)."""
 
-_INK, _GREY, _LIGHT = "black", "0.45", "0.8"
+INK, GREY, LIGHT = "black", "0.45", "0.8"
+"""The colours of every figure: lines, what stands back, areas."""
 
 _ROLES = {  # phases in the order of a session, and whose time they take
     "keys": "key holder",
@@ -134,9 +135,9 @@ def draw(
 def _draw_interval(axes: Axes, evaluation: Evaluation, pooled_auc: float) -> None:
     """Draw the interval close up, since against the spread of the sites it is a mere line."""
     axes.set_title("All rows together: AUC ± resolution", fontsize=10, loc="left")
-    axes.errorbar(evaluation.auc, 1, xerr=evaluation.resolution, fmt="o", color=_INK, capsize=6, markersize=6)
-    axes.plot(pooled_auc, 0, "D", color="white", markeredgecolor=_INK, markersize=7)
-    axes.axvline(pooled_auc, color=_GREY, linestyle=":", linewidth=1, zorder=0)
+    axes.errorbar(evaluation.auc, 1, xerr=evaluation.resolution, fmt="o", color=INK, capsize=6, markersize=6)
+    axes.plot(pooled_auc, 0, "D", color="white", markeredgecolor=INK, markersize=7)
+    axes.axvline(pooled_auc, color=GREY, linestyle=":", linewidth=1, zorder=0)
     reach = 1.3 * max(evaluation.resolution, abs(evaluation.auc - pooled_auc), 10 * evaluation.precision)
     axes.set_xlim(evaluation.auc - reach, evaluation.auc + reach)
     axes.locator_params(axis="x", nbins=6)
@@ -145,18 +146,18 @@ def _draw_interval(axes: Axes, evaluation: Evaluation, pooled_auc: float) -> Non
     encrypted = f"encrypted\n{evaluation.auc:.6g}\n± {evaluation.resolution:.3g}"
     axes.set_yticks([1, 0], [encrypted, f"scikit-learn,\npooled rows\n{pooled_auc:.6g}"], fontsize=9)
     axes.set_xlabel("AUC")
-    _tidy(axes)
+    tidy(axes)
 
 
 def _draw_sites(axes: Axes, evaluation: Evaluation, own: NDArray[np.float64], parties: int, sites: str) -> None:
     axes.set_title(f"Each party alone: {len(own)} of {parties} {sites} have both labels", fontsize=10, loc="left")
     if len(own):
         heights = np.linspace(-0.3, 0.3, 7)[np.argsort(np.argsort(own)) * 3 % 7]  # set apart those that coincide
-        axes.plot(own, heights, "o", color=_LIGHT, markeredgecolor=_GREY, markersize=5, label="one party")
-    axes.axvline(evaluation.auc, color=_INK, linewidth=1.5, label="encrypted, all rows", zorder=0)
+        axes.plot(own, heights, "o", color=LIGHT, markeredgecolor=GREY, markersize=5, label="one party")
+    axes.axvline(evaluation.auc, color=INK, linewidth=1.5, label="encrypted, all rows", zorder=0)
     if len(own):
         mean = float(own.mean())
-        axes.axvline(mean, color=_INK, linestyle="--", linewidth=1.2, label=f"mean of them ({mean:.3f})", zorder=0)
+        axes.axvline(mean, color=INK, linestyle="--", linewidth=1.2, label=f"mean of them ({mean:.3f})", zorder=0)
     axes.set_ylim(-0.45, 0.45)
     axes.set_yticks([])
     axes.ticklabel_format(axis="x", useOffset=False)
@@ -170,7 +171,7 @@ def _draw_sites(axes: Axes, evaluation: Evaluation, own: NDArray[np.float64], pa
         handlelength=1.6,
         columnspacing=1.2,
     )
-    _tidy(axes)
+    tidy(axes)
 
 
 def _draw_seconds(axes: Axes, evaluation: Evaluation) -> None:
@@ -179,32 +180,33 @@ def _draw_seconds(axes: Axes, evaluation: Evaluation) -> None:
     phases = known + [phase for phase in evaluation.seconds if phase not in _ROLES]
     labels = [f"{phase}\n({_ROLES[phase]})" if phase in _ROLES else phase for phase in phases]
     values = [1e3 * evaluation.seconds[phase] for phase in phases]
-    bars = axes.barh(range(len(phases)), values, height=0.6, color=_LIGHT, edgecolor=_INK)
+    bars = axes.barh(range(len(phases)), values, height=0.6, color=LIGHT, edgecolor=INK)
     axes.bar_label(bars, labels=[_three_digits(value) for value in values], padding=3, fontsize=9)
     axes.set_yticks(range(len(phases)), labels, fontsize=9)
     axes.invert_yaxis()
     axes.set_xlabel("time (ms)")
     axes.margins(x=0.15)
-    _tidy(axes)
+    tidy(axes)
 
 
 def _draw_bytes(axes: Axes, evaluation: Evaluation) -> None:
     axes.set_title("What one party sent and received", fontsize=10, loc="left")
     names = ["sent", "received", "sent, as\n[FHE] reports"]
     values = [evaluation.upload_bytes_per_party, evaluation.download_bytes_per_party, PAPER_UPLOAD_BYTES]
-    bars = axes.bar(range(3), [value / 1e6 for value in values], width=0.6, color=_LIGHT, edgecolor=_INK)
+    bars = axes.bar(range(3), [value / 1e6 for value in values], width=0.6, color=LIGHT, edgecolor=INK)
     bars[2].set(facecolor="white", hatch="//")  # not measured here
     axes.bar_label(bars, labels=[_three_digits(value / 1e6) for value in values], padding=3, fontsize=9)
     axes.set_xticks(range(3), names, fontsize=9)
     axes.set_ylabel("data (MB)")
     axes.margins(y=0.1)
     axes.annotate(
-        "[FHE]: arXiv 2403.14428", (1, -0.17), xycoords="axes fraction", ha="right", va="top", fontsize=7.5, color=_GREY
+        "[FHE]: arXiv 2403.14428", (1, -0.17), xycoords="axes fraction", ha="right", va="top", fontsize=7.5, color=GREY
     )
-    _tidy(axes)
+    tidy(axes)
 
 
-def _tidy(axes: Axes) -> None:
+def tidy(axes: Axes) -> None:
+    """Take away the frame at the top and on the right."""
     axes.spines[["top", "right"]].set_visible(False)
 
 

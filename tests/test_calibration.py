@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve as sklearn_calibration_curve
 
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import (
     CalibrationMap,
     Histogram,
-    UndefinedMetricError,
     bayesian_binning,
     calibration_curve,
     expected_calibration_error,

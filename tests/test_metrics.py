@@ -17,8 +17,8 @@ from sklearn.isotonic import isotonic_regression
 
 from fhe_auc import hierarchy, metrics
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc.metrics import Estimate, Histogram, UndefinedMetricError
+from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.metrics import Estimate, Histogram
 
 EXACT = 1e-12
 

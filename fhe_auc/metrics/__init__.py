@@ -25,7 +25,7 @@ from fhe_auc.metrics.decisions import (
     recall_score,
     specificity_score,
 )
-from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError
+from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import brier_score_loss, log_loss, normalised_entropy
 from fhe_auc.metrics.ranking import (
     PrecisionRecallCurve,
@@ -44,7 +44,6 @@ __all__ = [
     "Histogram",
     "PrecisionRecallCurve",
     "RocCurve",
-    "UndefinedMetricError",
     "accuracy_score",
     "average_precision_score",
     "balanced_accuracy_score",

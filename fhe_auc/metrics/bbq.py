@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, softmax
 
+from fhe_auc.errors import UndefinedMetricError
 from fhe_auc.metrics.calibration import CalibrationMap
-from fhe_auc.metrics.histogram import Histogram, UndefinedMetricError
+from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
 
 __all__ = ["bayesian_binning"]

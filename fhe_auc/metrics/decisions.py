@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
-from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError, bin_index
+from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.metrics.histogram import Estimate, Histogram, bin_index
 from fhe_auc.metrics.ranking import at_or_above
 
 __all__ = [

@@ -9,13 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import InputError
 
-__all__ = ["Estimate", "Histogram", "UndefinedMetricError", "bin_index"]
-
-
-class UndefinedMetricError(EvaluationError):
-    """The pooled rows give this metric no value: a class is missing, or nothing is predicted positive."""
+__all__ = ["Estimate", "Histogram", "bin_index"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
-from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError
+from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.metrics.histogram import Estimate, Histogram
 
 __all__ = ["brier_score_loss", "log_loss", "normalised_entropy", "require_probabilities"]
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from fhe_auc.errors import UndefinedAucError
-from fhe_auc.metrics.histogram import Estimate, Histogram, UndefinedMetricError
+from fhe_auc.errors import UndefinedAucError, UndefinedMetricError
+from fhe_auc.metrics.histogram import Estimate, Histogram
 
 __all__ = [
     "PrecisionRecallCurve",

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import metrics
-from fhe_auc.metrics import CalibrationCurve, Estimate, Histogram, PrecisionRecallCurve, RocCurve, UndefinedMetricError
+from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.metrics import CalibrationCurve, Estimate, Histogram, PrecisionRecallCurve, RocCurve
 
 __all__ = ["Decision", "Facts", "Measure", "ReportCard", "as_dict", "report_card"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.metrics import Histogram
-from fhe_auc.plot import _GREY, _INK, _LIGHT, _tidy
+from fhe_auc.plot import GREY, INK, LIGHT, tidy
 from fhe_auc.report.card import Decision, ReportCard
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def draw(card: ReportCard, name: str) -> Figure:
     figure = Figure(figsize=_SIZE, layout="constrained")
     axes = figure.add_subplot()
     FIGURES[name].paint(axes, card)
-    _tidy(axes)
+    tidy(axes)
     return figure
 
 
@@ -87,15 +87,13 @@ def _paint_roc(axes: Axes, card: ReportCard) -> None:
     fpr, tpr, _ = card.roc
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
-    axes.fill_between(across, low, high, color=_LIGHT, linewidth=0, label="left open by the bins")
-    axes.plot(fpr, tpr, color=_INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
-    axes.plot([0, 1], [0, 1], color=_GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
+    axes.fill_between(across, low, high, color=LIGHT, linewidth=0, label="left open by the bins")
+    axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
     for decision, marker in ((card.best, "o"), (card.chosen, "D")):
         (tn, fp), (fn, tp) = decision.confusion
         label = _label(decision)
-        axes.plot(
-            fp / (fp + tn), tp / (tp + fn), marker, color="white", markeredgecolor=_INK, markersize=7, label=label
-        )
+        axes.plot(fp / (fp + tn), tp / (tp + fn), marker, color="white", markeredgecolor=INK, markersize=7, label=label)
     axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
     _unit_square(axes)
     axes.legend(loc="lower right", fontsize=8, frameon=False)
@@ -110,14 +108,14 @@ def _roc_in_words(card: ReportCard) -> str:
 def _paint_precision_recall(axes: Axes, card: ReportCard) -> None:
     precision, recall, _ = card.precision_recall
     precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
-    axes.plot(recall, precision, color=_INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
-    axes.axhline(card.prevalence, color=_GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
+    axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
+    axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
     for decision, marker in ((card.best, "o"), (card.chosen, "D")):
         (_, fp), (fn, tp) = decision.confusion
         if tp + fp > 0:
             label = _label(decision)
             axes.plot(
-                tp / (tp + fn), tp / (tp + fp), marker, color="white", markeredgecolor=_INK, markersize=7, label=label
+                tp / (tp + fn), tp / (tp + fp), marker, color="white", markeredgecolor=INK, markersize=7, label=label
             )
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
@@ -132,8 +130,8 @@ def _precision_recall_in_words(card: ReportCard) -> str:
 def _paint_reliability(axes: Axes, card: ReportCard) -> None:
     observed, score, _ = card.calibration
     reach = _round_up(1.08 * max(observed.max(), score.max()))
-    axes.plot([0, reach], [0, reach], color=_GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
-    axes.plot(score, observed, "o-", color=_INK, linewidth=1.2, markersize=6, label="classifier")
+    axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
+    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=6, label="classifier")
     axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
@@ -148,15 +146,15 @@ def _reliability_in_words(card: ReportCard) -> str:
 def _paint_scores(axes: Axes, card: ReportCard) -> None:
     cells, shares = _shares(card.histogram)
     for share, label, fill, line in zip(
-        shares, ("positive rows", "negative rows"), (_LIGHT, "none"), ("-", "--"), strict=True
+        shares, ("positive rows", "negative rows"), (LIGHT, "none"), ("-", "--"), strict=True
     ):
         axes.stairs(share, cells, fill=True, facecolor=fill, edgecolor="none")
-        axes.stairs(share, cells, color=_INK, linestyle=line, linewidth=1.4, label=label)
+        axes.stairs(share, cells, color=INK, linestyle=line, linewidth=1.4, label=label)
     top = max(share.max() for share in shares)
     for decision, line in ((card.best, "-."), (card.chosen, ":")):
         if cells[0] <= decision.threshold <= cells[-1]:
             axes.vlines(
-                decision.threshold, 0, 1.08 * top, color=_GREY, linestyle=line, linewidth=1.2, label=_label(decision)
+                decision.threshold, 0, 1.08 * top, color=GREY, linestyle=line, linewidth=1.2, label=_label(decision)
             )
     axes.set(xlabel="Score", ylabel="Share of the class's rows", xlim=(cells[0], cells[-1]))
     axes.set_ylim(0, 1.35 * top)  # room for the legend
