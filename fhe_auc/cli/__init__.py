@@ -17,10 +17,12 @@ import click
 
 from fhe_auc import __version__
 from fhe_auc.cli import failures, output
+from fhe_auc.cli.calibrate import calibrate
 from fhe_auc.cli.demo import demo
 from fhe_auc.cli.evaluate import evaluate
 from fhe_auc.cli.plan import plan
 from fhe_auc.cli.protocols import protocols
+from fhe_auc.cli.report import report
 from fhe_auc.errors import EvaluationError
 
 __all__ = ["GROUP", "main"]
@@ -134,5 +136,5 @@ def main(ctx: click.Context, debug: bool) -> None:
         ctx.exit(2)
 
 
-for _command in (demo, evaluate, plan, protocols):
+for _command in (calibrate, demo, evaluate, plan, protocols, report):
     main.add_command(_command)

@@ -11,6 +11,6 @@ True
 
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict, report_card
 from fhe_auc.report.figures import draw
-from fhe_auc.report.page import render, save
+from fhe_auc.report.page import FILES, render, save
 
-__all__ = ["Decision", "Facts", "Measure", "ReportCard", "as_dict", "draw", "render", "report_card", "save"]
+__all__ = ["FILES", "Decision", "Facts", "Measure", "ReportCard", "as_dict", "draw", "render", "report_card", "save"]

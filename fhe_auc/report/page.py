@@ -15,7 +15,10 @@ from fhe_auc.metrics import Estimate
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
 from fhe_auc.report.figures import FIGURES, draw, png, svg
 
-__all__ = ["render", "save"]
+__all__ = ["FILES", "render", "save"]
+
+FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
+"""Names of the files that `save` writes."""
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
@@ -70,7 +73,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     Returns
     -------
     list of Path
-        ``report.html``, ``report.json``, ``roc.png``, ``precision_recall.png``, ``reliability.png``, ``scores.png``.
+        One for each of `FILES`.
 
     Raises
     ------
@@ -79,14 +82,15 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    contents = {
-        "report.html": render(metrics, facts).encode(),
-        "report.json": (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
-        **{f"{name}.png": png(draw(metrics, name)) for name in FIGURES},
-    }
-    for name, content in contents.items():
-        (place / name).write_bytes(content)
-    return [place / name for name in contents]
+    contents = (
+        render(metrics, facts).encode(),
+        (json.dumps(as_dict(metrics, facts), allow_nan=False, indent=1) + "\n").encode(),
+        *(png(draw(metrics, name)) for name in FIGURES),
+    )
+    paths = [place / name for name in FILES]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    return paths
 
 
 def _warnings(warnings: Iterable[str]) -> str:

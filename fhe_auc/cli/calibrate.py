@@ -1,0 +1,148 @@
+"""``fhe-auc calibrate``: make the map that turns scores into probabilities, and apply it at a site."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fhe_auc.cli import inputs, output
+from fhe_auc.cli.histograms import HistogramSession, histogram_options
+from fhe_auc.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fhe_auc.metrics import CalibrationMap
+
+_METHOD = "bbq"
+
+
+@click.group(
+    epilog=output.examples(
+        "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
+        "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
+    )
+)
+def calibrate() -> None:
+    """Turn scores into probabilities: make a calibration map together, apply it at each site.
+
+    `fit` needs labels and takes part in a session; `apply` needs neither.
+    """
+
+
+@calibrate.command(
+    epilog=output.examples(
+        "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
+        "fhe-auc calibrate fit *.csv --keys joint --thresholds uniform:200 --out map.json",
+    )
+)
+@inputs.party_files
+@histogram_options
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help="The map: a .json file.")
+@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@output.json_option
+def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: bool, as_json: bool) -> None:
+    """Make a calibration map from the pooled score histogram.
+
+    By Bayesian binning into quantiles (BBQ): bins are merged into more and less fine ones, and the shares of positive
+    rows in them averaged, by how likely each binning is. The map holds these averages, one for each bin: to those who
+    are given it, it tells nearly what the histogram does. It helps where scores are off; those that are probabilities
+    already it only blurs. Fit it on rows that the classifier was not trained on.
+    """
+    from fhe_auc import calibration_file, metrics
+
+    _check_target(out, ".json", force=force)
+    pooled = session.run(files.read())
+    found = metrics.bayesian_binning(pooled.histogram)
+    before, after = (
+        metrics.expected_calibration_error(pooled.histogram, strategy="quantile", calibration=used).value
+        for used in (None, found)
+    )
+    calibration_file.save(out, found, method=_METHOD)
+    rows, warnings = float(pooled.histogram.cleaned().counts.sum()), list(pooled.evaluation.warnings)
+    if as_json:
+        errors = {"expected_calibration_error": {"before": before, "after": after}}
+        about = {"protocol": pooled.evaluation.protocol, "parties": pooled.evaluation.parties, "rows": rows}
+        output.print_json({"map": str(out), "method": _METHOD, **about, **errors, "warnings": warnings})
+        return
+    output.print_table(
+        [
+            ("map", str(out), "apply it with fhe-auc calibrate apply"),
+            ("bins", f"{len(found.probabilities):,}", session.thresholds),
+            ("rows", f"{rows:,.0f}", f"of {pooled.evaluation.parties:,} parties, by {pooled.evaluation.protocol}"),
+            ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
+            ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
+        ]
+    )
+    for warning in warnings:
+        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+@calibrate.command(
+    epilog=output.examples(
+        "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
+        "fhe-auc calibrate apply map.json scores.parquet --score-column risk --column probability --out out.parquet",
+    )
+)
+@click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--score-column", metavar="NAME", default="y_score", show_default=True, help="Column of scores.")
+@click.option(
+    "--column", metavar="NAME", default="y_calibrated", show_default=True, help="Name of the column that is added."
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The copy to write, of the same kind: .csv, .parquet or .npz.",
+)
+@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@output.json_option
+def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path, force: bool, as_json: bool) -> None:
+    """Write a copy of FILE with one column more: the calibrated scores.
+
+    FILE (.csv, .parquet or .npz) needs a column of scores and no labels. Nothing leaves this machine. A score that the
+    map does not cover is an error. The map may rise and fall: rank by the score as it was.
+    """
+    from fhe_auc import calibration_file
+    from fhe_auc.table_writer import add_column
+    from fhe_auc.tables import read_columns
+
+    if not column.strip():
+        raise InputError("the column that is added needs a name")
+    _check_target(out, file.suffix.lower(), force=force)
+    if out.resolve() == file.resolve():
+        raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out")
+    found = calibration_file.load(map_file)
+    scores = read_columns([file], [score_column])[:, 0]
+    _require_covered(found, scores, file)
+    add_column(file, out, column, found(scores))
+    if as_json:
+        output.print_json({"file": str(out), "column": column, "rows": len(scores)})
+    else:
+        output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
+
+
+def _check_target(path: Path, suffix: str, *, force: bool) -> None:
+    """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
+    if path.suffix.lower() != suffix:
+        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"file {str(path)!r} cannot be written: name a file in a folder that exists")
+    if os.path.lexists(path) and not force:
+        raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force")
+
+
+def _require_covered(found: CalibrationMap, scores: NDArray[np.float64], file: Path) -> None:
+    low, high = float(found.edges[0]), float(found.edges[-1])
+    outside = (scores < low) | (scores > high)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"row {row} of file {str(file)!r}: score is {float(scores[row])!r}, but the map covers {low} to {high}"
+        )

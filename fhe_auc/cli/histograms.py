@@ -1,0 +1,176 @@
+"""What ``report`` and ``calibrate fit`` share: a session whose result is the pooled score histogram."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fhe_auc.cli import inputs
+from fhe_auc.cli.session import SessionOptions
+from fhe_auc.errors import EvaluationError, InputError, ThresholdError, UnknownProtocolError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fhe_auc.counts import PartyData
+    from fhe_auc.evaluation import Evaluation
+    from fhe_auc.metrics import Histogram
+
+__all__ = ["HistogramSession", "Pooled", "histogram_options", "pooled_histogram"]
+
+_PREFIX = "histogram-"  # of the protocols that are models here
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What a session gave.
+
+    Attributes
+    ----------
+    histogram : Histogram
+        Pooled, exact or with privacy noise.
+    evaluation : Evaluation
+    wall_seconds : float
+        How long the session took.
+    """
+
+    histogram: Histogram
+    evaluation: Evaluation
+    wall_seconds: float
+
+    @property
+    def exact(self) -> bool:
+        """Whether the counts carry no noise."""
+        return self.evaluation.counts is not None
+
+
+@dataclass(frozen=True)
+class HistogramSession:
+    """The session that the command line asks for, checked.
+
+    Attributes
+    ----------
+    model : str
+        The protocol's name without ``histogram-``.
+    thresholds : str
+        The grid as it was given.
+    options : SessionOptions
+    """
+
+    model: str
+    thresholds: str
+    options: SessionOptions
+
+    def run(self, parties: Sequence[PartyData]) -> Pooled:
+        """Run it; raise `InputError` for a score outside [0, 1], which names the party and the row."""
+        from fhe_auc.metrics import Histogram
+
+        for party in parties:
+            Histogram.from_rows(party, [0.0, 1.0])  # its check of the scores, before any key is made
+        evaluation, wall_seconds = self.options.run(parties)
+        return Pooled(pooled_histogram(evaluation, self.options.thresholds), evaluation, wall_seconds)
+
+
+def pooled_histogram(evaluation: Evaluation, thresholds: NDArray[np.float64]) -> Histogram:
+    """Return the pooled histogram that an evaluation carries, as counts at each threshold or as it is.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    thresholds : ndarray of float64, shape (m,)
+        Of the session, in [0, 1]. The first bin also holds what lies below them, the last one reaches up to 1.
+
+    Raises
+    ------
+    EvaluationError
+        The protocol gives the parties no histogram.
+    """
+    import numpy as np
+
+    from fhe_auc.metrics import Histogram
+
+    noisy: Histogram | None = getattr(evaluation, "histogram", None)
+    if noisy is not None:
+        return noisy
+    if evaluation.counts is None:
+        raise EvaluationError(f"protocol {evaluation.protocol!r} gives no score histogram, which this command needs")
+    edges = np.concatenate(([0.0], thresholds[1:], [1.0]))
+    return Histogram(
+        edges, evaluation.counts.bin_positives.astype(np.float64), evaluation.counts.bin_negatives.astype(np.float64)
+    )
+
+
+def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``session``, a `HistogramSession`, for all options that say how to count."""
+
+    @click.option(
+        "--model",
+        metavar="NAME",
+        default="federated",
+        show_default=True,
+        help="Who is trusted with what: NAME stands for the protocol histogram-NAME. See `fhe-auc protocols`.",
+    )
+    @click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise.")
+    @inputs.protocol_options
+    @inputs.thresholds_option
+    @inputs.backend_option
+    @inputs.key_options
+    @inputs.row_bounds
+    @functools.wraps(command)
+    def with_session(
+        *args: Any,
+        model: str,
+        epsilon: float | None,
+        options: dict[str, int | float | str],
+        thresholds: str,
+        backend: str | None,
+        keys: str,
+        smudging_bits: int | None,
+        max_rows: int,
+        min_rows: int,
+        **others: Any,
+    ) -> Any:
+        session = SessionOptions.checked(
+            _protocol(model),
+            thresholds,
+            backend,
+            max_rows=max_rows,
+            min_rows=min_rows,
+            keys=keys,
+            smudging_bits=smudging_bits,
+            options=_with_epsilon(options, epsilon),
+        )
+        if session.thresholds[0] < 0 or session.thresholds[-1] > 1:
+            raise ThresholdError(
+                f"thresholds {thresholds!r} run from {session.thresholds[0]} to {session.thresholds[-1]}; score "
+                "histograms are of scores in [0, 1]"
+            )
+        return command(*args, session=HistogramSession(model, thresholds, session), **others)
+
+    return with_session
+
+
+def _protocol(model: str) -> str:
+    """Return the name of the model's protocol; raise `UnknownProtocolError` where it is not installed."""
+    from fhe_auc import registry
+
+    installed = [name.removeprefix(_PREFIX) for name in registry.names() if name.startswith(_PREFIX)]
+    if model not in installed:
+        raise UnknownProtocolError(
+            f"model {model!r} is not installed: there is no protocol {_PREFIX + model!r} (installed models: "
+            f"{', '.join(installed) or 'none'})"
+        )
+    return _PREFIX + model
+
+
+def _with_epsilon(options: Mapping[str, int | float | str], epsilon: float | None) -> dict[str, int | float | str]:
+    if epsilon is None:
+        return dict(options)
+    if "epsilon" in options:
+        raise InputError("epsilon is given twice, as --epsilon and with -o")
+    return {**options, "epsilon": epsilon}

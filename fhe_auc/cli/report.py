@@ -1,0 +1,219 @@
+"""``fhe-auc report``: the whole report card of a classifier, from the pooled score histogram."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fhe_auc.cli import inputs, output
+from fhe_auc.cli.histograms import HistogramSession, Pooled, histogram_options
+from fhe_auc.errors import InputError
+
+if TYPE_CHECKING:
+    from fhe_auc.evaluation import Evaluation
+    from fhe_auc.metrics import Estimate
+    from fhe_auc.report import Decision, Facts, ReportCard
+
+_KEYS = {
+    "sealed": "A key holder has made the secret key and sealed it to each party; it must not collude with the "
+    "aggregator. Each party can decrypt any ciphertext that it gets hold of, a single party's too.",
+    "joint": "The parties have made the secret key together and nobody has it as a whole: only all of them together "
+    "can decrypt.",
+}
+
+_ABOUT_AUC = {
+    True: "the AUC of all rows lies within (sums are exact)",
+    False: "the noise is random and has no bound; the ranges below leave it out",
+}
+
+
+def _finite(context: click.Context, parameter: click.Parameter, threshold: float) -> float:
+    if math.isnan(threshold):
+        raise click.BadParameter("nan is not a threshold")
+    return threshold
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc report north.csv south.csv west.csv",
+        "fhe-auc report *.csv --threshold 0.2 --title 'Sepsis alarm, 2026' --out sepsis",
+        "fhe-auc report *.csv --keys joint --thresholds uniform:100",
+        "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
+    )
+)
+@inputs.party_files
+@histogram_options
+@click.option(
+    "--threshold",
+    metavar="T",
+    type=click.FloatRange(0, 1),
+    default=0.5,
+    show_default=True,
+    callback=_finite,
+    help="Decision threshold to report beside the one with the best F1.",
+)
+@click.option("--title", metavar="TEXT", help="Heading of the page. Default: the number of parties.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default="report",
+    show_default=True,
+    help="Folder for the files; made if it is not there.",
+)
+@click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
+@output.json_option
+def report(
+    files: inputs.PartyFiles,
+    session: HistogramSession,
+    threshold: float,
+    title: str | None,
+    out: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Write the report card of a classifier, from encrypted counts of its scores (or noisy ones, by --model).
+
+    One HTML page that needs no network, its figures as PNG and its numbers as JSON: ROC, precision and recall,
+    calibration, scores of either class, and what was revealed to whom. Scores must lie in [0, 1]. Unlike `evaluate`,
+    which gives an AUC, it gives the parties the pooled rows of each label in each bin, and report.json holds them.
+    """
+    from fhe_auc import report as cards
+
+    _check_folder(out, cards.FILES, force=force)
+    parties = files.read()
+    pooled = session.run(parties)
+    card = cards.report_card(pooled.histogram, threshold=threshold)
+    facts = _facts(session, pooled, (title or "").strip() or _title(pooled.evaluation))
+    with output.progress("Drawing"):
+        saved = cards.save(card, facts, out)
+    if as_json:
+        output.print_json(cards.as_dict(card, facts))
+        for path in saved:
+            output.print_line(f"saved {path}")
+    else:
+        _print(card, facts, saved, exact=pooled.exact)
+
+
+def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
+    """Raise `InputError` where the files cannot be written, or are there already, before anything expensive starts."""
+    there = [name for name in names if os.path.lexists(folder / name)]
+    if there and not force:
+        raise InputError(f"folder {str(folder)!r} already holds {there[0]}; take another with --out, or say --force")
+    place = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    try:
+        tempfile.TemporaryFile(dir=place).close()
+    except OSError as error:
+        raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}") from None
+
+
+def _title(evaluation: Evaluation) -> str:
+    return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
+
+
+def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
+    from fhe_auc import __version__
+    from fhe_auc.report import Facts
+
+    evaluation = pooled.evaluation
+    facts: dict[str, object] = {
+        "protocol": evaluation.protocol,
+        "parties": evaluation.parties,
+        "thresholds": session.thresholds,
+        "keys": evaluation.keys,
+        "encryption library": evaluation.backend,
+        "security, bits": evaluation.security_bits,
+        "a lying aggregator is noticed": evaluation.verified,
+        **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
+        "rounds": evaluation.rounds,
+        "bytes a party sent": evaluation.upload_bytes_per_party,
+        "bytes a party received": evaluation.download_bytes_per_party,
+        "seconds by phase": {phase: float(f"{seconds:.3g}") for phase, seconds in evaluation.seconds.items()},
+        "seconds in all": round(pooled.wall_seconds, 3),
+        "fhe-auc": __version__,
+    }
+    return Facts(title=title, privacy=_privacy(session.model, pooled), session=facts, warnings=evaluation.warnings)
+
+
+def _privacy(model: str, pooled: Pooled) -> str:
+    """Say what this session reveals, and to whom, from what it really was."""
+    from fhe_auc import registry
+
+    evaluation, bins = pooled.evaluation, f"{pooled.histogram.bins:,} bins of scores"
+    protocol = registry.load(evaluation.protocol)
+    if evaluation.security_bits:
+        aggregator = "Parties sent encrypted counts; the aggregator saw ciphertexts only, and added them up."
+    else:
+        aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
+    if pooled.exact:
+        learnt = (
+            f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
+            f"{bins}. Nothing on this page tells more about rows, and report.json holds these numbers: whoever is "
+            "given it learns them too. No noise is added. A bin in which one party alone has rows shows that party's "
+            "rows; whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal less."
+        )
+    else:
+        learnt = (
+            f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
+            "else about rows. What the noise protects, and from whom, is what the protocol states below."
+        )
+    return "\n\n".join(
+        (
+            f"Model “{model}”. {aggregator} {learnt}",
+            f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
+            "For this page one process has read the rows of all parties and has played every role in turn. The above "
+            "describes what the roles exchange, and holds between sites where each runs its own role.",
+        )
+    )
+
+
+def _settings(evaluation: Evaluation) -> str:
+    return ", ".join(f"{name} {value}" for name, value in evaluation.settings.items()) or "no settings stated"
+
+
+def _print(card: ReportCard, facts: Facts, saved: list[Path], *, exact: bool) -> None:
+    """Print the metrics that people ask for first, and where the files are."""
+    estimates = {measure.name: measure for measure in card.measures}
+    rows: list[tuple[output.Cell, ...]] = [
+        (output.styled("AUC", "bold"), output.styled(_auc(card.auc, exact=exact), "bold"), _ABOUT_AUC[exact]),
+        *(
+            (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
+            for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))
+        ),
+        *_decision(card.best),
+        *_decision(card.chosen),
+    ]
+    output.print_text(f"{facts.title}: {card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive.")
+    output.print_text()
+    output.print_table(rows)
+    output.print_text()
+    page, *others = saved
+    output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")
+    for warning in facts.warnings:
+        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def _decision(decision: Decision) -> list[tuple[output.Cell, ...]]:
+    measures = {measure.name: _value(measure.estimate) for measure in decision.measures}
+    at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
+    return [(f"{decision.title} threshold", f"{decision.threshold:.4g}", at)]
+
+
+def _auc(estimate: Estimate, *, exact: bool) -> str:
+    if not exact:
+        return f"{estimate.value:.6f}"
+    upwards = math.ceil(round(1e6 * (estimate.half_width + abs(estimate.value - round(estimate.value, 6))), 6)) / 1e6
+    return f"{estimate.value:.6f} ± {upwards:.6f}"
+
+
+def _value(estimate: Estimate | None) -> str:
+    return "undefined" if estimate is None else f"{estimate.value:.4f}"
+
+
+def _span(estimate: Estimate | None) -> str:
+    return "" if estimate is None else f"between {estimate.low:.4f} and {estimate.high:.4f}. "

@@ -1,0 +1,104 @@
+"""A copy of a table with one column more: CSV, Parquet and NPZ, as `fhe_auc.tables` reads them.
+
+What the table held stays as it was: CSV cells as their text, Parquet columns with their types, NPZ arrays of any shape.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError
+
+__all__ = ["add_column"]
+
+_Column = NDArray[np.float64]
+
+
+def add_column(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], name: str, values: NDArray[np.float64]
+) -> None:
+    """Write a table again, with one column more at its end.
+
+    Parameters
+    ----------
+    source : path
+        A table that `fhe_auc.tables.read_columns` has read.
+    target : path
+        Of the same kind, by its suffix; overwritten.
+    name : str
+        The new column's, which the table must not have.
+    values : ndarray of float64, shape (n,)
+        One for each row.
+
+    Raises
+    ------
+    InputError
+        The suffixes differ or are unknown, the column is there, or a column cannot be copied.
+    OSError
+        The file cannot be written.
+    """
+    given, wanted = Path(source), Path(target)
+    writer = _WRITERS.get(given.suffix.lower())
+    if writer is None or wanted.suffix.lower() != given.suffix.lower():
+        raise InputError(f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does")
+    try:
+        writer(given, wanted, name, values)
+    except InputError as error:
+        raise InputError(f"file {str(given)!r}: {error}") from None
+
+
+def _refuse_same(name: str, there: list[str]) -> None:
+    if name in there:
+        raise InputError(f"there is a column {name!r} already")
+
+
+def _add_to_csv(source: Path, target: Path, name: str, values: _Column) -> None:
+    parsing = pa_csv.ParseOptions(newlines_in_values=True)
+    with pa_csv.open_csv(source, parse_options=parsing) as head:
+        names = head.schema.names
+    _refuse_same(name, [there.strip() for there in names])
+    as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False)
+    table = pa_csv.read_csv(source, parse_options=parsing, convert_options=as_text)
+    with target.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*names, name])
+        writer.writerows(zip(*(column.to_pylist() for column in table.columns), values.tolist(), strict=True))
+
+
+def _add_to_parquet(source: Path, target: Path, name: str, values: _Column) -> None:
+    with pq.ParquetFile(source) as file:
+        table = file.read()
+    _refuse_same(name, table.column_names)
+    pq.write_table(table.append_column(name, pa.array(values)), target)
+
+
+def _add_to_npz(source: Path, target: Path, name: str, values: _Column) -> None:
+    with np.load(source, allow_pickle=False) as archive:
+        _refuse_same(name, archive.files)
+        arrays = {}
+        for there in archive.files:
+            try:
+                arrays[there] = archive[there]
+            except ValueError as error:  # an object array would be unpickled, which could run code
+                raise InputError(f"array {there!r} cannot be read: {error}") from None
+    # Not numpy.savez: it cannot write an array called "file".
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for column, array in {**arrays, name: values}.items():
+            with archive.open(f"{column}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+_WRITERS: Mapping[str, Callable[[Path, Path, str, _Column], None]] = MappingProxyType(
+    {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
+)
