@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from typing import Any
 import matplotlib.image
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from fhe_auc import datasets, hierarchy, report
+from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.metrics import Histogram
 
@@ -172,7 +175,21 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-def test_the_page_makes_no_request_and_no_complaint(browser: Browser, page: Path) -> None:
+@pytest.fixture(scope="module")
+def page_of_the_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``fhe-auc report`` writes."""
+    folder = tmp_path_factory.mktemp("command")
+    data = resources.files("fhe_auc") / "data" / "covid_clinics.npz"
+    result = CliRunner().invoke(main, ["report", str(data), "--site-column", "site", "--out", str(folder)])
+    assert result.exit_code == 0, result.stderr
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("made_by", ["page", "page_of_the_command"])
+def test_the_page_makes_no_request_and_no_complaint(
+    browser: Browser, made_by: str, request: pytest.FixtureRequest
+) -> None:
+    page = request.getfixturevalue(made_by)
     browser.load(page)
     requested = {event["request"]["url"].split(",")[0] for event in browser.happened("Network.requestWillBeSent")}
     assert requested == {page.as_uri(), "data:image/svg+xml;base64"}
