@@ -376,11 +376,17 @@ def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: 
     assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
 
 
+def paths(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, by the words that call it."""
+    for name, command in group.commands.items():
+        yield from ((name, *rest) for rest in paths(command)) if isinstance(command, click.Group) else [(name,)]
+
+
 def test_help_teaches_by_example() -> None:
-    for command in main.commands:
-        result = call(command, "--help")
+    for command in paths(main):
+        result = call(*command, "--help")
         assert result.exit_code == 0
-        assert f"Examples:\n    fhe-auc {command}" in result.stdout
+        assert f"Examples:\n    fhe-auc {' '.join(command)}" in result.stdout
         assert "--json" in result.stdout
     assert "fhe-auc demo" in call("--help").stdout
 

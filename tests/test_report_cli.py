@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 from fhe_auc import ckks, datasets, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.cli.histograms import pooled_histogram
-from fhe_auc.counts import PartyData
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.metrics import Histogram
@@ -248,6 +248,21 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert said["session"]["settings"] == {"epsilon": 2}
     assert "random noise (epsilon 2)" in said["privacy"]
     assert "No noise" not in said["privacy"]
+
+
+@pytest.mark.parametrize("grid", [[0.2, 0.5, 0.8], [0, 0.5, 1], [0, 1], [0.25, 0.5]])
+def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]) -> None:
+    """Rows at every threshold, beside it, and at both ends; the first threshold acts as 0."""
+    scores = np.unique([0, 1, *grid, *np.nextafter(grid, 0), *np.nextafter(grid, 1)])
+    data = PartyData.from_arrays("one", np.arange(len(scores)) % 3 == 0, scores)
+    found = pooled_histogram(
+        SimpleNamespace(counts=count(data, grid)),  # type: ignore[arg-type]
+        thresholds.explicit(grid),
+    )
+    expected = Histogram.from_rows(data, [0, *grid[1:], 1])
+    assert found.edges.tolist() == [0, *grid[1:], 1]
+    assert found.positives.tolist() == expected.positives.tolist()
+    assert found.negatives.tolist() == expected.negatives.tolist()
 
 
 def test_a_protocol_without_a_histogram_is_an_error() -> None:

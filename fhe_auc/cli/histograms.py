@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ class Pooled:
     @property
     def exact(self) -> bool:
         """Whether the counts carry no noise."""
-        return self.evaluation.counts is not None
+        return not math.isnan(self.evaluation.resolution)
 
 
 @dataclass(frozen=True)

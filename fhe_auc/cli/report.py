@@ -12,6 +12,7 @@ import click
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.histograms import HistogramSession, Pooled, histogram_options
+from fhe_auc.cli.session import interval_text
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def report(
         for path in saved:
             output.print_line(f"saved {path}")
     else:
-        _print(card, facts, saved, exact=pooled.exact)
+        _print(card, facts, pooled, saved)
 
 
 def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
@@ -176,11 +177,12 @@ def _settings(evaluation: Evaluation) -> str:
     return ", ".join(f"{name} {value}" for name, value in evaluation.settings.items()) or "no settings stated"
 
 
-def _print(card: ReportCard, facts: Facts, saved: list[Path], *, exact: bool) -> None:
+def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
     estimates = {measure.name: measure for measure in card.measures}
+    auc = interval_text(pooled.evaluation, None) if pooled.exact else f"{card.auc.value:.6f}"
     rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(_auc(card.auc, exact=exact), "bold"), _ABOUT_AUC[exact]),
+        (output.styled("AUC", "bold"), output.styled(auc, "bold"), _ABOUT_AUC[pooled.exact]),
         *(
             (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
             for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))
@@ -202,13 +204,6 @@ def _decision(decision: Decision) -> list[tuple[output.Cell, ...]]:
     measures = {measure.name: _value(measure.estimate) for measure in decision.measures}
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
     return [(f"{decision.title} threshold", f"{decision.threshold:.4g}", at)]
-
-
-def _auc(estimate: Estimate, *, exact: bool) -> str:
-    if not exact:
-        return f"{estimate.value:.6f}"
-    upwards = math.ceil(round(1e6 * (estimate.half_width + abs(estimate.value - round(estimate.value, 6))), 6)) / 1e6
-    return f"{estimate.value:.6f} ± {upwards:.6f}"
 
 
 def _value(estimate: Estimate | None) -> str:
