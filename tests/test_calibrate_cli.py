@@ -213,6 +213,13 @@ def test_apply_refuses_what_it_cannot_do(folder: Path, map_json: str, arguments:
     assert not list(folder.glob("out.*"))
 
 
+def test_no_subcommand_is_bad_usage_answered_with_the_help() -> None:
+    result = call()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: fhe-auc calibrate")
+    assert "\n  apply  Write a copy" in result.stderr
+
+
 # --- the map's file ---------------------------------------------------------------------------------------------------
 
 

@@ -22,16 +22,21 @@ _METHOD = "bbq"
 
 
 @click.group(
+    invoke_without_command=True,
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
         "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
     )
 )
-def calibrate() -> None:
+@click.pass_context
+def calibrate(ctx: click.Context) -> None:
     """Turn scores into probabilities: make a calibration map together, apply it at each site.
 
-    `fit` needs labels and takes part in a session; `apply` needs neither.
+    `fit` needs labels and runs a session of all parties; `apply` needs neither.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
 
 
 @calibrate.command(
