@@ -26,7 +26,7 @@ _METHOD = "bbq"
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
         "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
-    )
+    ),
 )
 @click.pass_context
 def calibrate(ctx: click.Context) -> None:

@@ -43,15 +43,19 @@ class _Split(NamedTuple):
 
     @property
     def expected(self) -> tuple[float, float]:
-        return self.tp + self.share * self.open_positives, self.fp + self.share * self.open_negatives
+        return self._capped(self.tp + self.share * self.open_positives, self.fp + self.share * self.open_negatives)
 
     @property
     def worst(self) -> tuple[float, float]:
-        return self.tp, self.fp + self.open_negatives
+        return self._capped(self.tp, self.fp + self.open_negatives)
 
     @property
     def best(self) -> tuple[float, float]:
-        return self.tp + self.open_positives, self.fp
+        return self._capped(self.tp + self.open_positives, self.fp)
+
+    def _capped(self, tp: float, fp: float) -> tuple[float, float]:
+        """Return no more than all rows, which sums of fractional counts can exceed by rounding."""
+        return min(tp, self.positives), min(fp, self.negatives)
 
 
 def _split(histogram: Histogram, threshold: float) -> _Split:
