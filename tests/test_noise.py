@@ -56,14 +56,19 @@ def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("add", "law"), [(noise.laplace, stats.laplace), (noise.gaussian, stats.norm)], ids=["laplace", "gaussian"]
+    ("add", "law", "of_absolute"),
+    [(noise.laplace, stats.laplace, stats.expon), (noise.gaussian, stats.norm, stats.halfnorm)],
+    ids=["laplace", "gaussian"],
 )
 @pytest.mark.parametrize("scale", [0.01, 1e6])
-def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, scale: float) -> None:
-    drawn = add(np.full(DRAWS // 2, 0.25), scale)
+def test_floats_get_the_continuous_law(
+    add: Callable[..., Any], law: Any, of_absolute: Any, scale: float
+) -> None:
+    drawn = add(np.full(DRAWS, 0.25), scale)
     assert drawn.dtype == np.float64
     assert stats.kstest(drawn, law(loc=0.25, scale=scale).cdf).pvalue > FALSE_ALARM
-    assert stats.kstest(np.abs(drawn - 0.25), law(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=scale).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(np.abs(drawn - 0.25), of_absolute(scale=1.2 * scale).cdf).pvalue < FALSE_ALARM
 
 
 @pytest.mark.parametrize("add", [noise.laplace, noise.gaussian])
