@@ -1,8 +1,12 @@
-"""The calibration is checked against the definition of differential privacy, integrated numerically."""
+"""The calibration is checked against the definition of differential privacy, integrated numerically.
+
+Where double precision has none left for that, the formula is evaluated in decimals of 120 digits.
+"""
 
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -37,6 +41,55 @@ def delta_by_definition(sigma: float, epsilon: float, sensitivity: float) -> flo
 def test_delta_is_the_excess_over_e_to_the_epsilon_integrated(sigma: float, epsilon: float, sensitivity: float) -> None:
     expected = delta_by_definition(sigma, epsilon, sensitivity)
     assert delta_of(sigma, epsilon, sensitivity) == pytest.approx(expected, rel=1e-6, abs=1e-300)
+
+
+def tail(x: Decimal) -> Decimal:
+    """Return 1 − Φ(x) by Φ(x) = 1/2 + φ(x) Σ x^(2k+1) / (2k+1)!!, whose terms are all of one sign."""
+    term = total = x
+    k = 1
+    while abs(term) > Decimal("1e-115") * abs(total):
+        term *= x * x / (2 * k + 1)
+        total += term
+        k += 1
+    pi = Decimal(
+        "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+    )
+    return Decimal("0.5") - (-x * x / 2).exp() / (2 * pi).sqrt() * total
+
+
+def delta_in_decimals(sigma: float, epsilon: float) -> Decimal:
+    with localcontext() as context:
+        context.prec = 120
+        half, shift = 1 / (2 * Decimal(sigma)), Decimal(epsilon) * Decimal(sigma)
+        return +(tail(shift - half) - Decimal(epsilon).exp() * tail(shift + half))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (1e-20, 1e-30),
+        (1e-8, 1e-30),
+        (1e-6, 1e-12),
+        (1e-6, 1e-6),
+        (1e-4, 1e-20),
+        (0.01, 1e-25),
+        (1.0, 1e-5),
+        (8.0, 1e-9),
+        (40.0, 1e-20),
+        (100.0, 1e-6),
+        (100.0, 0.5),
+    ],
+)
+def test_the_true_delta_of_a_calibrated_sigma_is_what_was_asked_for(epsilon: float, delta: float) -> None:
+    true = delta_in_decimals(sigma_for(epsilon, delta, 1.0), epsilon) / Decimal(delta)
+    assert 1 - Decimal("1e-8") < true <= 1
+
+
+@pytest.mark.parametrize("half", [0.0999, 0.1, 0.1001])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0])
+def test_delta_is_exact_on_either_side_of_where_the_formula_changes(half: float, epsilon: float) -> None:
+    sigma = 1 / (2 * half)
+    assert delta_of(sigma, epsilon, 1.0) == pytest.approx(float(delta_in_decimals(sigma, epsilon)), rel=1e-11)
 
 
 @given(EPSILONS, DELTAS, SENSITIVITIES)
@@ -89,6 +142,8 @@ def test_extreme_budgets_neither_overflow_nor_lose_the_guarantee() -> None:
         (-1.0, 0.1, 1.0, "epsilon must be positive"),
         (math.inf, 0.1, 1.0, "epsilon must be positive"),
         (math.nan, 0.1, 1.0, "epsilon must be positive"),
+        (1e308, 0.1, 1.0, r"epsilon must be at most 1e\+06, got 1e\+308"),
+        (5e-324, 5e-324, 1.0, "delta 4.94066e-324 is too small"),
         (1.0, 0.0, 1.0, "delta must lie between 0 and 1, got 0.0"),
         (1.0, 1.0, 1.0, "delta must lie between 0 and 1"),
         (1.0, math.nan, 1.0, "delta must lie between 0 and 1"),
