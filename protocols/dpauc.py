@@ -11,7 +11,9 @@
 
 The aggregator sees every party's noisy counts and could compute the AUC as well: the budget holds against it, and it
 needs no trust in that respect. Who wants a session's links encrypted must see to that. A lying aggregator, or party, is
-not noticed. Privacy unit, budget and composition: `protocols.dpauc_budget`; what the AUC is worth: ``fhe-auc compare``.
+not noticed. Nobody signs the manifest, which states the budget: a party must have it from someone it trusts, never from
+the aggregator, and must look at epsilon, delta and the thresholds in it before it takes part. Privacy unit, budget and
+composition: `protocols.dpauc_budget`; what the AUC is worth: ``fhe-auc compare``.
 
 Noise comes from OpenDP (`fhe_auc.noise`). Laplace noise on counts is discrete. Gaussian noise is drawn on floats, for
 which the calibration is exact, and then rounded, which is post-processing.
@@ -48,6 +50,7 @@ from protocols.dpauc_budget import (
 from protocols.dpauc_roc import STATISTICS, estimate, statistics
 
 _INTEGER_BYTES = 9  # most that msgpack needs for an int64
+_LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
 
 
@@ -90,7 +93,7 @@ class DpaucProtocol(Protocol):
     mechanism: ClassVar[str]
     """One of `protocols.dpauc_budget`."""
 
-    trust = "aggregator and parties compute what they should; nobody has to be trusted with labels"
+    trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
     def prepare(self, request: Request) -> Session:
         """Check the budget and name the session; there are no keys.
@@ -157,7 +160,7 @@ class DpaucRandomizedResponse(DpaucProtocol):
 
     name = "dpauc-rr"
     summary = "label differential privacy; each party flips labels at random, nothing encrypted"
-    trust = "as the others, but the aggregator learns how many scores lie where"
+    trust = "as dpauc-laplace: check the manifest's budget; the aggregator learns how many scores lie where"
     mechanism = RANDOMIZED_RESPONSE
     options = RR_OPTIONS
 
@@ -215,13 +218,14 @@ class DpaucParty(Party):
         budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
         if budget.noise_scale is None:
             labels = noise.randomized_response(labels, budget.flip_probability)
-            if budget.score_epsilon is not None:
-                scores = noise.laplace(scores, 1 / budget.score_epsilon)
+            if budget.score_scale is not None:
+                scores = noise.laplace(scores, budget.score_scale)
             return statistics(labels, scores, self.manifest.thresholds)
         counts = statistics(labels, scores, self.manifest.thresholds)
         if budget.mechanism == LAPLACE:
             return noise.laplace(counts, budget.noise_scale)
-        return np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale)).astype(np.int64)
+        noised = np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+        return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
 
     def _evaluated(self, sums: NDArray[np.float64], parties: int, started: float) -> Evaluation:
         budget = self._budget
@@ -263,6 +267,8 @@ def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
 
 def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int) -> tuple[str, ...]:
     found = ["epsilon is spent by every session: budgets of sessions on the same labels add up"]
+    if budget.weak:
+        found.append(budget.weak)
     if len(manifest.parties) == 1:
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
     if parties < len(manifest.parties):
@@ -273,7 +279,7 @@ def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], par
     rarer = max(float((sums[:2] + sums[2:]).mean(axis=-1).min()), 0.0)
     if noise_of_sum > _LOUD * rarer:
         found.append(
-            f"the noise on each count (standard deviation {noise_of_sum:,.0f}) is not small against the rows of the "
-            f"rarer label (about {rarer:,.0f}): the AUC may be far off; take fewer thresholds or a larger epsilon"
+            f"the noise on each count (standard deviation {noise_of_sum:.3g}) is not small against the rows of the "
+            f"rarer label (about {rarer:.3g}): the AUC may be far off; take fewer thresholds or a larger epsilon"
         )
     return tuple(found)

@@ -42,11 +42,15 @@ from scipy.special import expit
 
 from fhe_auc.errors import InputError
 from fhe_auc.gaussian_mechanism import sigma_for
+from fhe_auc.thresholds import MAX_SIZE
 from protocols.dpauc_roc import STATISTICS, Curve
 
 __all__ = ["COUNT_OPTIONS", "CURVE_OPTIONS", "GAUSSIAN", "LAPLACE", "RANDOMIZED_RESPONSE", "RR_OPTIONS", "Budget"]
 
 _COIN = 0.5 - 1e-9  # debiasing divides by 1 - 2ρ
+_MAX_EPSILON = 100.0  # e^100: no label is protected in any sense, so that it must be a mistake, or a trick
+_WEAK_EPSILON = 10.0  # e^10 is over 22,000
+_MAX_NOISE = 2.0**60  # counts are int64
 LAPLACE, GAUSSIAN, RANDOMIZED_RESPONSE = "laplace", "gaussian", "rr"
 
 _EPSILON = {"epsilon": "privacy budget of a label for this session; must be given"}
@@ -105,9 +109,10 @@ class Budget:
         Raises
         ------
         InputError
-            A budget is missing or out of range, or another option has no sense.
+            A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
+            counts, or another option has no sense.
         """
-        epsilon = _number(options, "epsilon", "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
+        epsilon = _epsilon(options, "epsilon", "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
         delta = score_epsilon = budget_thresholds = None
         if mechanism == GAUSSIAN:
             delta = _number(options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6")
@@ -115,7 +120,7 @@ class Budget:
                 raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
         if mechanism == RANDOMIZED_RESPONSE:
             if options.get("score_epsilon") is not None:
-                score_epsilon = _number(options, "score_epsilon")
+                score_epsilon = _epsilon(options, "score_epsilon")
         else:
             budget_thresholds = _size(options.get("budget_thresholds", thresholds), thresholds)
         budget = cls(
@@ -126,8 +131,11 @@ class Budget:
             score_epsilon=score_epsilon,
             curve=Curve(*(_flag(options, name, default) for name, default in asdict(Curve()).items())),
         )
-        if mechanism == RANDOMIZED_RESPONSE and not 0 < budget.flip_probability < _COIN:
-            raise InputError(f"epsilon {epsilon:g} is too extreme: labels would be coins, or not be flipped at all")
+        if mechanism == RANDOMIZED_RESPONSE and budget.flip_probability >= _COIN:
+            raise InputError(f"epsilon {epsilon:g} is too small: labels would be coins")
+        for name, scale in (("epsilon", budget.noise_scale), ("score_epsilon", budget.score_scale)):
+            if scale is not None and not scale <= _MAX_NOISE:
+                raise InputError(f"{name} {options[name]:g} is too small: noise of scale {scale:.3g} fits no count")
         return budget
 
     def as_options(self) -> dict[str, bool | int | float | str]:
@@ -143,7 +151,7 @@ class Budget:
             return None
         counts = len(STATISTICS) * self.budget_thresholds
         if self.delta is None:
-            return counts / self.epsilon
+            return counts / self.epsilon  # infinite where epsilon is subnormal: `checked` refuses it
         return sigma_for(self.epsilon, self.delta, math.sqrt(counts))
 
     @property
@@ -152,6 +160,18 @@ class Budget:
         if self.noise_scale is None:
             return 0.0
         return self.noise_scale * (math.sqrt(2) if self.mechanism == LAPLACE else 1.0)
+
+    @property
+    def score_scale(self) -> float | None:
+        """Scale of the Laplace noise on each score; None without `score_epsilon`."""
+        return None if self.score_epsilon is None else 1 / self.score_epsilon
+
+    @property
+    def weak(self) -> str:
+        """What there is to say of budgets that protect little; empty where they do protect."""
+        named = {"epsilon": self.epsilon, "score_epsilon": self.score_epsilon}
+        weak = [f"{name} = {value:g}" for name, value in named.items() if value is not None and value > _WEAK_EPSILON]
+        return f"{' and '.join(weak)}: a bound of e^epsilon on odds, over 22,000 here, protects little" if weak else ""
 
     @property
     def flip_probability(self) -> float:
@@ -165,14 +185,28 @@ def _number(options: Mapping[str, Any], name: str, advice: str = "") -> float:
         raise InputError(f"{name} has no default{advice}")
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"{name} must be a number, got {value!r}")
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"{name} must be positive and finite, got {value}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{name} must be positive and finite, got {number}")
+    return number
+
+
+def _epsilon(options: Mapping[str, Any], name: str, advice: str = "") -> float:
+    epsilon = _number(options, name, advice)
+    if epsilon > _MAX_EPSILON:
+        raise InputError(f"{name} {epsilon:g} promises nothing: take at most {_MAX_EPSILON:g}")
+    return epsilon
 
 
 def _size(value: Any, thresholds: int) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= thresholds:
-        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value > MAX_SIZE:
+            raise InputError(f"budget_thresholds must be at most {MAX_SIZE:,}")
+        if value >= thresholds:
+            return int(value)
     raise InputError(
         f"budget_thresholds must be an integer and at least the number of thresholds, {thresholds}, got {value!r}: "
         "with less, the session would spend more than epsilon"

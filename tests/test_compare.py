@@ -139,7 +139,7 @@ def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
 
 def test_budgets_and_grids_are_checked_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "federated_auc", None)
-    with pytest.raises(InputError, match="too extreme"):
+    with pytest.raises(InputError, match="promises nothing"):
         compare(sites(100), plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0)))
     with pytest.raises(InputError, match="from 4, not 3"):
         compare(sites(100), plan(thresholds=(3,)))

@@ -28,7 +28,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from protocols import dpauc_simulation as simulation
-from protocols.dpauc import Counts, DpaucProtocol
+from protocols.dpauc import Counts, DpaucParty, DpaucProtocol
 from protocols.dpauc_budget import Budget
 from protocols.dpauc_roc import statistics
 
@@ -115,6 +115,16 @@ def test_each_count_gets_gaussian_noise_that_is_calibrated_for_all_of_them_toget
     assert stats.kstest(smooth.ravel(), stats.norm(scale=1.5 * sigma).cdf).pvalue < FALSE_ALARM
 
 
+def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around() -> None:
+    """No checked budget asks for as much."""
+    manifest = manifest_of("dpauc-gaussian")
+    boundless = Budget(mechanism="gaussian", epsilon=1e-20, delta=1e-30, budget_thresholds=11)
+    party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
+    answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
+    counts = decode(Message.from_bytes(answer, limit=10**6).payload, Counts, "submission")
+    assert {abs(count) for count in [*counts.tp, *counts.fp, *counts.fn, *counts.tn]} == {(2**63 - 1) // 2}
+
+
 def test_a_label_flip_moves_two_counts_a_threshold_by_one_so_the_papers_accounting_is_loose_by_two() -> None:
     y_true, y_score = rows(50)
     for row in range(len(y_true)):
@@ -163,19 +173,19 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("dpauc-laplace", {"epsilon": 1e9}),
-        ("dpauc-gaussian", {"epsilon": 1e9, "delta": 0.5}),
-        ("dpauc-rr", {"epsilon": 600.0}),
-        ("dpauc-rr", {"epsilon": 600.0, "score_epsilon": 1e12}),
+        ("dpauc-laplace", {}),
+        ("dpauc-gaussian", {"delta": 0.5}),
+        ("dpauc-rr", {}),
+        ("dpauc-rr", {"score_epsilon": 100.0}),
     ],
 )
-def test_with_a_boundless_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
-    parties = split(*rows(300), np.arange(300), 3)
+def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
+    parties = split(*rows(30_000), np.arange(30_000), 3)
     first, *others = [count(data, GRID) for data in parties]
     expected = trapezoid(sum(others, start=first)).auc
-    found = federated_auc(parties, protocol=name, thresholds=GRID, **options, **EXACT)
-    # With noise on scores the clipped ones, at 0 and 1, may cross a threshold.
-    assert found.auc == pytest.approx(expected, abs=0.01 if "score_epsilon" in options else 1e-9)
+    found = federated_auc(parties, protocol=name, thresholds=GRID, epsilon=100.0, **options, **EXACT)
+    # No label is flipped (e^-100); noise on scores takes some across a threshold; on counts it is 1 in 9,000 positives.
+    assert found.auc == pytest.approx(expected, abs=0.01 if options or name == "dpauc-laplace" else 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
@@ -237,10 +247,26 @@ def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show()
     assert "only one party" in warnings(small[:1])
 
 
+def test_a_result_says_that_a_large_budget_protects_little() -> None:
+    def weak(**budget: float) -> list[str]:
+        found = federated_auc(split(*rows(300), np.arange(300), 3), protocol="dpauc-rr", thresholds=GRID, **budget)
+        return [warning.split(":")[0] for warning in found.warnings if "protects little" in warning]
+
+    assert weak(epsilon=10.0, score_epsilon=10.0) == []
+    assert weak(epsilon=10.5) == ["epsilon = 10.5"]
+    assert weak(epsilon=20.0, score_epsilon=11.0) == ["epsilon = 20 and score_epsilon = 11"]
+
+
+@each
+def test_the_trust_line_says_that_parties_check_the_budget(name: str) -> None:
+    assert "manifest" in plugin(name).trust
+    assert "budget" in plugin(name).trust
+
+
 def test_flipped_labels_of_one_class_have_no_auc() -> None:
     data = PartyData.from_arrays("a", [True] * 3, [0.1, 0.2, 0.3])
     with pytest.raises(UndefinedAucError, match="one class only"):
-        federated_auc([data], protocol="dpauc-rr", thresholds=GRID, epsilon=600.0)
+        federated_auc([data], protocol="dpauc-rr", thresholds=GRID, epsilon=100.0)
 
 
 # --- Budgets that are none --------------------------------------------------------------------------------------------
@@ -281,8 +307,19 @@ def test_a_budget_must_be_given(name: str) -> None:
         ("dpauc-gaussian", {"budget_thresholds": 11.0}, "must be an integer"),
         ("dpauc-rr", {"budget_thresholds": 11}, "no option 'budget_thresholds'"),
         ("dpauc-rr", {"score_epsilon": 0}, "score_epsilon must be positive"),
-        ("dpauc-rr", {"epsilon": 1e-12}, "too extreme"),
-        ("dpauc-rr", {"epsilon": 1e4}, "too extreme"),
+        ("dpauc-rr", {"epsilon": 1e-12}, "epsilon 1e-12 is too small: labels would be coins"),
+        ("dpauc-laplace", {"epsilon": 1e300}, r"epsilon 1e\+300 promises nothing: take at most 100"),
+        ("dpauc-laplace", {"epsilon": 100.001}, "epsilon 100.001 promises nothing"),
+        ("dpauc-gaussian", {"epsilon": 1e308}, "promises nothing"),
+        ("dpauc-rr", {"epsilon": 101}, "epsilon 101 promises nothing"),
+        ("dpauc-rr", {"score_epsilon": 1e12}, r"score_epsilon 1e\+12 promises nothing"),
+        ("dpauc-laplace", {"epsilon": 10**400}, "epsilon must be positive and finite, got inf"),
+        ("dpauc-laplace", {"epsilon": 1e-310}, "epsilon 1e-310 is too small: noise of scale inf fits no count"),
+        ("dpauc-laplace", {"epsilon": 1e-17}, r"too small: noise of scale 4.4e\+18 fits no count"),
+        ("dpauc-gaussian", {"epsilon": 1e-20, "delta": 1e-30}, "too small: noise of scale"),
+        ("dpauc-rr", {"score_epsilon": 1e-320}, "score_epsilon .* is too small: noise of scale inf fits no count"),
+        ("dpauc-laplace", {"budget_thresholds": 10**400}, "budget_thresholds must be at most 1,048,576"),
+        ("dpauc-laplace", {"budget_thresholds": 2**20 + 1}, "budget_thresholds must be at most 1,048,576"),
     ],
 )
 def test_options_without_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
@@ -321,6 +358,7 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
     "changes",
     [
         {"options": {"epsilon": -1.0}},
+        {"options": {"epsilon": 1e300}},  # which a lying aggregator would like: exact counts
         {"options": {}},
         {"options": {"epsilon": 1.0, "delta": 0.1}},
         {"context": bytes(32)},
