@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["GREY", "INK", "LIGHT", "SUFFIXES", "check_path", "save", "site_aucs", "tidy"]
+__all__ = ["GREY", "INK", "LIGHT", "SUFFIXES", "check_path", "check_writable", "save", "site_aucs", "tidy"]
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """Kinds of file that a figure can be saved as."""
@@ -50,17 +50,35 @@ def check_path(path: str | os.PathLike[str]) -> None:
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
         raise InputError(f"figure {str(file)!r}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+    check_writable(file, "figure")
+
+
+def check_writable(path: str | os.PathLike[str], what: str) -> None:
+    """Check that a file can be written there, without writing it.
+
+    Parameters
+    ----------
+    path : path
+    what : str
+        What the file is, for messages: "figure".
+
+    Raises
+    ------
+    InputError
+        It is a folder, in no folder, or the place cannot be written to.
+    """
+    file = Path(path)
     if file.is_dir():
-        raise InputError(f"figure {str(file)!r} is a folder; name a file")
+        raise InputError(f"{what} {str(file)!r} is a folder; name a file")
     if not file.parent.is_dir():
-        raise InputError(f"figure {str(file)!r}: there is no folder {str(file.parent)!r}; make it first")
+        raise InputError(f"{what} {str(file)!r}: there is no folder {str(file.parent)!r}; make it first")
     try:
         if file.exists():
             file.open("ab").close()
         else:
             tempfile.TemporaryFile(dir=file.parent).close()
     except OSError as error:
-        raise InputError(f"figure {str(file)!r} cannot be written: {error.strerror}; choose another place") from None
+        raise InputError(f"{what} {str(file)!r} cannot be written: {error.strerror}; choose another place") from None
 
 
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:

@@ -204,6 +204,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     y_true, y_score = pooled(parties)
     site = np.repeat(np.arange(3), [len(party.y_true) for party in parties])
     np.savez("rows.npz", y_true=y_true, y_score=y_score, site=site)
+    Path("link.csv").symlink_to("rows.npz")
     return "rows.npz"
 
 
@@ -259,8 +260,11 @@ def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
         ("--delta 1", "'--delta': 1"),
         ("--grid quantile", "'--grid': 'quantile' is not one of"),
         ("--plot figure.gif", r"must end in .png, .pdf or .svg"),
-        ("--csv none/table.csv", "table 'none/table.csv' cannot be written"),
-        ("--csv .", "table '.' cannot be written"),
+        ("--csv none/table.csv", "table 'none/table.csv': there is no folder 'none'; make it first"),
+        ("--csv .", "table '.' is a folder; name a file"),
+        ("--csv rows.npz", "table 'rows.npz' is one of the files to read; choose another name"),
+        ("--csv ./link.csv", "table 'link.csv' is one of the files to read"),
+        ("--plot figure.svg --csv figure.svg", "table and figure are both to be saved as 'figure.svg'"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(file: str, arguments: str, message: str) -> None:
@@ -268,6 +272,40 @@ def test_bad_input_is_one_line_and_status_2(file: str, arguments: str, message: 
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fhe_auc.plot.tempfile.TemporaryFile", denied)
+    monkeypatch.setattr(measure, "compare", None)
+    result = call(file, f"{QUICK} --csv table.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
+
+
+def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("protocols.comparison.cli._save", full)
+    result = call(file, f"{QUICK} --csv table.csv")
+    assert result.exit_code != 0
+    assert "scikit-learn, on all of them in the clear" in result.stdout
+
+
+def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
+    result = call(
+        file, "--protocols malicious,dpauc-rr --thresholds 3000 --runs 5 --epsilons 1 --backend tenseal --json"
+    )
+    assert result.exit_code == 0, result.stderr
+    rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
+    assert rows["malicious"]["auc"] is None
+    assert rows["malicious"]["note"]
+    assert rows["dpauc-rr"]["auc"] > 0
 
 
 def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:

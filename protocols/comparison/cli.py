@@ -58,7 +58,7 @@ def _rows(text: str) -> int | None:
         "fhe-auc compare north.csv south.csv west.csv",
         "fhe-auc compare all.npz --site-column site --subsample 100,1000,all --plot compare.png",
         "fhe-auc compare *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
-        "fhe-auc compare *.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
+        "fhe-auc compare north.csv south.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
     )
 )
 @inputs.party_files
@@ -150,8 +150,13 @@ def compare(
 
     if plot is not None:
         figures.check_path(plot)
-    if csv_file is not None and (csv_file.is_dir() or not csv_file.parent.is_dir()):
-        raise InputError(f"table {str(csv_file)!r} cannot be written: name a file in a folder that exists")
+    if csv_file is not None:
+        figures.check_writable(csv_file, "table")
+    for file, what in ((plot, "figure"), (csv_file, "table")):
+        if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
+            raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
+    if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
+        raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
     plan = measure.Plan(
         protocols=protocols,
         epsilons=epsilons,
@@ -167,17 +172,17 @@ def compare(
     parties = files.read()
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, plan, report)
+    if as_json:
+        settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
+        output.print_json({**settings, "rows": [asdict(row) for row in rows]})
+    else:
+        _print(rows, plan.grid)
     if csv_file is not None:
         _save(csv_file, rows)
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
         figure.save(plot, rows)
         output.print_line(f"figure saved as {plot}")
-    if as_json:
-        settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
-        output.print_json({**settings, "rows": [asdict(row) for row in rows]})
-    else:
-        _print(rows, plan.grid)
 
 
 def _save(path: Path, rows: Sequence[Row]) -> None:

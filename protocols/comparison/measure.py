@@ -259,10 +259,10 @@ class _Sample:
 
 
 def _once(sample: _Sample, plan: Plan, grid: NDArray[np.float64], cells: dict[str, Any]) -> Row:
-    """Run a protocol that has no budget."""
+    """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
     try:
         evaluation, cost = _session(sample, cells["method"], grid, backend=plan.backend)
-    except EvaluationError as refusal:
+    except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
     return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
