@@ -47,7 +47,7 @@ from protocols.dpauc_budget import (
     RR_OPTIONS,
     Budget,
 )
-from protocols.dpauc_roc import STATISTICS, estimate, statistics
+from protocols.dpauc_roc import STATISTICS, estimate, is_of_rows, statistics
 
 _INTEGER_BYTES = 9  # most that msgpack needs for an int64
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
@@ -85,6 +85,14 @@ class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
             if max(row) > limit or min(row) < -limit:
                 raise DeserialisationError(f"a {name} count is beyond ±{limit:,}")
         return np.array(rows, dtype=np.int64)
+
+
+def _checked(counts: Counts, manifest: Manifest, budget: Budget) -> NDArray[np.int64]:
+    """Return the counts of so many parties as an array; raise `DeserialisationError` for any that no party has."""
+    array = counts.array(len(manifest.thresholds), counts.parties * _count_limit(manifest))
+    if budget.noise_scale is None and not is_of_rows(array):  # exact, but for the labels
+        raise DeserialisationError("the counts are not those of flipped labels")
+    return array
 
 
 class DpaucProtocol(Protocol):
@@ -129,8 +137,7 @@ class DpaucProtocol(Protocol):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        self.budget(manifest)
-        return DpaucAggregator(manifest)
+        return DpaucAggregator(manifest, self.budget(manifest))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
         """Return the party whose rows are `data`; `material` is empty."""
@@ -170,9 +177,10 @@ class DpaucAggregator(Aggregator):
 
     rounds = 2
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, budget: Budget) -> None:
         super().__init__(manifest)
         self.submission_limit = _payload_limit(manifest)
+        self._budget = budget
         self._sums = np.zeros((len(STATISTICS), len(manifest.thresholds)), np.int64)
 
     def _accept(self, party: str, payload: bytes) -> None:
@@ -180,7 +188,7 @@ class DpaucAggregator(Aggregator):
             counts = decode(payload, Counts, "submission")
             if counts.parties != 1:
                 raise DeserialisationError(f"a party sent the counts of {counts.parties}")
-            self._sums += counts.array(len(self.manifest.thresholds), _count_limit(self.manifest))
+            self._sums += _checked(counts, self.manifest, self._budget)
 
     def _close(self) -> bytes:
         return encode(Counts.of(len(self.counted), self._sums))
@@ -210,8 +218,8 @@ class DpaucParty(Party):
         counts = decode(payload, Counts, "result")
         if not self.manifest.min_parties <= counts.parties <= len(self.manifest.parties):
             raise DeserialisationError(f"{counts.parties} parties counted, of {len(self.manifest.parties)}")
-        sums = counts.array(len(self.manifest.thresholds), counts.parties * _count_limit(self.manifest))
-        self._evaluation = self._evaluated(sums.astype(np.float64), counts.parties, started)
+        sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
+        self._evaluation = self._evaluated(sums, counts.parties, started)
         return b""
 
     def _noisy_counts(self) -> NDArray[np.int64]:

@@ -24,6 +24,7 @@ __all__ = [
     "bins_of",
     "debias",
     "estimate",
+    "is_of_rows",
     "statistics",
     "statistics_of_bins",
 ]
@@ -85,6 +86,15 @@ def bins_of(sums: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.diff(np.concatenate([missed, total], axis=-1), axis=-1, prepend=0)
 
 
+def is_of_rows(counts: NDArray[np.int64]) -> bool:
+    """Say whether some rows have exactly these counts, shape (4, m): none negative, no bin of either label either."""
+    if counts.min() < 0:
+        return False
+    wide = counts.astype(np.uint64)  # TP + FN of two int64 fits
+    labels = wide[:2] + wide[2:]
+    return bool((labels == labels[:, :1]).all() and (np.diff(counts[2:], axis=-1) >= 0).all())
+
+
 def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
     """Return the AUC that a session releases.
 
@@ -99,13 +109,15 @@ def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float
     Returns
     -------
     ndarray of float64, shape (…)
-        Kept in [0, 1], where every AUC lies. NaN where all flipped labels are the same.
+        Kept in [0, 1], where every AUC lies. NaN where all flipped labels are the same, or there is none.
     """
     found = area(sums, curve)
     if flip_probability is not None:
         positives, rows = sums[..., 0, 0] + sums[..., 2, 0], sums[..., 0].sum(axis=-1)
-        found = debias(found, flip_probability, base_rate(positives / rows, flip_probability, rows))
-        found = np.where((positives == 0) | (positives == rows), np.nan, found)
+        defined = (positives > 0) & (positives < rows)
+        share = np.divide(positives, rows, out=np.full_like(rows, 0.5), where=defined)
+        found = debias(found, flip_probability, base_rate(share, flip_probability, np.maximum(rows, 2)))
+        found = np.where(defined, found, np.nan)
     return np.clip(found, 0.0, 1.0)
 
 

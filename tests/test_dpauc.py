@@ -450,6 +450,56 @@ def test_a_bad_result_is_refused(payload: bytes, message: str) -> None:
     assert 0 <= parties[0].result().auc <= 1
 
 
+def crooked(**rows: list[int]) -> list[list[int]]:
+    """Return the counts of ten positives and ten negatives, one of each in a bin, but for some rows of them."""
+    fewer = list(range(10, -1, -1))
+    exact = {"tp": fewer, "fp": fewer, "fn": list(range(11)), "tn": list(range(11))}
+    return [(exact | rows)[name] for name in ("tp", "fp", "fn", "tn")]
+
+
+NOT_OF_ROWS = pytest.mark.parametrize(
+    "counts",
+    [
+        crooked(fp=[-1] * 11),
+        crooked(tp=[9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
+        crooked(tp=[8, 9, *range(8, -1, -1)], fn=[2, 1, *range(2, 11)]),  # fewer above a lower threshold
+        crooked(tp=[0] * 11, fn=[10] * 11, tn=[0] * 11),
+        [[2**61] * 11, [0] * 11, [-(2**61)] * 11, [0] * 11],
+        [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11],
+    ],
+)
+
+
+@NOT_OF_ROWS
+def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list[list[int]]) -> None:
+    manifest = manifest_of("dpauc-rr")
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    opening = aggregator.start()
+    parties = [plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays(n, *rows(50))) for n in ("a", "b")]
+    answers = [party.respond(opening) for party in parties]
+    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
+        aggregator.receive("a", with_payload(answers[0], encode([1, *counts])))
+    for party, answer in zip(parties, answers, strict=True):
+        aggregator.receive(party.name, answer)
+    result = aggregator.finish_round()
+    assert result is not None
+    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
+        parties[0].respond(with_payload(result, encode([2, *counts])))
+    parties[0].respond(with_payload(result, encode([2, *crooked()])))
+    assert 0 <= parties[0].result().auc <= 1
+
+
+@pytest.mark.parametrize("counts", [[[0] * 11] * 4, [[1] * 11, [0] * 11, [0] * 11, [0] * 11]])
+def test_sums_of_no_row_or_of_one_have_no_auc(counts: list[list[int]]) -> None:
+    manifest = manifest_of("dpauc-rr", ("a",))
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
+    aggregator.receive("a", party.respond(aggregator.start()))
+    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *counts])))
+    with pytest.raises(UndefinedAucError, match="one class only"):
+        party.result()
+
+
 def test_a_session_goes_on_without_a_party_where_its_policy_allows_and_says_so() -> None:
     names = ("a", "b", "c")
     session = plugin("dpauc-rr").prepare(request(names, options=NEEDED["dpauc-rr"], min_parties=2))

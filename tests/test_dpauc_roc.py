@@ -19,6 +19,7 @@ from protocols.dpauc_roc import (
     bins_of,
     debias,
     estimate,
+    is_of_rows,
     statistics,
     statistics_of_bins,
 )
@@ -57,6 +58,17 @@ def test_counts_and_bins_tell_the_same(rows: list[tuple[bool, float]]) -> None:
     bins = bins_of(found)
     assert bins.min() >= 0
     np.testing.assert_array_equal(statistics_of_bins(bins), found)
+
+
+@given(ROWS)
+def test_counts_of_rows_are_told_from_others(rows: list[tuple[bool, float]]) -> None:
+    found = statistics(*arrays_of(rows), GRID)
+    assert is_of_rows(found)
+    for at in np.ndindex(found.shape):
+        for step in (-1, 1):
+            other = found.copy()
+            other[at] += step  # the number of rows with a label is then not the same at all thresholds
+            assert not is_of_rows(other)
 
 
 @given(ROWS)
