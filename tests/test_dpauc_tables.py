@@ -1,13 +1,11 @@
 """The printed tables of DPAUC come out of the simulation, on scores shaped like the paper's.
 
-Our means are those of many runs, so that luck is the paper's alone. A mean may be off by what was asked for (3e-4 with
-10 parties, 3e-3 with 1,000), or by 3 of the paper's own standard errors, whichever is more. Where that does not hold,
-the cell is named here, with how far off it may be; docs/dpauc.md says why.
+What was asked for: means within 3e-4 of the paper's with 10 parties, 3e-3 with 1,000. That is tested of the mean of 100
+runs, as many as the paper has, and of the limit that 5,000 runs come close to, where luck is the paper's alone. Cells
+for which it does not hold are named here, and must be beyond it; docs/dpauc.md says why.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 import pytest
@@ -15,40 +13,65 @@ import pytest
 from benchmarks import dpauc as tables
 
 EPSILONS = tables.EPSILONS
-OFF = {
-    (1, 25, 1): 6e-4,
-    (1, 50, 1): 7e-4,
-    (1, 100, 1): 8e-4,
-    (1, 200, 1): 1.5e-3,
-    (1, 200, 2): 6e-4,
-    (2, 50, 1): 7e-4,
-    (2, 100, 2): 5e-4,
+MEANS_OFF = {(0, 200, 1), (1, 25, 1), (1, 100, 1), (1, 100, 2), (1, 200, 1), (1, 200, 2)} | {
+    (2, 50, 1),
+    (2, 100, 2),
+    (2, 200, 1),
 }
-"""Cells of Table 5 that are further off: epoch, |Θ|, ε, and by at most how much."""
+"""Cells of Table 5 (epoch, |Θ|, ε) where the mean of 100 runs is further off than 3e-4."""
 
-OFF_IN_TABLE_4 = {
-    (0, "non-IID", 10, 1): 9e-4,  # 7.6e-4 from the paper's own IID mean, which it should equal
-    (1, "IID", 10, 1): 8e-4,
-    (2, "IID", 10, 2): 5e-4,
-    (2, "non-IID", 10, 1): 6e-4,
+LIMITS_OFF = {(0, 50, 1), (0, 200, 1), (1, 25, 1), (1, 50, 1), (1, 100, 1), (1, 200, 1), (1, 200, 2)} | {
+    (2, 50, 1),
+    (2, 100, 1),
+    (2, 100, 2),
+    (2, 200, 1),
+}
+"""Cells of Table 5 where the limit is."""
+
+MEANS_OFF_IN_TABLE_4 = {
+    (0, "non-IID", 10, 1),  # 7.6e-4 from the paper's own IID mean, which it should equal
+    (1, "IID", 10, 1),
+    (1, "IID", 10, 2),
+    (1, "non-IID", 10, 1),
+    (1, "non-IID", 1000, 1),
+    (1, "non-IID", 1000, 2),
+    (2, "IID", 10, 2),
+    (2, "IID", 1000, 1),
+}
+LIMITS_OFF_IN_TABLE_4 = {
+    (0, "non-IID", 10, 1),
+    (1, "IID", 10, 1),
+    (1, "non-IID", 10, 1),
+    (1, "non-IID", 1000, 1),
+    (2, "IID", 10, 1),
+    (2, "IID", 10, 2),
+    (2, "non-IID", 10, 1),
+    (2, "non-IID", 1000, 1),
 }
 
-SPREAD_OFF = {(2, 50, 1)}
-"""Where the paper's standard deviation is the odd one out: smaller than at |Θ| = 25."""
+FURTHEST = {10: 1.5e-3, 1000: 5.5e-3}
+"""By parties: how far off any of them is at most."""
+
+SPREAD_OFF = {(0, 25, 1), (2, 50, 1)}
+"""Where our 100 runs were unlucky, and where the paper's standard deviation is smaller than at |Θ| = 25."""
 
 TABLE_5 = [(*key, epsilon) for key in tables.TABLE_5 for epsilon in EPSILONS]
 
 
-def allowed(paper: tables.Printed, parties: int) -> float:
-    return max(tables.WITHIN[parties], 3 * paper.deviation / math.sqrt(tables.PAPER_RUNS))
+def assert_within(off: float, parties: int, exception: bool) -> None:
+    low, high = (tables.WITHIN[parties], FURTHEST[parties]) if exception else (0.0, tables.WITHIN[parties])
+    assert low <= abs(off) <= high
 
 
 def assert_table_5(epoch: int, size: int, epsilon: int) -> None:
-    paper = tables.printed(tables.TABLE_5[epoch, size], epsilon)
-    found = tables.laplace(paper, epoch, size, 10, epsilon, runs=1000, seed=0)
+    cell = (epoch, size, epsilon)
+    found = tables.laplace(
+        tables.printed(tables.TABLE_5[epoch, size], epsilon), epoch, size, 10, epsilon, runs=tables.PAPER_RUNS, seed=0
+    )
     assert found.limit is not None
-    assert abs(found.limit) < max(allowed(paper, 10), OFF.get((epoch, size, epsilon), 0))
-    assert abs(found.spread - 1) < (0.7 if (epoch, size, epsilon) in SPREAD_OFF else tables.SPREAD_WITHIN)
+    assert_within(found.difference, 10, cell in MEANS_OFF)
+    assert_within(found.limit, 10, cell in LIMITS_OFF)
+    assert abs(found.spread - 1) < (0.7 if cell in SPREAD_OFF else tables.SPREAD_WITHIN)
 
 
 @pytest.mark.parametrize("size", [10, 100, 200])
@@ -68,7 +91,8 @@ def test_table_4_with_a_thousand_parties_epoch_0(epsilon: int) -> None:
     paper = tables.printed(tables.TABLE_4[0, "IID", 1000], epsilon)
     found = tables.laplace(paper, 0, 100, 1000, epsilon, runs=100, seed=0)
     assert found.limit is not None
-    assert abs(found.limit) < tables.WITHIN[1000]
+    assert_within(found.difference, 1000, exception=False)
+    assert_within(found.limit, 1000, exception=False)
     assert abs(found.spread - 1) < tables.SPREAD_WITHIN
 
 
@@ -81,7 +105,8 @@ def test_table_4(cell: tuple[int, str, int], epsilon: int) -> None:
     by_party = way != "IID"
     found = tables.laplace(paper, epoch, 100, parties, epsilon, runs=100, seed=0, by_party=by_party)
     assert found.limit is not None
-    assert abs(found.limit) < max(allowed(paper, parties), OFF_IN_TABLE_4.get((*cell, epsilon), 0))
+    assert_within(found.difference, parties, (*cell, epsilon) in MEANS_OFF_IN_TABLE_4)
+    assert_within(found.limit, parties, (*cell, epsilon) in LIMITS_OFF_IN_TABLE_4)
     assert abs(found.spread - 1) < tables.SPREAD_WITHIN
 
 
