@@ -47,11 +47,14 @@ from protocols.dpauc_budget import (
     RR_OPTIONS,
     Budget,
 )
-from protocols.dpauc_roc import STATISTICS, estimate, is_of_rows, statistics
+from protocols.dpauc_roc import STATISTICS, is_of_rows, statistics, unclipped
 
 _INTEGER_BYTES = 9  # most that msgpack needs for an int64
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
+
+_OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thresholds before that is worth one
+_SURELY = 4.0  # standard deviations of noise
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -238,12 +241,12 @@ class DpaucParty(Party):
     def _evaluated(self, sums: NDArray[np.float64], parties: int, started: float) -> Evaluation:
         budget = self._budget
         flipped = budget.flip_probability if budget.noise_scale is None else None
-        auc = float(estimate(sums, budget.curve, flip_probability=flipped))
+        auc = float(unclipped(sums, budget.curve, flip_probability=flipped))
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
         self._seconds["recover"] = time.perf_counter() - started
         return Evaluation(
-            auc=auc,
+            auc=min(max(auc, 0.0), 1.0),
             resolution=math.nan,
             precision=math.nan,
             protocol=self.manifest.protocol,
@@ -254,7 +257,7 @@ class DpaucParty(Party):
             security_bits=0,
             seconds=self._seconds,
             settings=_settings(budget),
-            warnings=_warnings(self.manifest, budget, sums, parties),
+            warnings=_warnings(self.manifest, budget, sums, parties, auc),
         )
 
 
@@ -273,7 +276,9 @@ def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
     return {**budget.as_options(), "noise_scale": budget.noise_scale}
 
 
-def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int) -> tuple[str, ...]:
+def _warnings(
+    manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int, auc: float
+) -> tuple[str, ...]:
     found = ["epsilon is spent by every session: budgets of sessions on the same labels add up"]
     if budget.weak:
         found.append(budget.weak)
@@ -283,11 +288,36 @@ def _warnings(manifest: Manifest, budget: Budget, sums: NDArray[np.float64], par
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
     if budget.noise_scale is None and budget.score_epsilon is None:
         found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
-    noise_of_sum = math.sqrt(parties) * budget.noise_deviation
-    rarer = max(float((sums[:2] + sums[2:]).mean(axis=-1).min()), 0.0)
-    if noise_of_sum > _LOUD * rarer:
+    if not 0 <= auc <= 1:
         found.append(
-            f"the noise on each count (standard deviation {noise_of_sum:.3g}) is not small against the rows of the "
-            f"rarer label (about {rarer:.3g}): the AUC may be far off; take fewer thresholds or a larger epsilon"
+            f"what was estimated, {auc:.3g}, is no AUC, and was moved to the nearer end of 0 to 1: it says little"
         )
-    return tuple(found)
+    return (*found, *_warnings_of_noise(budget, sums, parties))
+
+
+def _warnings_of_noise(budget: Budget, sums: NDArray[np.float64], parties: int) -> list[str]:
+    """Say where noise drowns the counts, or the thresholds miss the scores."""
+    found = []
+    labels = (sums[:2] + sums[2:]).mean(axis=-1)
+    rows = max(float(labels.sum()), 0.0)
+    noise_of_sum = math.sqrt(parties) * budget.noise_deviation
+    if budget.noise_scale is None:
+        rho = budget.flip_probability
+        labels = (labels - rho * rows) / (1 - 2 * rho)
+        deviation, what = math.sqrt(rho * (1 - rho) * rows) / (1 - 2 * rho), "what flips do to the number of positives"
+        advice = "a larger epsilon, or more rows"
+    else:
+        deviation, what, advice = noise_of_sum, "the noise on each count", "fewer thresholds or a larger epsilon"
+    rarer = max(float(labels.min()), 0.0)
+    if deviation > _LOUD * rarer:
+        found.append(
+            f"{what} (standard deviation {deviation:.3g}) is not small against the rows of the rarer label (about "
+            f"{rarer:.3g}): the AUC may be far off; take {advice}"
+        )
+    outside = max(float(sums[2:, 0].sum()), float(sums[:2, -1].sum()))  # below the first threshold; from the last on
+    if not budget.curve.endpoints and outside > _OUTSIDE * rows + _SURELY * math.sqrt(2) * noise_of_sum:
+        found.append(
+            f"the thresholds do not span the scores (about {outside:.3g} of {rows:.3g} rows lie beyond one end): the "
+            "curve stops short, and the AUC is wrong; take thresholds that reach further, or endpoints=true"
+        )
+    return found

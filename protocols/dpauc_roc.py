@@ -27,6 +27,7 @@ __all__ = [
     "is_of_rows",
     "statistics",
     "statistics_of_bins",
+    "unclipped",
 ]
 
 STATISTICS = ("tp", "fp", "fn", "tn")
@@ -111,6 +112,11 @@ def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float
     ndarray of float64, shape (…)
         Kept in [0, 1], where every AUC lies. NaN where all flipped labels are the same, or there is none.
     """
+    return np.clip(unclipped(sums, curve, flip_probability=flip_probability), 0.0, 1.0)
+
+
+def unclipped(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
+    """Do as `estimate`, but leave what lies outside [0, 1] where it is."""
     found = area(sums, curve)
     if flip_probability is not None:
         positives, rows = sums[..., 0, 0] + sums[..., 2, 0], sums[..., 0].sum(axis=-1)
@@ -118,7 +124,7 @@ def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float
         share = np.divide(positives, rows, out=np.full_like(rows, 0.5), where=defined)
         found = debias(found, flip_probability, base_rate(share, flip_probability, np.maximum(rows, 2)))
         found = np.where(defined, found, np.nan)
-    return np.clip(found, 0.0, 1.0)
+    return found
 
 
 def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:

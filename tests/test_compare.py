@@ -159,6 +159,17 @@ def test_progress_counts_every_measurement() -> None:
     assert {total for _, _, total in seen} == {10}
 
 
+def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
+    y_true, y_score = pooled(sites(500))
+    parties = [PartyData.from_arrays("a", y_true, 4 * (y_score - 0.4))]  # a third of the rows below 0, some beyond 1
+    asked = plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
+    found = compare(parties, asked)
+    for method in ("semi-honest", "dpauc-rr"):
+        row = of(found, method)
+        assert row.error == pytest.approx(row.threshold_error, abs=1e-6)
+    assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
+
+
 # --- Subsamples -------------------------------------------------------------------------------------------------------
 
 
@@ -238,7 +249,7 @@ def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
     text = " ".join(result.stdout.split())
     assert f"400 rows of 3 parties; scikit-learn, on all of them in the clear: {truth:.6f}" in text
     assert "50 rows of 3 parties" in text
-    assert "error that thresholds alone cause, without noise or encryption:" in text
+    assert "error that thresholds alone cause in dpauc's curves, which end at the outermost ones: 0.0" in text
     assert text.count("ε = 8 (scores show)") == 2
     assert "±" in text
     assert all(len(line) <= 110 for line in result.stdout.splitlines())

@@ -247,6 +247,50 @@ def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show()
     assert "only one party" in warnings(small[:1])
 
 
+def warned(parties: list[PartyData], name: str, grid: str, **options: Any) -> str:
+    return " ".join(federated_auc(parties, protocol=name, thresholds=grid, **options).warnings)
+
+
+@each
+@pytest.mark.parametrize("sign", [1, -1])
+def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
+    y_true, y_score = rows(20_000)
+    inside = split(y_true, y_score, np.arange(20_000), 3)
+    logits = split(y_true, sign * 4 * (y_score - 0.4), np.arange(20_000), 3)
+    options = {**NEEDED[name], "epsilon": 8.0}
+    told = "the thresholds do not span the scores"
+    assert told in warned(logits, name, "uniform:20", **options)
+    assert told not in warned(logits, name, "uniform:20", **options, **EXACT)
+    assert told not in warned(inside, name, "uniform:20", **options)
+
+
+@pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-gaussian"])
+def test_noise_alone_does_not_look_like_scores_beyond_the_thresholds(name: str) -> None:
+    """Noise of 4 standard deviations and more: of ten sessions 1 in 15 of Laplace's warns at worst."""
+    parties = split(*rows(300), np.arange(300), 3)
+    found = [warned(parties, name, "uniform:20", **NEEDED[name]) for _ in range(10)]
+    assert sum("do not span" in text for text in found) < 4
+
+
+def test_randomised_response_on_little_data_says_that_its_number_is_worth_little() -> None:
+    told = "what flips do to the number of positives (standard deviation"
+    assert told in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(split(*rows(60_000), np.arange(60_000), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=20.0)
+
+
+def test_an_estimate_that_had_to_be_moved_is_told() -> None:
+    manifest = manifest_of("dpauc-rr", ("a",))
+    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    aggregator.receive("a", party.respond(aggregator.start()))
+    separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
+    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *separated])))
+    found = party.result()
+    assert found.auc == 1
+    assert any("is no AUC, and was moved" in warning for warning in found.warnings)
+
+
 def test_a_result_says_that_a_large_budget_protects_little() -> None:
     def weak(**budget: float) -> list[str]:
         found = federated_auc(split(*rows(300), np.arange(300), 3), protocol="dpauc-rr", thresholds=GRID, **budget)

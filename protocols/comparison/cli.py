@@ -198,10 +198,11 @@ def _print(rows: Sequence[Row], grid: str) -> None:
         of = f"{truth.rows:,} rows of {truth.parties:,} parties; scikit-learn, on all of them in the clear:"
         output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))
         of_size = [row for row in rows if row.rows == truth.rows and row.thresholds is not None]
-        alone = {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in of_size}
-        output.print_text(
-            f"error that thresholds alone cause, without noise or encryption: {', '.join(alone.values())}"
-        )
+        for private, whose in ((False, ""), (True, " in dpauc's curves, which end at the outermost ones")):
+            of_kind = [row for row in of_size if (row.epsilon is not None) == private]
+            alone = {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in of_kind}
+            if alone:
+                output.print_text(f"error that thresholds alone cause{whose}: {', '.join(alone.values())}")
         output.print_table(
             [_line(row) for row in of_size],
             header=("protocol", "thresholds", "AUC", "error", "upload", "time", "privacy"),

@@ -27,7 +27,7 @@ from fhe_auc.planner import DEFAULT_MAX_ROWS
 from protocols import dpauc_simulation as simulation
 from protocols.dpauc import DpaucProtocol
 from protocols.dpauc_budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
-from protocols.dpauc_roc import statistics
+from protocols.dpauc_roc import estimate, statistics
 
 __all__ = ["SKLEARN", "Plan", "Row", "compare", "subsample"]
 
@@ -94,7 +94,8 @@ class Row:
     thresholds : int or None
         As asked for; None for scikit-learn, which has none.
     threshold_error : float
-        Distance of the exact trapezoid at these thresholds from scikit-learn's AUC: what no protocol can mend.
+        Distance of the exact trapezoid at these thresholds from scikit-learn's AUC: what the protocol cannot mend. The
+        curves of [DPAUC] end at the outermost thresholds, those of other protocols at (0, 0) and (1, 1).
     method : str
         Protocol, or "scikit-learn".
     epsilon, delta : float or None
@@ -169,7 +170,7 @@ def compare(
     for sample in samples:
         found.append(sample.row())
         for size, grid in grids:
-            cells = {**sample.cells(), "thresholds": size, "threshold_error": sample.threshold_error(grid)}
+            cells = {**sample.cells(), "thresholds": size}
             for name, epsilon in methods:
                 progress(f"{sample.rows:,} rows, {size} thresholds: {name}", len(found), total)
                 if epsilon is None:
@@ -260,6 +261,7 @@ class _Sample:
 
 def _once(sample: _Sample, plan: Plan, grid: NDArray[np.float64], cells: dict[str, Any]) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
+    cells["threshold_error"] = sample.threshold_error(grid)
     try:
         evaluation, cost = _session(sample, cells["method"], grid, backend=plan.backend)
     except (EvaluationError, InputError) as refusal:
@@ -271,6 +273,7 @@ def _once(sample: _Sample, plan: Plan, grid: NDArray[np.float64], cells: dict[st
 def _many(sample: _Sample, plan: Plan, grid: NDArray[np.float64], budget: Budget, cells: dict[str, Any]) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
     exact = statistics(sample.y_true, sample.y_score, grid)
+    cells["threshold_error"] = abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth)
     random = np.random.default_rng([plan.seed, *cells["method"].encode(), sample.rows, cells["thresholds"]])
     drawn = simulation.aucs(exact, budget, parties=len(sample.parties), runs=plan.runs, random=random)
     aucs = drawn[np.isfinite(drawn)]
