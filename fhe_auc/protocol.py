@@ -100,6 +100,9 @@ class Protocol(ABC):
     trust: ClassVar[str]
     """One line: what has to be trusted."""
 
+    encrypts: ClassVar[bool] = True
+    """Whether results come out of an encrypted computation; otherwise they are noisy."""
+
     options: ClassVar[Mapping[str, str]] = {}
     """What `Request.options` may hold: name, and one line on what it is."""
 

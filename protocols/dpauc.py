@@ -104,6 +104,7 @@ class DpaucProtocol(Protocol):
     mechanism: ClassVar[str]
     """One of `protocols.dpauc_budget`."""
 
+    encrypts = False
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
     def prepare(self, request: Request) -> Session:
@@ -133,6 +134,8 @@ class DpaucProtocol(Protocol):
 
     def budget(self, manifest: Manifest) -> Budget:
         """Return the budget that a manifest states; raise `InputError` where it is not one of this protocol."""
+        if manifest.protocol != self.name:
+            raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
         if manifest.plan is not None or manifest.context:
             raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
         self.check_options(manifest.options)
@@ -279,7 +282,7 @@ def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
 def _warnings(
     manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int, auc: float
 ) -> tuple[str, ...]:
-    found = ["epsilon is spent by every session: budgets of sessions on the same labels add up"]
+    found = ["epsilon is spent by every session, and by every restart within one: budgets on the same labels add up"]
     if budget.weak:
         found.append(budget.weak)
     if len(manifest.parties) == 1:

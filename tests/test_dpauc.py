@@ -32,7 +32,7 @@ from protocols.dpauc import Counts, DpaucParty, DpaucProtocol
 from protocols.dpauc_budget import Budget
 from protocols.dpauc_roc import statistics
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
 EXACT = {"endpoints": True}
 NAMES = ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
@@ -163,8 +163,8 @@ def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
     grid = np.linspace(-3, 4, 200)
     sent = submitted("dpauc-rr", data, 10, grid, score_epsilon=2.0)
     above = (sent[:, 0] + sent[:, 1]).sum(axis=0) / 4000
-    assert np.abs(above - stats.laplace(0.5, 0.5).sf(grid)).max() < 0.045  # Dvoretzky-Kiefer-Wolfowitz: 2e-7
-    assert np.abs(above - stats.laplace(0.5, 1.0).sf(grid)).max() > 0.045
+    assert np.abs(above - stats.laplace(0.5, 0.5).sf(grid)).max() < 0.05  # Dvoretzky-Kiefer-Wolfowitz: 4e-9
+    assert np.abs(above - stats.laplace(0.5, 1.0).sf(grid)).max() > 0.05
 
 
 # --- What comes out ---------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) 
     assert set(found.seconds) == {"keys", "submit", "ingest", "circuit", "recover"}
     assert 100 < found.upload_bytes_per_party < 1000
     assert found.settings["epsilon"] == 1
-    assert any("add up" in warning for warning in found.warnings)
+    assert any("every restart within one: budgets on the same labels add up" in text for text in found.warnings)
 
 
 def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show() -> None:
@@ -266,7 +266,7 @@ def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
 
 @pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-gaussian"])
 def test_noise_alone_does_not_look_like_scores_beyond_the_thresholds(name: str) -> None:
-    """Noise of 4 standard deviations and more: of ten sessions 1 in 15 of Laplace's warns at worst."""
+    """What passes 4 standard deviations does so once in a thousand sessions: four of ten have no chance."""
     parties = split(*rows(300), np.arange(300), 3)
     found = [warned(parties, name, "uniform:20", **NEEDED[name]) for _ in range(10)]
     assert sum("do not span" in text for text in found) < 4
@@ -406,6 +406,7 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
         {"options": {}},
         {"options": {"epsilon": 1.0, "delta": 0.1}},
         {"context": bytes(32)},
+        {"protocol": "dpauc-rr"},
     ],
 )
 def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(changes: dict[str, Any]) -> None:
@@ -414,6 +415,18 @@ def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(changes: dict[
         plugin("dpauc-laplace").aggregator(manifest, b"")
     with pytest.raises(InputError):
         plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays("a", *rows(10)))
+
+
+def test_equal_manifests_with_options_are_one_in_a_set() -> None:
+    manifest = manifest_of("dpauc-laplace")
+    assert {manifest, Manifest.from_bytes(manifest.to_bytes())} == {manifest}
+    assert len({manifest, manifest_of("dpauc-laplace")}) == 2
+
+
+def test_a_budget_is_read_from_a_manifest_of_its_protocol_only() -> None:
+    manifest = manifest_of("dpauc-rr")  # the same options would do for the other
+    with pytest.raises(InputError, match="the session's manifest is of protocol 'dpauc-rr', not 'dpauc-laplace'"):
+        plugin("dpauc-laplace").budget(manifest)
 
 
 def test_the_manifest_carries_the_whole_budget_and_gives_it_back() -> None:
@@ -614,16 +627,25 @@ def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[
     assert found["settings"]["flip_probability"] == pytest.approx(1 / (1 + math.exp(8)))
 
 
-def test_the_demo_claims_no_interval_for_a_noisy_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_demo_claims_no_interval_for_a_noisy_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    figure = tmp_path / "figure.png"
-    arguments = "demo --protocol dpauc-rr -o epsilon=8 --thresholds dpauc:20 --plot"
-    result = CliRunner().invoke(main, [*arguments.split(), str(figure)])
+    result = CliRunner().invoke(main, ["demo", "--protocol", "dpauc-rr", "-o", "epsilon=8", "--thresholds", "dpauc:20"])
     assert result.exit_code == 0
     assert "from noise, which has no bound" in result.stdout
     assert "OUTSIDE" not in result.stdout
     assert "6.81 MB" not in result.stdout
-    assert "no figure saved" in result.stderr
+
+
+@each
+def test_the_demo_refuses_to_draw_a_noisy_result_before_it_computes_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fhe_auc.datasets.load", None)
+    figure = tmp_path / "figure.png"
+    options = [f"-oepsilon={NEEDED[name]['epsilon']}", *(["-odelta=1e-6"] if "delta" in NEEDED[name] else [])]
+    result = CliRunner().invoke(main, ["demo", "--protocol", name, *options, "--plot", str(figure)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the figure shows encrypted results" in result.stderr
     assert not figure.exists()
 
 
@@ -651,4 +673,4 @@ def test_the_aucs_are_about_right_on_large_data() -> None:
     parties = split(y_true, y_score, np.arange(200_000), 4)
     for name in NAMES:
         found = federated_auc(parties, protocol=name, thresholds="uniform:50", **NEEDED[name], **EXACT)
-        assert found.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=0.02)  # 8 standard deviations or more
+        assert found.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=0.02)  # 6 standard deviations or more

@@ -35,6 +35,17 @@ instance = Coin()
 """
 
 
+def test_a_plug_in_says_whether_it_encrypts() -> None:
+    found = {name: registry.load(name).encrypts for name in registry.names()}
+    assert {name for name, encrypts in found.items() if not encrypts} == {
+        "dpauc-gaussian",
+        "dpauc-laplace",
+        "dpauc-rr",
+        "ustat-hierarchy",
+        "ustat-krr",
+    }
+
+
 @pytest.fixture
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that installs a distribution with these entry points."""

@@ -75,12 +75,16 @@ def demo(
 
     With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
     """
-    from fhe_auc import datasets
+    from fhe_auc import datasets, registry
     from fhe_auc import plot as figures
-    from fhe_auc.errors import DeserialisationError, EvaluationError
+    from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 
     if plot is not None:
         figures.check_path(plot)
+        if not registry.load(protocol).encrypts:
+            raise InputError(
+                f"the figure shows encrypted results, which protocol {protocol!r} has not; see fhe-auc compare --plot"
+            )
     session = SessionOptions.checked(
         protocol,
         thresholds,
@@ -117,9 +121,7 @@ def demo(
             beside_auc=_check(evaluation, sklearn_auc),
             notes={"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {},
         )
-    if plot is not None and not encrypted:
-        output.print_warning("no figure saved: it shows encrypted results; fhe-auc compare --plot shows noisy ones")
-    elif plot is not None:
+    if plot is not None:
         figures.save(plot, evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         output.print_line(f"figure saved as {plot}")
 

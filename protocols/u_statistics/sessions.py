@@ -254,6 +254,7 @@ class LocalParty(Party):
 class LocalProtocol(Protocol):
     """Base of both plug-ins."""
 
+    encrypts = False
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
     _epsilon: ClassVar[str] = "privacy budget of one row, above 0; default 1"
 
