@@ -19,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc, thresholds
+from fhe_auc import federated_auc, noise, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
@@ -170,6 +170,26 @@ def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curv
     assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
 
 
+def test_all_rows_and_their_number_are_one_size() -> None:
+    found = compare(sites(120), plan(sizes=(50, 120, None)))
+    assert [row.rows for row in found] == [50, 50, 120, 120]
+
+
+def test_loading_opendp_is_no_sessions_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    real = measure.federated_auc
+
+    def session(*arguments: Any, **options: Any) -> Any:
+        loaded.append(noise._opendp.cache_info().currsize)
+        return real(*arguments, **options)
+
+    noise._adder.cache_clear()
+    noise._opendp.cache_clear()
+    monkeypatch.setattr(measure, "federated_auc", session)
+    compare(sites(100), plan())
+    assert loaded == [1]
+
+
 # --- Subsamples -------------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +257,7 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
         rows = list(csv.DictReader(table))
     for one, other in zip(rows, found["rows"], strict=True):
         assert set(one) == set(other)
+        assert one["warnings"] == " | ".join(other["warnings"])
         assert float(one["error"]) == other["error"]
         assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
@@ -283,6 +304,15 @@ def test_bad_input_is_one_line_and_status_2(file: str, arguments: str, message: 
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_each_warning_of_the_sessions_is_told_once(file: str) -> None:
+    result = call(file, f"{QUICK} --subsample 50,100,all")
+    text = " ".join(result.stdout.split())
+    assert text.count("budgets on the same labels add up") == 1
+    assert text.count("is not small against the rows of the rarer label") == 2  # noise on counts, and flips
+    assert text.count("scores are not protected") == 1
+    assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
 
 
 def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from protocols.comparison.measure import Row
 
 _T = TypeVar("_T")
+_NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
 _PROTOCOLS = "semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
 
 
@@ -189,7 +191,7 @@ def _save(path: Path, rows: Sequence[Row]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(rows[0])])
         writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:
@@ -215,8 +217,19 @@ def _print(rows: Sequence[Row], grid: str) -> None:
         f"Thresholds: {grid}, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
         "result included. Encryption hides the counts; the result is what it is.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),
+        *_warnings(rows),
     ):
         output.print_text(text)
+
+
+def _warnings(rows: Sequence[Row]) -> list[str]:
+    """Return each warning once, as of the first measurement that has it; they may differ in numbers."""
+    first: dict[str, str] = {}
+    for row in rows:
+        where = f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds"
+        for text in row.warnings:
+            first.setdefault(_NUMBER.sub("", text), f"warning of {where}, and maybe others: {text}")
+    return list(first.values())
 
 
 def _line(row: Row) -> tuple[output.Cell, ...]:

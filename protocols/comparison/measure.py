@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import federated_auc, registry, thresholds
+from fhe_auc import federated_auc, noise, registry, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
@@ -113,6 +113,8 @@ class Row:
         Of one real session, all roles one after another.
     note : str
         Why there is no number; empty otherwise.
+    warnings : tuple of str
+        Those of the real session.
     """
 
     rows: int
@@ -133,6 +135,7 @@ class Row:
     download_bytes_per_party: int = 0
     seconds: float = 0.0
     note: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def compare(
@@ -165,7 +168,11 @@ def compare(
         for name, epsilon in methods:
             if epsilon is not None:
                 _budget(name, plan, epsilon, size, len(grid))
-    samples = [_Sample.of(parties if size is None else subsample(parties, size, plan.seed)) for size in plan.sizes]
+    rows = sum(len(data.y_true) for data in parties)
+    sizes = dict.fromkeys(rows if size is None else size for size in plan.sizes)
+    samples = [_Sample.of(parties if size == rows else subsample(parties, size, plan.seed)) for size in sizes]
+    if any(epsilon is not None for _, epsilon in methods):
+        noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
     total, found = len(samples) * (1 + len(grids) * len(methods)), []
     for sample in samples:
         found.append(sample.row())
@@ -320,6 +327,7 @@ def _session(
     most = max(DEFAULT_MAX_ROWS, sample.rows)
     evaluation = federated_auc(sample.parties, protocol=protocol, thresholds=grid, max_rows=most, **options)
     return evaluation, {
+        "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,
         "download_bytes_per_party": evaluation.download_bytes_per_party,
         "seconds": time.perf_counter() - started,
