@@ -97,7 +97,7 @@ def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDA
         raise InputError(f"bits must be a one-dimensional boolean array, got {bits.dtype} of shape {bits.shape}")
     if not 0 < flip_probability <= 0.5:
         raise InputError(f"the flip probability must lie in (0, 1/2], got {flip_probability}")
-    packed = _flipper(flip_probability)(np.packbits(bits).tobytes())
+    packed = _flipper(flip_probability, max(1, len(bits)))(np.packbits(bits).tobytes())
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=len(bits)).astype(np.bool_)
 
 
@@ -128,11 +128,11 @@ def _adder(law: str, dtype: str, scale: float) -> Any:
 
 
 @lru_cache(maxsize=32)
-def _flipper(probability: float) -> Any:
+def _flipper(probability: float, most: int) -> Any:
     """Return OpenDP's randomised response on packed bits: it replaces a bit by a fair coin with probability f."""
     domains, measurements, metrics = _opendp()
-    # The weight bounds OpenDP's own statement on whole vectors; we state privacy bit by bit.
-    domain = domains.bitvector_domain(max_weight=1)
+    # At most so many bits are set: any number of them. OpenDP states privacy for whole vectors, we do for each bit.
+    domain = domains.bitvector_domain(max_weight=most)
     return measurements.make_randomized_response_bitvec(domain, metrics.discrete_distance(), f=2 * probability)
 
 

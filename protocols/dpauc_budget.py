@@ -5,8 +5,8 @@
 **Privacy unit: the label of one row** (label differential privacy), against whoever sees what its party sends. Two data
 sets are neighbours when they differ in one label; scores, and which rows there are, are the same. The budget is that of
 one session: each further one on the same labels adds as much (sequential composition), in randomised response too,
-whose flips are drawn anew for every session. Rows of different parties share one budget, since each row is noised by
-its own party alone (parallel composition).
+whose flips are drawn anew for every session. So does a party that is started again within a session and answers twice.
+Rows of different parties share one budget, since each row is noised by its own party alone (parallel composition).
 
 **Laplace and Gaussian.** A party sends TP, FP, FN and TN at each of m thresholds. The paper composes 4|Θ| counts of
 sensitivity 1, which gives each ε′ = ε / (4|Θ|), and noise of scale 1/ε′. That is safe, and loose by a factor of two:
@@ -14,7 +14,7 @@ when a label flips, only two of the four counts at a threshold change, by one ea
 above it, FN and TN where it is below). The L1 sensitivity of everything sent is 2m, not 4|Θ|, so that the budget
 really spent is at most ε/2 (less still where m < |Θ|). The noise here is the paper's, not half of it.
 
-What else the same noise covers. Replacing a row altogether, score too, also changes at most two counts a threshold:
+What else Laplace noise covers. Replacing a row altogether, score too, also changes at most two counts a threshold:
 ε/2. Adding or removing a row changes one: ε/4. Where the pooled numbers of positives and negatives are fixed and known,
 so that FN and TN say no more than TP and FP and (FPR, TPR) at each threshold tells both counts, the neighbours are data
 sets with two labels swapped: at thresholds between the two scores all four counts change, and the paper's accounting,

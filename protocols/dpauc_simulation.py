@@ -48,7 +48,7 @@ def aucs(
     ndarray of float64, shape (runs,)
         As `protocols.dpauc_roc.estimate` returns them.
     """
-    batches = np.array_split(np.arange(runs), max(1, runs * counts.size // NOISED_VALUES))
+    batches = np.array_split(np.arange(runs), min(runs, max(1, runs * counts.size // NOISED_VALUES)))
     return np.concatenate([_batch(counts, budget, parties, len(batch), random) for batch in batches])
 
 

@@ -154,9 +154,10 @@ def test_without_flips_nothing_is_changed() -> None:
     assert float(debias(np.array(0.7), 0.0, np.array(0.25))) == 0.7
 
 
-def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside() -> None:
+@pytest.mark.parametrize("rows", [10.0, 100.0, 1000.0])
+def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside(rows: float) -> None:
     shares = np.array([0.0, 0.2, 0.5, 1.0])
-    np.testing.assert_allclose(base_rate(shares, 0.3, np.array(100.0)), [0.01, 0.01, 0.5, 0.99])
+    np.testing.assert_allclose(base_rate(shares, 0.3, np.array(rows)), [1 / rows, 1 / rows, 0.5, 1 - 1 / rows])
 
 
 def test_flipped_labels_of_one_class_have_no_auc() -> None:

@@ -100,7 +100,8 @@ def test_noised_scores_lose_order_and_a_boundless_budget_keeps_it() -> None:
     assert 0.5 < lost.mean() < exact - 0.1
 
 
-def test_many_runs_are_drawn_in_batches_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [10_000, 50])
+def test_many_runs_are_drawn_in_batches_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     real = simulation._batch
 
@@ -109,11 +110,12 @@ def test_many_runs_are_drawn_in_batches_of_bounded_size(monkeypatch: pytest.Monk
         return real(counts, of, parties, runs, random)
 
     monkeypatch.setattr(simulation, "_batch", batch)
-    monkeypatch.setattr(simulation, "NOISED_VALUES", 10_000)
+    monkeypatch.setattr(simulation, "NOISED_VALUES", most)
     exact = statistics(*rows(100), GRID)
     found = simulation.aucs(exact, budget(LAPLACE, 1.0), parties=2, runs=500, random=np.random.default_rng(0))
     assert len(found) == 500
-    assert max(sizes) < 12_000
+    assert max(sizes) < max(1.2 * most, 2 * exact.size)
+    assert min(sizes) > 0
 
 
 def test_equal_seeds_give_equal_runs() -> None:

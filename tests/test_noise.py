@@ -61,9 +61,7 @@ def test_integers_get_the_discrete_gaussian_law(sigma: float) -> None:
     ids=["laplace", "gaussian"],
 )
 @pytest.mark.parametrize("scale", [0.01, 1e6])
-def test_floats_get_the_continuous_law(
-    add: Callable[..., Any], law: Any, of_absolute: Any, scale: float
-) -> None:
+def test_floats_get_the_continuous_law(add: Callable[..., Any], law: Any, of_absolute: Any, scale: float) -> None:
     drawn = add(np.full(DRAWS, 0.25), scale)
     assert drawn.dtype == np.float64
     assert stats.kstest(drawn, law(loc=0.25, scale=scale).cdf).pvalue > FALSE_ALARM
@@ -97,6 +95,24 @@ def test_each_label_is_flipped_with_the_stated_probability_whatever_it_is(probab
 def test_a_length_that_fills_no_byte_keeps_every_bit_in_its_place() -> None:
     bits = np.array([1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1], bool)
     np.testing.assert_array_equal(noise.randomized_response(bits, 1e-300), bits)
+
+
+@pytest.mark.parametrize("bits", [np.ones(17, bool), np.ones(1, bool), np.zeros(0, bool)])
+def test_every_vector_of_bits_is_one_that_opendp_is_told_to_expect(
+    bits: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = []
+    domains = noise._opendp()[0]
+    real = domains.bitvector_domain
+
+    def recorded(max_weight: int) -> Any:
+        weights.append(max_weight)
+        return real(max_weight=max_weight)
+
+    monkeypatch.setattr(domains, "bitvector_domain", recorded)
+    noise._flipper.cache_clear()
+    assert noise.randomized_response(bits, 0.25).shape == bits.shape
+    assert weights == [max(1, len(bits))]
 
 
 def test_opendp_states_the_privacy_that_we_do() -> None:
