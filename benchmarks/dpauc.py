@@ -7,7 +7,7 @@
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
 The rows are those of `fhe_auc.synthetic.criteo_like`: as many as the paper's and of the same AUC, otherwise a guess.
-Noise is simulated (`protocols.dpauc_simulation`, seeded), in the paper's preset: grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|),
+Noise is simulated (`protocols.dpauc.simulation`, seeded), in the paper's preset: grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|),
 sums clipped at 0, points sorted by FPR, no ends added.
 
 - IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
@@ -32,9 +32,9 @@ import numpy as np
 
 from fhe_auc import thresholds
 from fhe_auc.synthetic import CRITEO_AUC, criteo_like
-from protocols import dpauc_simulation as simulation
-from protocols.dpauc_budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
-from protocols.dpauc_roc import statistics
+from protocols.dpauc import simulation
+from protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
+from protocols.dpauc.roc import statistics
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "dpauc.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.dpauc -->\n", "<!-- end -->\n"

@@ -48,7 +48,7 @@ def federated_auc(
     protocol : str
         Installed protocol; see ``fhe-auc protocols``.
     thresholds : str, array-like or None
-        "uniform:100", "hybrid:1000" (the default), the path of a file, or ascending numbers.
+        "uniform:100", "hybrid:1000" (the default), "dpauc:100", the path of a file, or ascending numbers.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int

@@ -10,7 +10,7 @@ NeurIPS 2020), and publishes a proof of every mechanism.
     floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
 
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
-`protocols.dpauc_simulation` is for experiments. OpenDP is imported when the first noise is drawn.
+`protocols.dpauc.simulation` is for experiments. OpenDP is imported when the first noise is drawn.
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ def parse(spec: str) -> NDArray[np.float64]:
     Parameters
     ----------
     spec : str
-        ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), or the path of a ``.npy`` file with a
-        one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
+        ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
+        a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
 
     Returns
     -------

@@ -27,10 +27,10 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
-from protocols import dpauc_simulation as simulation
-from protocols.dpauc import Counts, DpaucParty, DpaucProtocol
-from protocols.dpauc_budget import Budget
-from protocols.dpauc_roc import statistics
+from protocols.dpauc import simulation
+from protocols.dpauc.budget import Budget
+from protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
+from protocols.dpauc.roc import statistics
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
@@ -83,7 +83,7 @@ def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, *
         aggregator = plugin(name).aggregator(manifest, b"")
         submission = plugin(name).party(manifest, b"", data).respond(aggregator.start())
         payload = Message.from_bytes(submission, limit=10**6).payload
-        counts = decode(payload, Counts, "submission")
+        counts = decode(payload, NoisyCounts, "submission")
         found.append([counts.tp, counts.fp, counts.fn, counts.tn])
     return np.array(found)
 
@@ -121,7 +121,7 @@ def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around()
     boundless = Budget(mechanism="gaussian", epsilon=1e-20, delta=1e-30, budget_thresholds=11)
     party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
     answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
-    counts = decode(Message.from_bytes(answer, limit=10**6).payload, Counts, "submission")
+    counts = decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission")
     assert {abs(count) for count in [*counts.tp, *counts.fp, *counts.fn, *counts.tn]} == {(2**63 - 1) // 2}
 
 
@@ -477,8 +477,8 @@ def test_a_bad_submission_is_refused_and_changes_nothing(payload: bytes, message
         aggregator.receive("a", with_payload(answers[0], payload))
     for party, answer in zip(parties, answers, strict=True):
         aggregator.receive(party.name, answer)
-    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, Counts, "result")
-    sent = [decode(Message.from_bytes(answer, limit=10**6).payload, Counts, "submission") for answer in answers]
+    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
+    sent = [decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission") for answer in answers]
     assert (sums.parties, sums.tp) == (2, [a + b for a, b in zip(sent[0].tp, sent[1].tp, strict=True)])
     assert sums.tn == [a + b for a, b in zip(sent[0].tn, sent[1].tn, strict=True)]
 
@@ -579,7 +579,7 @@ def test_the_largest_counts_of_all_parties_together_still_fit() -> None:
         data = PartyData.from_arrays(name, *rows(10))
         answer = plugin("dpauc-laplace").party(manifest, b"", data).respond(opening)
         aggregator.receive(name, with_payload(answer, encode(honest(most))))
-    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, Counts, "result")
+    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
     assert sums.tp == [3 * most] * 11
 
 

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as arrays
 from sklearn.metrics import auc, roc_auc_score
 
 from fhe_auc import counts, thresholds
-from protocols.dpauc_roc import (
+from protocols.dpauc.roc import (
     Curve,
     area,
     base_rate,

@@ -11,9 +11,9 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
-from protocols import dpauc_simulation as simulation
-from protocols.dpauc_budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
-from protocols.dpauc_roc import area, estimate, statistics
+from protocols.dpauc import simulation
+from protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
+from protocols.dpauc.roc import area, estimate, statistics
 
 FALSE_ALARM = 1e-4
 GRID = thresholds.dpauc(40)

@@ -1,7 +1,7 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs are drawn many times over by `protocols.dpauc_simulation`,
+real session is run for bytes and seconds, and their AUCs are drawn many times over by `protocols.dpauc.simulation`,
 whose law is that of the real roles. All use the same grid; the [DPAUC] ones the paper's preset.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
@@ -24,10 +24,10 @@ from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.planner import DEFAULT_MAX_ROWS
-from protocols import dpauc_simulation as simulation
-from protocols.dpauc import DpaucProtocol
-from protocols.dpauc_budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
-from protocols.dpauc_roc import estimate, statistics
+from protocols.dpauc import simulation
+from protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
+from protocols.dpauc.protocol import DpaucProtocol
+from protocols.dpauc.roc import estimate, statistics
 
 __all__ = ["SKLEARN", "Plan", "Row", "compare", "subsample"]
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from protocols.dpauc_budget import LAPLACE, Budget
-from protocols.dpauc_roc import bins_of, estimate, statistics_of_bins
+from protocols.dpauc.budget import LAPLACE, Budget
+from protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
 
 __all__ = ["NOISED_VALUES", "aucs", "aucs_noise_by_party", "aucs_of_noised_scores"]
 
@@ -35,7 +35,7 @@ def aucs(
     Parameters
     ----------
     counts : ndarray of int64, shape (4, m)
-        Exact counts of all rows together (`protocols.dpauc_roc.statistics`).
+        Exact counts of all rows together (`protocols.dpauc.roc.statistics`).
     budget : Budget
         Without `score_epsilon`.
     parties : int
@@ -46,7 +46,7 @@ def aucs(
     Returns
     -------
     ndarray of float64, shape (runs,)
-        As `protocols.dpauc_roc.estimate` returns them.
+        As `protocols.dpauc.roc.estimate` returns them.
     """
     batches = np.array_split(np.arange(runs), min(runs, max(1, runs * counts.size // NOISED_VALUES)))
     return np.concatenate([_batch(counts, budget, parties, len(batch), random) for batch in batches])
@@ -57,7 +57,7 @@ def aucs_noise_by_party(
 ) -> NDArray[np.float64]:
     """Do as `aucs` for Laplace and Gaussian noise, without the shortcut: draw each party's noise, and add it up."""
     draw = random.laplace if budget.mechanism == LAPLACE else random.normal
-    scale = budget.noise_scale or 0.0
+    scale = budget.noise_scale
     noise = (draw(0.0, scale, (parties, *counts.shape)).sum(axis=0) for _ in range(runs))
     return np.array([_estimate(counts + total, budget) for total in noise])
 
@@ -74,7 +74,7 @@ def _batch(
     counts: NDArray[np.int64], budget: Budget, parties: int, runs: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
     shape = (runs, *counts.shape)
-    if budget.noise_scale is None:
+    if budget.flips:
         return _estimate(_flipped(counts, budget.flip_probability, runs, random), budget)
     if budget.mechanism == LAPLACE:
         noise = random.standard_gamma(parties, shape) - random.standard_gamma(parties, shape)
@@ -93,5 +93,5 @@ def _flipped(
 
 
 def _estimate(sums: NDArray[np.float64] | NDArray[np.int64], budget: Budget) -> NDArray[np.float64]:
-    flipped = budget.flip_probability if budget.noise_scale is None else None
+    flipped = budget.flip_probability if budget.flips else None
     return estimate(sums.astype(np.float64), budget.curve, flip_probability=flipped)

@@ -43,7 +43,7 @@ from scipy.special import expit
 from fhe_auc.errors import InputError
 from fhe_auc.gaussian_mechanism import sigma_for
 from fhe_auc.thresholds import MAX_SIZE
-from protocols.dpauc_roc import STATISTICS, Curve
+from protocols.dpauc.roc import STATISTICS, Curve
 
 __all__ = ["COUNT_OPTIONS", "CURVE_OPTIONS", "GAUSSIAN", "LAPLACE", "RANDOMIZED_RESPONSE", "RR_OPTIONS", "Budget"]
 
@@ -144,11 +144,16 @@ class Budget:
         del found["mechanism"], found["curve"]
         return {name: value for name, value in found.items() if value is not None}
 
+    @property
+    def flips(self) -> bool:
+        """Whether labels are flipped; otherwise noise is added to counts."""
+        return self.mechanism == RANDOMIZED_RESPONSE
+
     @cached_property
-    def noise_scale(self) -> float | None:
-        """Scale of the Laplace, or σ of the Gaussian noise that each party adds to each count; None for flips."""
+    def noise_scale(self) -> float:
+        """Scale of the Laplace, or σ of the Gaussian noise that each party adds to each count; 0 for flips."""
         if self.budget_thresholds is None:
-            return None
+            return 0.0
         counts = len(STATISTICS) * self.budget_thresholds
         if self.delta is None:
             return counts / self.epsilon  # infinite where epsilon is subnormal: `checked` refuses it
@@ -157,8 +162,6 @@ class Budget:
     @property
     def noise_deviation(self) -> float:
         """Standard deviation of the noise that each party adds to each count; 0 for flips."""
-        if self.noise_scale is None:
-            return 0.0
         return self.noise_scale * (math.sqrt(2) if self.mechanism == LAPLACE else 1.0)
 
     @property

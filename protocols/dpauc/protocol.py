@@ -1,23 +1,4 @@
-"""AUC under label differential privacy: the state of the art without encryption, as baselines.
-
-[DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
-
-    dpauc-laplace    each party adds Laplace noise to TP, FP, TN and FN at each threshold
-    dpauc-gaussian   the same with Gaussian noise
-    dpauc-rr         each party flips labels at random and counts; the AUC of all is debiased
-
-    round 1   a party sends its noisy counts, 4m integers; the aggregator adds them up as they arrive
-    round 2   the sums go to all parties, who compute the AUC and answer with nothing
-
-The aggregator sees every party's noisy counts and could compute the AUC as well: the budget holds against it, and it
-needs no trust in that respect. Who wants a session's links encrypted must see to that. A lying aggregator, or party, is
-not noticed. Nobody signs the manifest, which states the budget: a party must have it from someone it trusts, never from
-the aggregator, and must look at epsilon, delta and the thresholds in it before it takes part. Privacy unit, budget and
-composition: `protocols.dpauc_budget`; what the AUC is worth: ``fhe-auc compare``.
-
-Noise comes from OpenDP (`fhe_auc.noise`). Laplace noise on counts is discrete. Gaussian noise is drawn on floats, for
-which the calibration is exact, and then rounded, which is post-processing.
-"""
+"""The three plug-ins of [DPAUC], and their roles; `protocols.dpauc` says what they do."""
 
 from __future__ import annotations
 
@@ -39,7 +20,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Protocol, Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
-from protocols.dpauc_budget import (
+from protocols.dpauc.budget import (
     COUNT_OPTIONS,
     GAUSSIAN,
     LAPLACE,
@@ -47,7 +28,7 @@ from protocols.dpauc_budget import (
     RR_OPTIONS,
     Budget,
 )
-from protocols.dpauc_roc import STATISTICS, is_of_rows, statistics, unclipped
+from protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
 
 _INTEGER_BYTES = 9  # most that msgpack needs for an int64
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
@@ -57,7 +38,7 @@ _OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thres
 _SURELY = 4.0  # standard deviations of noise
 
 
-class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class NoisyCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Noisy counts at each threshold, of one party or of all.
 
     Attributes
@@ -75,7 +56,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     tn: list[int]
 
     @classmethod
-    def of(cls, parties: int, array: NDArray[np.int64]) -> Counts:
+    def of(cls, parties: int, array: NDArray[np.int64]) -> NoisyCounts:
         """Take the rows of an array of shape (4, m)."""
         return cls(parties, *array.tolist())
 
@@ -90,10 +71,10 @@ class Counts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return np.array(rows, dtype=np.int64)
 
 
-def _checked(counts: Counts, manifest: Manifest, budget: Budget) -> NDArray[np.int64]:
+def _checked(counts: NoisyCounts, manifest: Manifest, budget: Budget) -> NDArray[np.int64]:
     """Return the counts of so many parties as an array; raise `DeserialisationError` for any that no party has."""
     array = counts.array(len(manifest.thresholds), counts.parties * _count_limit(manifest))
-    if budget.noise_scale is None and not is_of_rows(array):  # exact, but for the labels
+    if budget.flips and not is_of_rows(array):  # exact, but for the labels
         raise DeserialisationError("the counts are not those of flipped labels")
     return array
 
@@ -102,7 +83,7 @@ class DpaucProtocol(Protocol):
     """Base of the three plug-ins."""
 
     mechanism: ClassVar[str]
-    """One of `protocols.dpauc_budget`."""
+    """One of `protocols.dpauc.budget`."""
 
     encrypts = False
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
@@ -191,13 +172,13 @@ class DpaucAggregator(Aggregator):
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
-            counts = decode(payload, Counts, "submission")
+            counts = decode(payload, NoisyCounts, "submission")
             if counts.parties != 1:
                 raise DeserialisationError(f"a party sent the counts of {counts.parties}")
             self._sums += _checked(counts, self.manifest, self._budget)
 
     def _close(self) -> bytes:
-        return encode(Counts.of(len(self.counted), self._sums))
+        return encode(NoisyCounts.of(len(self.counted), self._sums))
 
 
 class DpaucParty(Party):
@@ -218,10 +199,10 @@ class DpaucParty(Party):
         started = time.perf_counter()
         if round_number == 1:
             limit = _count_limit(self.manifest)
-            answer = encode(Counts.of(1, np.clip(self._noisy_counts(), -limit, limit)))
+            answer = encode(NoisyCounts.of(1, np.clip(self._noisy_counts(), -limit, limit)))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
-        counts = decode(payload, Counts, "result")
+        counts = decode(payload, NoisyCounts, "result")
         if not self.manifest.min_parties <= counts.parties <= len(self.manifest.parties):
             raise DeserialisationError(f"{counts.parties} parties counted, of {len(self.manifest.parties)}")
         sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
@@ -230,7 +211,7 @@ class DpaucParty(Party):
 
     def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
-        if budget.noise_scale is None:
+        if budget.flips:
             labels = noise.randomized_response(labels, budget.flip_probability)
             if budget.score_scale is not None:
                 scores = noise.laplace(scores, budget.score_scale)
@@ -243,7 +224,7 @@ class DpaucParty(Party):
 
     def _evaluated(self, sums: NDArray[np.float64], parties: int, started: float) -> Evaluation:
         budget = self._budget
-        flipped = budget.flip_probability if budget.noise_scale is None else None
+        flipped = budget.flip_probability if budget.flips else None
         auc = float(unclipped(sums, budget.curve, flip_probability=flipped))
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
@@ -274,7 +255,7 @@ def _payload_limit(manifest: Manifest) -> int:
 
 
 def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
-    if budget.noise_scale is None:
+    if budget.flips:
         return {**budget.as_options(), "flip_probability": budget.flip_probability}
     return {**budget.as_options(), "noise_scale": budget.noise_scale}
 
@@ -289,7 +270,7 @@ def _warnings(
         found.append("there is only one party, so the result is that party's own AUC (a site column?)")
     if parties < len(manifest.parties):
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
-    if budget.noise_scale is None and budget.score_epsilon is None:
+    if budget.flips and budget.score_epsilon is None:
         found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
     if not 0 <= auc <= 1:
         found.append(
@@ -304,7 +285,7 @@ def _warnings_of_noise(budget: Budget, sums: NDArray[np.float64], parties: int) 
     labels = (sums[:2] + sums[2:]).mean(axis=-1)
     rows = max(float(labels.sum()), 0.0)
     noise_of_sum = math.sqrt(parties) * budget.noise_deviation
-    if budget.noise_scale is None:
+    if budget.flips:
         rho = budget.flip_probability
         labels = (labels - rho * rows) / (1 - 2 * rho)
         deviation, what = math.sqrt(rho * (1 - rho) * rows) / (1 - 2 * rho), "what flips do to the number of positives"
