@@ -116,9 +116,9 @@ def test_each_count_gets_gaussian_noise_that_is_calibrated_for_all_of_them_toget
 
 
 def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around() -> None:
-    """No checked budget asks for as much."""
+    """No checked budget asks for as much: σ is 1e41 or so, and a draw below 2^62 out of the question."""
     manifest = manifest_of("dpauc-gaussian")
-    boundless = Budget(mechanism="gaussian", epsilon=1e-20, delta=1e-30, budget_thresholds=11)
+    boundless = Budget(mechanism="gaussian", epsilon=1e-40, delta=1e-60, budget_thresholds=11)
     party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
     answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
     counts = decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission")
