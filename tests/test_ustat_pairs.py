@@ -6,7 +6,9 @@ values has a relative deviation of about 3 %, so that 25 % is eight of them.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -77,7 +79,8 @@ def test_the_estimate_is_unbiased_given_the_users(name: str, number: int) -> Non
     assert abs(found.mean() - exact.of_rows(rows, kernel)) < 4 * found.std(ddof=1) / math.sqrt(RUNS)
 
 
-SETTINGS = [(100, 1.0, 1), (100, 8.0, 1), (200, 20.0, 2), (50, 20.0, 4), (500, 2.0, 5), (30, 32.0, 10)]
+EVEN = [(100, 1.0, 1), (100, 8.0, 1), (200, 20.0, 2), (50, 20.0, 4), (500, 2.0, 5), (30, 32.0, 10)]
+SETTINGS = [*EVEN, (3, 30.0, 1), (5, 30.0, 2), (7, 30.0, 4)]
 
 
 @pytest.mark.parametrize(("users", "epsilon", "number"), SETTINGS)
@@ -94,6 +97,55 @@ def test_the_squared_error_is_theorem_5s_with_the_variance_of_laplace_noise(
     expected = pairs.mean_squared_error(users, number, pairs.zetas(shares, matrix), noise_of_a_pair)
     assert measured == pytest.approx(expected, rel=0.15)
     assert measured < pairs.error_bound(users, number, 3.0, noise_of_a_pair) * 1.15
+
+
+def all_pairings(users: list[int]) -> Iterator[list[tuple[int, int]]]:
+    if len(users) < 2:
+        yield []
+        return
+    first, *rest = users
+    for other in rest:
+        for left in all_pairings([user for user in rest if user != other]):
+            yield [(first, other), *left]
+    if len(users) % 2:
+        yield from all_pairings(rest)
+
+
+@pytest.mark.parametrize("users", [2, 3, 4, 5])
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.0, 1.0, 3.0)])
+def test_the_squared_error_without_noise_is_that_of_all_users_and_pairings(
+    users: int, number: int, values: tuple
+) -> None:
+    points, shares = np.array(values), np.array([0.3, 0.7] if len(values) == 2 else [0.2, 0.5, 0.3])
+    matrix = np.abs(points[:, None] - points) ** 1.5
+    mean = shares @ matrix @ shares
+    drawn = [np.array(pairing) for pairing in all_pairings(list(range(users)))]
+    squares = 0.0
+    for records in itertools.product(range(len(values)), repeat=users):
+        of_pairing = [matrix[np.take(records, pairing[:, 0]), np.take(records, pairing[:, 1])] for pairing in drawn]
+        means = [np.mean(choice) for choice in itertools.product([of.mean() for of in of_pairing], repeat=number)]
+        squares += float(np.prod(shares[list(records)]) * np.mean((np.array(means) - mean) ** 2))
+    assert pairs.mean_squared_error(users, number, pairs.zetas(shares, matrix), 0.0) == pytest.approx(
+        squares, rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(("users", "expected"), [(3, 1 / 4), (5, 1 / 8), (9, 1 / 16)])
+def test_the_error_bound_is_reached_by_a_fair_coin_of_odd_users(users: int, expected: float) -> None:
+    # f = 1 where two coins fall alike: ζ₂ = 1/4 and ζ₁ = 0, so that with one pairing the bound is the error.
+    assert pairs.error_bound(users, 1, 1.0, 0.0) == pytest.approx(expected)
+    assert pairs.mean_squared_error(users, 1, pairs.Zetas(0.0, 1 / 4), 0.0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("users", "epsilon", "number"), EVEN)
+def test_for_even_users_the_squared_error_is_theorem_5_as_it_is_written(
+    users: int, epsilon: float, number: int
+) -> None:
+    n, p, (first, second) = users, number, (0.1, 0.23)
+    sampling = 2 * (p - 1) * (1 - 1 / (n - 1)) * first + (1 + (p - 1) / (n - 1)) * second
+    found = pairs.mean_squared_error(n, p, pairs.Zetas(first, second), 2 * (p / epsilon) ** 2)
+    assert found == pytest.approx(2 / (p * n) * sampling + 4 * p / (n * epsilon**2))
 
 
 def test_the_noise_is_twice_what_theorem_5_prints() -> None:

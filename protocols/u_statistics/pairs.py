@@ -9,11 +9,12 @@ A user's record is in at most P values, and each is (ε/P)-differentially privat
 the whole is ε-differentially private in the computational sense (CDP: the two-party step is secure against bounded
 adversaries only), by plain composition. With f in [0, 1] and y = f + Laplace(P/ε),
 
-    MSE[Û] = 2/(Pn) · (2 (P-1) (1 - 1/(n-1)) ζ₁ + (1 + (P-1)/(n-1)) ζ₂) + 4P/(n ε²)
+    MSE[Û] = 2/(Pn) · (2 (P-1) (1 - 1/(n-1)) ζ₁ + (1 + (P-1)/(n-1)) ζ₂) + 4P/(n ε²)          n even
 
 ζ₁ = Var E[f(X, X') | X], ζ₂ = Var f(X, X'); theorem 5 prints 2P/(n ε²) as its last term. But Laplace(b) has variance
 2b², so that the mean of Pn/2 values has 2 (P/ε)² / (Pn/2) = 4P/(n ε²): the printed term is half of what the printed
-mechanism adds. `mean_squared_error` has 4. Everything is scaled by the width of the kernel's range.
+mechanism adds. `mean_squared_error` has 4, and holds for odd n too. Everything is scaled by the width of the kernel's
+range.
 
 Privacy unit: one user's record, against the aggregator and all other users together. Budget: ε/P a pairing, ε in all.
 What this rests on is the two-party step:
@@ -212,13 +213,20 @@ def zetas(shares: ArrayLike, matrix: Floats) -> Zetas:
 
 
 def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float) -> float:
-    """Return the MSE against the distribution's own value, as in the module's docstring; `noise_variance` of a step.
+    """Return the MSE against the distribution's own value, for even and odd n; `noise_variance` is that of a step.
 
-    For even n exactly; with odd n the noise is that of the n - 1 users in a pairing.
+    With h = ⌊n/2⌋ the mean is of P·h values. Any two users are a pair of a given pairing with probability
+    d = 2h / (n(n-1)), and pairings are independent. So a value of one pairing meets in another one the same pair, with
+    covariance ζ₂, or one of the 2(n-2) pairs that share one user with it, with covariance ζ₁, each with probability d:
+
+        MSE[Û] = (ζ₂ + (P-1)·d·(ζ₂ + 2(n-2) ζ₁) + noise_variance) / (P·h)
+
+    For even n, where d = 1/(n-1), it is theorem 5's as in the module's docstring.
     """
-    n, p = users, number
-    sampling = 2 * (p - 1) * (1 - 1 / (n - 1)) * of.first + (1 + (p - 1) / (n - 1)) * of.second
-    return 2 / (p * n) * sampling + noise_variance / (p * (n // 2))
+    half = users // 2
+    drawn = 2 * half / (users * (users - 1))
+    sampling = of.second + (number - 1) * drawn * (of.second + 2 * (users - 2) * of.first)
+    return (sampling + noise_variance) / (number * half)
 
 
 def error_bound(users: int, number: int, width: float, noise_variance: float) -> float:
