@@ -246,3 +246,20 @@ def test_a_million_users_take_less_than_a_minute_with_secure_randomness(method: 
 def test_kernel_of_the_auc_needs_labels_of_both_kinds() -> None:
     rows = np.stack([np.arange(4.0), np.ones(4)], axis=1)
     assert kernels.AUC(rows[:2], rows[2:]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("slope", [0.05, 0.01])
+def test_rounding_is_bounded_by_the_ranges_length_and_not_by_the_kernels_width(slope: float) -> None:
+    total = Kernel("sum", lambda x, y: slope * (x[..., 0] + y[..., 0]), 0.0, 1.0, lipschitz=slope)
+    setting = Setting(statistic=total, method="krr", epsilon=32.0, ranges=((0.0, 10.0),), bins=2)
+    found = run(setting, np.zeros((1000, 1)), Randomness.seeded_experiment(0))
+    # All users are at 0, and move to 2.5.
+    assert found.settings["rounding inside the range"] == pytest.approx(5 * slope)
+    assert found.estimate == pytest.approx(5 * slope)
+
+
+def test_rounding_of_two_columns_has_no_bound() -> None:
+    near = Kernel("near", lambda x, y: np.abs(x - y).mean(axis=-1), 0.0, 1.0, lipschitz=1.0)
+    setting = Setting(statistic=near, method="krr", epsilon=1.0, ranges=((0.0, 1.0),), bins=3)
+    found = run(setting, np.zeros((10, 2)), Randomness.seeded_experiment(0))
+    assert not any("rounding" in name for name in found.settings)

@@ -223,9 +223,11 @@ def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) 
     notes: tuple[str, ...] = ()
     if not setting.values:
         notes = ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
-        if kernel.lipschitz is not None:
-            bound = math.sqrt(krr.quantisation_bound(len(domain), kernel.lipschitz, kernel.width))
-            settings["rounding shifts it by at most"] = bound
+        if kernel.lipschitz is not None and len(domain.axes) == 1:  # the constant is of one number, not of two
+            low, high = _per_column(setting.ranges, 0, 1, "range")
+            settings["rounding inside the range"] = math.sqrt(
+                krr.quantisation_bound(len(domain), kernel.lipschitz, high - low)
+            )
     return _result(
         setting,
         len(rows),
