@@ -166,11 +166,11 @@ def test_bad_usage_is_one_line_that_names_the_culprit(arguments: list, what: str
     assert re.search(what, " ".join(done.stderr.split())), done.stderr
 
 
-@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "33"])
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "33", "9e-7", "1e-17"])
 def test_an_epsilon_out_of_range_is_refused(epsilon: str, folder: Path) -> None:
     done = call(folder, *ALL["auc krr"], "--epsilon", epsilon)
     assert done.exit_code == 2
-    assert "epsilon must lie above 0" in done.stderr
+    assert "epsilon must lie between 0.000001 and 32" in done.stderr
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
@@ -263,3 +263,32 @@ def test_rounding_of_two_columns_has_no_bound() -> None:
     setting = Setting(statistic=near, method="krr", epsilon=1.0, ranges=((0.0, 1.0),), bins=3)
     found = run(setting, np.zeros((10, 2)), Randomness.seeded_experiment(0))
     assert not any("rounding" in name for name in found.settings)
+
+
+EVERY_RUN = [
+    ("krr", "gini", {"ranges": ((0.0, 1.0),)}),
+    ("pairs", "gini", {"ranges": ((0.0, 1.0),)}),
+    ("pairs", "renyi2", {}),
+    ("krr", "auc", {}),
+    ("hierarchy", "auc", {}),
+    ("pairs", "auc", {}),
+]
+
+
+@pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(("method", "statistic", "more"), EVERY_RUN)
+def test_a_row_that_is_not_finite_is_refused_by_its_number(
+    method: str, statistic: str, more: dict, entry: float
+) -> None:
+    rows = np.array([[0.1, 0.0], [0.2, 1.0], [entry, 1.0], [0.4, 0.0]])[:, : 2 if statistic == "auc" else 1]
+    with pytest.raises(InputError, match=f"row 2: all entries must be finite, got {entry}"):
+        run(Setting(statistic=statistic, method=method, epsilon=1.0, **more), rows, Randomness.seeded_experiment(0))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1, 1), (5, 0), ()])
+@pytest.mark.parametrize("own", [True, False])
+def test_rows_that_are_no_table_are_refused(shape: tuple, own: bool) -> None:
+    statistic = kernels.gini(1.0) if own else "gini"
+    setting = Setting(statistic=statistic, method="krr", epsilon=1.0, ranges=((0.0, 1.0),))
+    with pytest.raises(InputError, match=r"of rows of shape \(users, columns\)"):
+        run(setting, np.zeros(shape), Randomness.seeded_experiment(0))

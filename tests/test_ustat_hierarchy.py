@@ -67,6 +67,18 @@ def test_the_sign_is_flipped_often_enough_for_epsilon(epsilon: float) -> None:
         assert (1 - flipped) / flipped <= Fraction(Decimal(epsilon).exp())
 
 
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
+def test_the_scale_of_signs_has_all_its_digits(epsilon: float) -> None:
+    flipped = Fraction(randomness.threshold(1, 1, epsilon), 2**64)
+    assert HadamardTree(3, epsilon).scale == pytest.approx(float(1 / (1 - 2 * flipped)), rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 9e-7, 1e-17])
+def test_a_budget_below_the_least_is_refused(epsilon: float) -> None:
+    with pytest.raises(InputError, match="epsilon must lie between"):
+        HadamardTree(3, epsilon)
+
+
 def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -> None:
     depth, epsilon, users = 3, 1.5, 400
     tree = HadamardTree(depth, epsilon)

@@ -6,6 +6,7 @@ with probability 1e-6.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from decimal import Decimal, localcontext
@@ -82,15 +83,47 @@ def test_two_secure_sources_differ() -> None:
     assert "ustat" not in repr(randomness.secure())
 
 
-@pytest.mark.parametrize("epsilon", [0, -1, 33, math.nan, math.inf, True, "1", None, 0.0])
+@pytest.mark.parametrize("epsilon", [0, -1, 33, math.nan, math.inf, True, "1", None, 0.0, 9e-7, 1e-17, 1e-25])
 def test_an_epsilon_out_of_range_is_refused_with_its_value(epsilon: object) -> None:
-    with pytest.raises(InputError, match="epsilon must lie above 0"):
+    with pytest.raises(InputError, match=r"epsilon must lie between 0\.000001 and 32"):
         RandomisedResponse(4, epsilon)  # type: ignore[arg-type]
 
 
-def test_an_epsilon_at_which_nothing_would_be_reported_is_refused() -> None:
-    with pytest.raises(InputError, match="too small"):
-        RandomisedResponse(4, 1e-25)
+@pytest.mark.parametrize("k", [2, 4096])
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
+def test_the_share_that_is_kept_has_all_its_digits(k: int, epsilon: float) -> None:
+    response = RandomisedResponse(k, epsilon)
+    kept = 1 - Fraction(randomness.threshold(k, k - 1, epsilon), 2**64)
+    assert response.kept == pytest.approx(float(kept), rel=1e-15)
+    assert response.variance_bound(10) == pytest.approx(
+        float(1 / (10 * kept**2) + (2 - kept) ** 2 / (180 * kept**4)), rel=1e-12
+    )
+    counts = [1, *[0] * (k - 1)]
+    assert response.shares(counts)[0] == pytest.approx(float((1 - (1 - kept) / k) / kept), rel=1e-12)
+
+
+def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_reports() -> None:
+    n, k = 4, 3
+    response, shares = RandomisedResponse(k, 1.0), np.array([0.5, 0.3, 0.2])
+    matrix = kernels.gini(2.0).matrix(np.arange(3.0)[:, None]) / 2
+    law = response.kept * np.eye(k) + response.beta / k  # of the report, given the value
+    weights, found = [], []
+    for reports in itertools.product(range(k), repeat=n):
+        weights.append(np.prod((shares @ law)[list(reports)]))
+        found.append(response.estimate(np.bincount(reports, minlength=k), matrix))
+    truth = shares @ matrix @ shares
+    assert np.dot(weights, found) == pytest.approx(truth, abs=1e-12)
+    variance = np.dot(weights, np.square(found)) - truth**2
+    of_reports, centred = shares @ law, np.eye(k) - response.beta / k
+    pair = centred @ matrix @ centred.T / response.kept**2
+    first = of_reports @ (pair @ of_reports) ** 2 - truth**2
+    second = of_reports @ pair**2 @ of_reports - truth**2 - 2 * first
+    assert variance == pytest.approx(4 * first / n + 2 * second / (n * (n - 1)), rel=1e-10)
+    assert variance < response.variance_bound(n)
+    for users in itertools.product(range(k), repeat=n):
+        likely = [np.prod(law[list(users), list(reports)]) for reports in itertools.product(range(k), repeat=n)]
+        own = exact.u_statistic(np.bincount(users, minlength=k), matrix)
+        assert np.dot(likely, found) == pytest.approx(own, abs=1e-12)
 
 
 @pytest.mark.parametrize("k", [-1, 0, 1, 4097])

@@ -158,7 +158,7 @@ def test_bins_follow_the_rule_at_the_least_number_of_rows() -> None:
         ("ustat-krr", {"options": {"bins": 2.5}}, "got 2.5"),
         ("ustat-krr", {"options": {"bins": True}}, "got True"),
         ("ustat-hierarchy", {"options": {"bins": 4}}, "no option 'bins'"),
-        ("ustat-krr", {"options": {"epsilon": 0}}, "epsilon must lie above 0"),
+        ("ustat-krr", {"options": {"epsilon": 0}}, "epsilon must lie between 0.000001 and 32"),
         ("ustat-hierarchy", {"options": {"epsilon": "much"}}, "epsilon"),
         ("ustat-hierarchy", {"options": {"epsilon": math.nan}}, "epsilon"),
         ("ustat-krr", {"keys": "joint"}, "encrypts nothing"),

@@ -53,7 +53,7 @@ def _numbers(
     show_default=True,
     help="krr: randomised response; hierarchy: one-bit reports, AUC only; pairs: a two-party step of two users.",
 )
-@click.option("--epsilon", metavar="E", type=float, required=True, help="Privacy budget of a row, above 0.")
+@click.option("--epsilon", metavar="E", type=float, required=True, help="Privacy budget of a row, 0.000001 to 32.")
 @click.option(
     "--column", "columns", metavar="NAME", multiple=True, help="Column of numbers; kendall takes two. Not for auc."
 )

@@ -69,8 +69,8 @@ class HadamardTree:
         self.depth = depth
         self.epsilon = randomness.checked_epsilon(epsilon)
         self._flipped_below = randomness.threshold(1, 1, self.epsilon)
-        # From the probability that is really used: 1 / (1 - 2 P[flip]).
-        self.scale = 1 / (1 - 2 * randomness.probability(self._flipped_below))
+        # 1 / (1 - 2 P[flip]), from the probability that is really used, 2^-64 · below, and without cancellation.
+        self.scale = 2**63 / (2**63 - self._flipped_below)
 
     @property
     def constant(self) -> float:

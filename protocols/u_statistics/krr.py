@@ -56,6 +56,7 @@ class RandomisedResponse:
         self.epsilon = randomness.checked_epsilon(epsilon)
         self._replaced_below = randomness.threshold(k, k - 1, self.epsilon)
         self.beta = randomness.probability(self._replaced_below)
+        self.kept = randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
     def randomise(self, values: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Return what users with these values in [0, k) report: what each does on its own device."""
@@ -87,14 +88,14 @@ class RandomisedResponse:
         # (e_i - b)ᵀ A (e_i - b), for every i.
         share = self.beta / self.k
         own = np.diag(matrix) - 2 * share * matrix.sum(axis=0) + share**2 * matrix.sum()
-        return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * (1 - self.beta) ** 2))
+        return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * self.kept**2))
 
     def shares(self, reported: ArrayLike) -> Floats:
         """Return unbiased estimates of the share of users with each value; they add up to 1 and may be negative."""
         counts = np.asarray(reported, float)
         if counts.sum() < 1:
             raise InputError("there are no reports")
-        return np.asarray((counts / counts.sum() - self.beta / self.k) / (1 - self.beta))
+        return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
 
     def estimate_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
         """Return the unbiased estimate of the average kernel between two groups whose membership is public.
@@ -123,7 +124,7 @@ class RandomisedResponse:
             float(weights @ values**2 - (weights @ values) ** 2)
             for weights in (counts / counts.sum(), self.shares(reported))
         )
-        return math.sqrt(max(of_reports / (1 - self.beta) ** 2 - of_users, 0.0) / counts.sum())
+        return math.sqrt(max(of_reports / self.kept**2 - of_users, 0.0) / counts.sum())
 
     def variance_bound(self, users: int, width: float = 1.0) -> float:
         """Return theorem 1's bound on the variance, users drawn independently from any distribution.
@@ -132,7 +133,7 @@ class RandomisedResponse:
         Hoeffding's decomposition shows that it holds, with room in the second term: Var = 4 V₁ / n + 2 V₂ / (n(n-1)),
         where (1 - β)² V₁ = Var[(A μ)_r] ≤ ¼ as A μ has entries in [0, 1], and (1 - β)⁴ V₂ ≤ Var[A_rs] ≤ ¼.
         """
-        n, kept = users, 1 - self.beta
+        n, kept = users, self.kept
         return width**2 * (1 / (n * kept**2) + (1 + self.beta) ** 2 / (2 * n * (n - 1) * kept**4))
 
     def variance_bound_between(self, first: int, second: int, width: float = 1.0) -> float:
@@ -140,7 +141,7 @@ class RandomisedResponse:
 
         Var = V₁₀ / n⁺ + V₀₁ / n⁻ + V₁₁ / (n⁺n⁻) with (1 - β)² V₁₀, (1 - β)² V₀₁ and (1 - β)⁴ V₁₁ at most ¼, as above.
         """
-        kept = 1 - self.beta
+        kept = self.kept
         return width**2 / 4 * ((1 / first + 1 / second) / kept**2 + 1 / (first * second * kept**4))
 
 

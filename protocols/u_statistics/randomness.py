@@ -19,6 +19,7 @@ from fhe_auc.keystream import KeyStream
 
 Words = NDArray[np.uint64]
 _BITS = 64
+_LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
 _MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of
 
 
@@ -46,32 +47,32 @@ class SeededExperiment:
 
 
 def checked_epsilon(epsilon: object) -> float:
-    """Return the privacy budget as a number; raise `InputError` unless it lies in (0, 32]."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 < epsilon <= _MOST_EPSILON:
-        raise InputError(f"epsilon must lie above 0, up to {_MOST_EPSILON:g}, got {epsilon!r}")
+    """Return the privacy budget as a number; raise `InputError` unless it lies between 0.000001 and 32."""
+    number = isinstance(epsilon, (int, float)) and not isinstance(epsilon, bool)
+    if not (number and _LEAST_EPSILON <= epsilon <= _MOST_EPSILON):  # type: ignore[operator]
+        raise InputError(f"epsilon must lie between {_LEAST_EPSILON:f} and {_MOST_EPSILON:g}, got {epsilon!r}")
     return float(epsilon)
 
 
 def threshold(size: int, offset: int, epsilon: float) -> int:
     """Return ceil(2^64 · size / (e^epsilon + offset)): a word below it has at least that probability.
 
-    Raises
-    ------
-    InputError
-        epsilon is so small that the probability is 1 in 64 bits.
+    With a checked epsilon and a size of at most offset + 1 it is below 2^64.
     """
     with localcontext() as context:
         context.prec = 60
         exact = Decimal(2**_BITS) * size / (Decimal(epsilon).exp() + offset)
-        found = int(exact.to_integral_value(ROUND_CEILING))
-    if found >= 2**_BITS:
-        raise InputError(f"epsilon is too small: with {epsilon:g}, nothing at all would be reported")
-    return found
+        return int(exact.to_integral_value(ROUND_CEILING))
 
 
 def probability(words_below: int) -> float:
     """Return the probability that a word lies below a threshold."""
     return words_below / float(2**_BITS)
+
+
+def complement(words_below: int) -> float:
+    """Return the probability that a word does not lie below a threshold; small ones keep all their digits."""
+    return (2**_BITS - words_below) / 2**_BITS
 
 
 def choose(source: Source, words_below: int, shape: int) -> NDArray[np.bool_]:

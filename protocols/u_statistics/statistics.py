@@ -172,13 +172,18 @@ def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = 
     Raises
     ------
     InputError
-        The setting lacks what the method needs, or does not fit the rows.
+        The setting lacks what the method needs, or does not fit the rows; an entry is not finite.
     UndefinedAucError
         All labels are equal.
     """
-    columns = _COLUMNS.get(setting.name, rows.shape[1]) if isinstance(setting.statistic, str) else rows.shape[1]
-    if rows.ndim != 2 or rows.shape[1] != columns:
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise InputError(f"{setting.name} is of rows of shape (users, columns), not of an array of shape {rows.shape}")
+    columns = _COLUMNS[setting.statistic] if isinstance(setting.statistic, str) else rows.shape[1]
+    if rows.shape[1] != columns:
         raise InputError(f"{setting.name} is of records of {columns} columns, not of an array of shape {rows.shape}")
+    if not (finite := np.isfinite(rows)).all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(f"row {row}: all entries must be finite, got {rows[row, column]:g}")
     exact.checked_users(len(rows))
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     return by_method[setting.method](setting, rows, using, progress)
