@@ -80,10 +80,40 @@ def test_answers_have_the_law_of_randomised_response() -> None:
 
 
 def test_neither_users_draw_tells_the_noise() -> None:
-    table = step("kendall").response.table
-    for own in (0, 17, len(table) - 1):
-        noise = np.roll(table, -own)  # over the other one's draws
-        assert np.array_equal(np.bincount(noise), np.bincount(table))
+    of = step("kendall")
+    size, records, counts = len(of.response.table), len(of.domain), np.bincount(of.response.table)
+    second = SecondUser(of, 4)
+    entries = np.array([second._weights(shift)[records:] for shift in range(size)])
+    for own in (0, 17, size - 1):
+        assert np.array_equal(np.bincount(entries[:, own]), counts)  # u is known, w is any
+        assert np.array_equal(np.bincount(entries[own]), counts)  # w is known, u is any
+
+
+def test_a_second_user_replies_once() -> None:
+    of = step("renyi2")
+    second = SecondUser(of, 2)
+    with pytest.raises(DeserialisationError):
+        second.reply(b"")
+    request = FirstUser(of, 1).request()
+    second.reply(request)
+    for again in (request, FirstUser(of, 1).request()):
+        with pytest.raises(InputError, match="a two-party step answers once; make a new SecondUser"):
+            second.reply(again)
+
+
+def test_a_first_user_asks_once_and_answers_once() -> None:
+    of = step("renyi2")
+    first = FirstUser(of, 1)
+    with pytest.raises(InputError, match="after its request"):
+        first.answer(b"")
+    request = first.request()
+    with pytest.raises(InputError, match="asks once; make a new FirstUser"):
+        first.request()
+    reply = SecondUser(of, 2).reply(request)
+    first.answer(reply)
+    for again in (reply, SecondUser(of, 2).reply(request)):
+        with pytest.raises(InputError, match="answers once"):
+            first.answer(again)
 
 
 def test_the_first_user_sees_uniform_coefficients_but_for_the_answer() -> None:

@@ -18,6 +18,8 @@ protocol:
   polynomial pseudorandom, and flooding uniform over 2^`FLOODING_BITS` covers the noise to a statistical distance below
   2^-40 over all coefficients.
 * The aggregator sees y. So do those who collude with it.
+* Keys, u and w serve one exchange: both roles answer once and refuse a second call. Answers to the same user with the
+  same w would add up, in the end to a table without noise.
 * **The noise is known to neither**: it is entry u + w of the table, u known to one user, w to the other, and uniform
   for whoever lacks one of them. An aggregator that colludes with one user of the pair learns of the other one's record
   what y tells, and y is ε₁-differentially private, with no δ for a truncated tail: residues have none.
@@ -117,7 +119,7 @@ class TwoPartyResponse(PairStep):
 
 
 class FirstUser:
-    """The user who holds the keys of one step.
+    """The user who holds the keys of one step; good for one request and one answer.
 
     Parameters
     ----------
@@ -128,24 +130,40 @@ class FirstUser:
 
     def __init__(self, step: TwoPartyResponse, record: int) -> None:
         self._scheme = step.scheme
-        self._keys = seal.KeyGenerator(self._scheme.context)
-        records = len(step.domain)
-        self._places = {record: 1, records + secrets.randbelow(RING_DIMENSION - records): 1}
+        self._records, self._record = len(step.domain), record
+        self._keys: Any = None  # until the request
+        self._answered = False
 
     def __repr__(self) -> str:
         return "FirstUser(...)"
 
     def request(self) -> bytes:
-        """Return the message to the second user."""
+        """Return the message to the second user, under fresh keys; raise `InputError` the second time."""
+        if self._keys is not None:
+            raise InputError("a two-party step asks once; make a new FirstUser")
+        self._keys = seal.KeyGenerator(self._scheme.context)
+        noise = secrets.randbelow(RING_DIMENSION - self._records)
         ciphertext = seal.Ciphertext()
         encryptor = seal.Encryptor(self._scheme.context, self._keys.secret_key())
-        encryptor.encrypt_symmetric(_plaintext(self._places), ciphertext)
+        encryptor.encrypt_symmetric(_plaintext({self._record: 1, self._records + noise: 1}), ciphertext)
         key = self._scheme.public_key.pack(seal_format.save(seal_format.public_key(self._keys)))
         return encode(Request(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
 
     def answer(self, reply: bytes) -> int:
-        """Return y in [0, q), which goes to the aggregator; raise `DeserialisationError` on a damaged reply."""
-        return int(self._decrypt(reply)[0])
+        """Return y in [0, q), which goes to the aggregator.
+
+        Raises
+        ------
+        DeserialisationError
+            The reply is damaged; another one may follow.
+        InputError
+            Nothing has been asked, or the answer has been given.
+        """
+        if self._keys is None or self._answered:
+            raise InputError("a two-party step answers once, after its request; make a new FirstUser")
+        found = int(self._decrypt(reply)[0])
+        self._answered = True
+        return found
 
     def _decrypt(self, reply: bytes) -> Integers:
         """Return all coefficients of the reply: what this user can see."""
@@ -159,7 +177,7 @@ class FirstUser:
 
 
 class SecondUser:
-    """The user who computes on the first one's ciphertext.
+    """The user who computes on the first one's ciphertext; good for one reply.
 
     Parameters
     ----------
@@ -170,22 +188,34 @@ class SecondUser:
 
     def __init__(self, step: TwoPartyResponse, record: int) -> None:
         self._scheme = step.scheme
-        shift = secrets.randbelow(len(step.response.table))
-        self._weights = np.concatenate([step.indices[:, record], np.roll(step.response.table, -shift)])
+        self._indices, self._table = step.indices[:, record], step.response.table
+        self._replied = False
 
     def __repr__(self) -> str:
         return "SecondUser(...)"
 
     def reply(self, request: bytes) -> bytes:
-        """Return the message that answers the first user's; raise `DeserialisationError` on a damaged one."""
+        """Return the message that answers the first user's.
+
+        Raises
+        ------
+        DeserialisationError
+            The request is damaged; another one may follow.
+        InputError
+            This user has replied: a second reply would spend the budget again.
+        """
+        if self._replied:
+            raise InputError("a two-party step answers once; make a new SecondUser")
         message = decode(request, Request, "request")
         scheme, q = self._scheme, self._scheme.plain_modulus
         key = scheme.load(seal.PublicKey(), scheme.public_key, message.public_key)
         record = scheme.load(seal.Ciphertext(), scheme.ciphertext, message.ciphertext)
+        self._replied = True
+        chosen = self._weights(secrets.randbelow(len(self._table)))
         # X^j · (-X^(N-j)) = 1, as X^N = -1.
-        weights = {RING_DIMENSION - j: int(-w % q) for j, w in enumerate(self._weights) if j and w}
-        if self._weights[0]:
-            weights[0] = int(self._weights[0])
+        weights = {RING_DIMENSION - j: int(-b % q) for j, b in enumerate(chosen) if j and b}
+        if chosen[0]:
+            weights[0] = int(chosen[0])
         product, fresh = seal.Ciphertext(), seal.Ciphertext()
         scheme.evaluator.multiply_plain(record, _plaintext(weights), product)
         mask = randomness.integers(randomness.secure(), q, RING_DIMENSION)
@@ -196,6 +226,10 @@ class SecondUser:
         words = scheme.ciphertext.polynomials.unpack(scheme.ciphertext.pack(seal_format.save(product)))
         scheme.ciphertext.polynomials.add_in_place(words, scheme.flooding())
         return scheme.ciphertext.polynomials.pack(words)
+
+    def _weights(self, shift: int) -> Integers:
+        """Return b_0 … b_{N-1} where w is `shift`."""
+        return np.concatenate([self._indices, np.roll(self._table, -shift)])
 
 
 class _Scheme:
