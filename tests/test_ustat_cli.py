@@ -292,3 +292,18 @@ def test_rows_that_are_no_table_are_refused(shape: tuple, own: bool) -> None:
     setting = Setting(statistic=statistic, method="krr", epsilon=1.0, ranges=((0.0, 1.0),))
     with pytest.raises(InputError, match=r"of rows of shape \(users, columns\)"):
         run(setting, np.zeros(shape), Randomness.seeded_experiment(0))
+
+
+def test_the_hierarchys_bound_is_theorem_3s_formula_and_left_out_where_its_condition_fails(folder: Path) -> None:
+    small = (folder / "north.csv").read_text().splitlines()[:50]
+    (folder / "small_auc.csv").write_text("\n".join(small))
+    arguments = ["--statistic", "auc", "--method", "hierarchy", "--alpha", "8", "--epsilon", "8"]
+    printed = " ".join(call(folder, "north.csv", *arguments).stdout.split())
+    assert "theorem 3's formula; levels are nearly independent" in printed
+    done = call(folder, "small_auc.csv", *arguments)
+    assert done.exit_code == 0
+    assert "theorem 3's formula" not in done.stdout
+    assert "there is no error bound" in done.stdout
+    found = json.loads(call(folder, "small_auc.csv", *arguments, "--json").stdout)
+    assert found["error_bound"] is None
+    assert any("theorem 3 asks for alpha" in note for note in found["notes"])

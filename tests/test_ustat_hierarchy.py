@@ -222,6 +222,13 @@ def test_theorem_3_in_its_own_words() -> None:
     assert method.error_bound() == pytest.approx(uauc / (300 * 700) ** 2)
 
 
+@pytest.mark.parametrize(("users", "given"), [(64, True), (63, False)])
+def test_theorem_3_gives_no_bound_where_its_condition_on_alpha_fails(users: int, given: bool) -> None:
+    method = HierarchicalAuc(HadamardTree(8, 1.0), 30, users - 30)
+    assert math.isfinite(method.error_bound()) == given
+    assert 1 < method.a < 1e5
+
+
 def test_the_chosen_a_makes_the_bound_smallest() -> None:
     method = HierarchicalAuc(HadamardTree(10, 1.0), 30_000, 70_000)
     assert method.a > 1

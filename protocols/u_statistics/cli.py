@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,11 @@ _MEANING = {
     "gini": "Gini's mean difference",
     "renyi2": "collision probability: two rows are equal",
     "auc": "area under the ROC curve, ties half",
+}
+_BOUND = {
+    "krr": "by theorem 1, whatever the data",
+    "hierarchy": "by theorem 3's formula; levels are nearly independent, as it asks",
+    "pairs": "by theorem 5, whatever the data",
 }
 _DERIVED = {"tau_b": "Kendall's tau-b, ties left out", "entropy": "Rényi's entropy of order 2, in nats"}
 
@@ -186,8 +192,9 @@ def _print(result: Result, truth: dict[str, float]) -> None:
         ("users", f"{result.users:,}", "rows of the files"),
         ("method", result.method, ", ".join(f"{name} {_short(value)}" for name, value in result.settings.items())),
         ("epsilon", f"{result.epsilon:g}", "privacy budget of one row, spent by this run"),
-        ("error bound", f"{result.error_bound:.2g}", "root mean squared error by the theorem, whatever the data"),
     ]
+    if not math.isnan(result.error_bound):
+        rows.append(("error bound", f"{result.error_bound:.2g}", f"root mean squared error {_BOUND[result.method]}"))
     output.print_table(rows)
     for note in result.notes:
         output.print_text(output.styled(f"note: {note}", "yellow"))

@@ -3,8 +3,8 @@
 A user with leaf s in [0, 2^α) draws a level l uniformly from 1 … α and a row j uniformly from [0, 2^l), computes the
 entry H[j, q] = (-1)^popcount(j & q) of the Hadamard matrix at the node q = s >> (α - l) that s lies under, flips its
 sign with probability 1 / (e^ε + 1), and reports (l, j, sign). l and j do not depend on the data, and the signs'
-probabilities have a ratio of at most e^ε: a report is ε-locally differentially private ([USTAT] §4, appendix B.2,
-after Bassily et al. 2017 and Kulkarni et al. 2019).
+probabilities have a ratio of at most e^ε: a report is ε-locally differentially private ([USTAT] §4, after Bassily et
+al. 2017 and Kulkarni et al. 2019).
 
 With c = (e^ε + 1) / (e^ε - 1), the aggregator estimates how many of its n users are under node p of level l by
 
@@ -17,9 +17,11 @@ Each user adds to it a term with mean [q = p], as E_j H[j, q]·H[j, p] = [q = p]
 which is the constant of theorem 3 (C → 4/ε² as ε → 0, C → 1 as ε grows: sampling levels is what remains). Conditions of
 the theorem, from E[X_p·X_q] over one user: at one level E_j H[j, p]·H[j, q] = 0, so that nodes are uncorrelated, and
 given who reports on that level pairwise independent; at different levels a user reports on one of them at most, which
-leaves Cov[ĥ_p, ĥ_q] = -(users under both), at most 1 / (α c²) of the variance bound. Condition 4 asks for independence,
-which strictly holds only if every user reports on all levels with ε/α each (then C grows with α, and the error's bound
-from α to α^1.5); what is measured stays below the bound.
+leaves Cov[ĥ_p, ĥ_q] = -(users under both), at most 1 / (α c²) of the variance bound.
+
+With C = c² theorem 3's expression is of order α²/(n ε²), where theorem 4 states α³ for ε-LDP. Theorem 3 asks for
+independent levels, which level sampling meets only up to a covariance of -h; so for us it is a formula that was
+measured to hold, not a proof. How appendix B.2 gets α³ we did not check.
 """
 
 from __future__ import annotations

@@ -44,6 +44,8 @@ class HierarchyEstimate(NamedTuple):
         Nodes of either kind.
     tied : float
         Estimated share of pairs that reach a leaf together, which the domain cannot tell apart.
+    tied_error : float
+        Its standard error, estimated as below.
     standard_error : float
         Estimated root of the variance: Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
         factors, with max(ĥ² - v, 0) for h². What discarding shifts is not in it.
@@ -53,6 +55,7 @@ class HierarchyEstimate(NamedTuple):
     recursed: int
     discarded: int
     tied: float
+    tied_error: float
     standard_error: float
 
 
@@ -84,12 +87,17 @@ class HierarchicalAuc:
         self.a = self._best_a() if a is None else a
 
     def error_bound(self, a: float | None = None) -> float:
-        """Return theorem 3's bound on the mean squared error of the AUC, given the users' scores.
+        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores.
 
-        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`; the
-        theorem asks for α <= √n.
+        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`. NaN where
+        the theorem's condition α <= √n fails. Its levels are independent, those of `HadamardTree` nearly so: a formula
+        that measured errors stay below, not a proof.
         """
-        a = self.a if a is None else a
+        if self.tree.depth**2 > self.positives + self.negatives:
+            return math.nan
+        return self._formula(self.a if a is None else a)
+
+    def _formula(self, a: float) -> float:
         n, c = self.positives + self.negatives, self.tree.constant
         terms = (
             2 * n
@@ -107,6 +115,7 @@ class HierarchicalAuc:
         v_plus, v_minus = (self.tree.variance_bound(n) for n in (self.positives, self.negatives))
         threshold = self.a * math.sqrt(v_plus * v_minus) if discard else -math.inf
         total, variance, recursed, discarded = 0.0, 0.0, 0, 0
+        pairs = self.positives * self.negatives
 
         def product(left: Floats, right: Floats, nodes: int, weight: float) -> None:
             """Add left·right to the total; each is a sum of estimates of so many nodes."""
@@ -116,9 +125,8 @@ class HierarchicalAuc:
             spread = v * np.maximum(right**2 - w, 0) + w * np.maximum(left**2 - v, 0) + v * w
             variance += weight**2 * float(spread.sum())
 
-        active: NDArray[np.bool_] = np.ones(
-            1, bool
-        )  # nodes of this level that have not been discarded, nor have their ancestors
+        # Nodes of this level that have not been discarded, nor have their ancestors.
+        active: NDArray[np.bool_] = np.ones(1, bool)
         for level in range(self.tree.depth):
             h_plus, h_minus = plus[level], minus[level]
             floored = np.maximum(h_plus, math.sqrt(self.a * v_plus) / 2) * np.maximum(
@@ -131,10 +139,13 @@ class HierarchicalAuc:
             product(below_plus[go, 1], below_minus[go, 0], 1, 1.0)
             recursed, discarded = recursed + int(go.sum()), discarded + int(stop.sum())
             active = np.repeat(go, 2)
+        above = variance
         product(plus[-1][active], minus[-1][active], 1, 0.5)
+        tied_error = math.sqrt(4 * (variance - above)) / pairs
         tied = float(plus[-1][active] @ minus[-1][active])
-        pairs = self.positives * self.negatives
-        return HierarchyEstimate(total / pairs, recursed, discarded, tied / pairs, math.sqrt(variance) / pairs)
+        return HierarchyEstimate(
+            total / pairs, recursed, discarded, tied / pairs, tied_error, math.sqrt(variance) / pairs
+        )
 
     def simulate(
         self, positive_leaves: NDArray[np.int64], negative_leaves: NDArray[np.int64], source: Source
@@ -148,7 +159,7 @@ class HierarchicalAuc:
     def _best_a(self) -> float:
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(lambda log: self.error_bound(1 + math.exp(log)), bounds=(-7, 12), method="bounded")
+        found = minimize_scalar(lambda log: self._formula(1 + math.exp(log)), bounds=(-7, 12), method="bounded")
         return 1 + math.exp(float(found.x))
 
 

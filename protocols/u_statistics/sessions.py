@@ -7,14 +7,15 @@ Every row is a user: its party randomises it as the user's device would, with se
 party sends is how many of its rows gave each report, for each class. The aggregator adds these counts up and sends the
 sums to all; every party estimates the AUC from them.
 
-The privacy unit is one row, the budget epsilon, spent once a session: nobody, the aggregator and all other parties
-together included, learns more of a row's *score* than ε-local differential privacy allows. **Labels are public**
-([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted, and an
-aggregator or party that lies can make the AUC come out as it likes.
+The privacy unit is one row; the budget epsilon has no default, and every session spends it: nobody, the aggregator and
+all other parties together included, learns more of a row's *score* than ε-local differential privacy allows. **Labels
+are public** ([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted,
+and an aggregator or party that lies can make the AUC come out as it likes.
 
 The `settings` of an evaluation hold what noise leaves unsure: the standard error, estimated from the reports; the bound
-on it by theorem 1 or 3; and half the estimated share of pairs that the bins do not tell apart. Its `resolution` and
-`precision`, which bound the error for certain, are NaN.
+on it by theorem 1 or the formula of theorem 3, if that applies; and half the share of pairs that the bins do not tell
+apart, if its estimate exceeds its own standard error. `resolution` and `precision`, which bound the error for certain,
+are NaN.
 
 Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
 """
@@ -62,17 +63,21 @@ class Estimate:
     auc : float
         Not clipped to [0, 1].
     squared_error : float
-        Bound on its mean squared error, whatever the data: theorem 1 or 3.
+        Bound on its mean squared error, whatever the data: theorem 1, or the formula of theorem 3; NaN where its
+        condition fails.
     standard_error : float
         Its standard error, estimated from the same reports; much smaller where the bound is loose.
     resolution : float
         Estimated half-width: half the share of pairs inside one bin.
+    resolution_error : float
+        Its standard error, estimated likewise.
     """
 
     auc: float
     squared_error: float
     standard_error: float
     resolution: float
+    resolution_error: float
 
 
 class Mechanism(ABC):
@@ -114,9 +119,11 @@ class KrrMechanism(Mechanism):
         response = self._response
         order = between_classes(np.arange(self.bins))
         auc = response.estimate_between(positives, negatives, order)
-        tied = response.estimate_between(positives, negatives, np.eye(self.bins))
         bound = response.variance_bound_between(int(positives.sum()), int(negatives.sum()))
-        return Estimate(auc, bound, response.standard_error_between(positives, negatives, order), tied / 2)
+        error = response.standard_error_between(positives, negatives, order)
+        same = np.eye(self.bins) / 2
+        tied = response.estimate_between(positives, negatives, same)
+        return Estimate(auc, bound, error, tied, response.standard_error_between(positives, negatives, same))
 
 
 class HierarchyMechanism(Mechanism):
@@ -136,7 +143,7 @@ class HierarchyMechanism(Mechanism):
         method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
         shape = self._tree.tally_shape
         found = method.estimate(positives.reshape(shape), negatives.reshape(shape))
-        return Estimate(found.auc, method.error_bound(), found.standard_error, found.tied / 2)
+        return Estimate(found.auc, method.error_bound(), found.standard_error, found.tied / 2, found.tied_error / 2)
 
 
 class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -221,13 +228,25 @@ class LocalParty(Party):
         epsilon = self.manifest.options["epsilon"]
         warnings: tuple[str, ...] = (
             "labels are public: the aggregator learns how many rows of each class every party has",
+            "epsilon is spent by every session: budgets of sessions on the same rows add up",
         )
+        if len(self.manifest.parties) == 1:
+            warnings += ("there is only one party, so the result is that party's own AUC (a site column?)",)
         if not 0 <= estimate.auc <= 1:
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
         if parties < len(self.manifest.parties):
             warnings += (
                 f"{len(self.manifest.parties) - parties} of {len(self.manifest.parties)} parties are not in the result",
             )
+        settings = {
+            "epsilon": epsilon,
+            "bins": self._mechanism.bins,
+            "standard error": estimate.standard_error,
+        }
+        if not math.isnan(estimate.squared_error):
+            settings["standard error bound"] = math.sqrt(estimate.squared_error)
+        if estimate.resolution > estimate.resolution_error:
+            settings["undecided by bins"] = min(estimate.resolution, 0.5)
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),
             resolution=math.nan,
@@ -240,13 +259,7 @@ class LocalParty(Party):
             security_bits=0,
             keys="none",
             seconds=self._seconds,
-            settings={
-                "epsilon": epsilon,
-                "bins": self._mechanism.bins,
-                "standard error": estimate.standard_error,
-                "standard error bound": math.sqrt(estimate.squared_error),
-                "undecided by bins": float(np.clip(estimate.resolution, 0, 0.5)),
-            },
+            settings=settings,
             warnings=warnings,
         )
 
@@ -256,7 +269,7 @@ class LocalProtocol(Protocol):
 
     encrypts = False
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
-    _epsilon: ClassVar[str] = "privacy budget of one row, above 0; default 1"
+    _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
 
     @abstractmethod
     def mechanism(self, manifest: Manifest) -> Mechanism:
@@ -286,15 +299,24 @@ class LocalProtocol(Protocol):
 
     def chosen(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options."""
-        return {"epsilon": randomness.checked_epsilon(request.options.get("epsilon", 1.0))}
+        if request.options.get("epsilon") is None:
+            raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
+        return {"epsilon": randomness.checked_epsilon(request.options["epsilon"])}
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; it needs no material."""
-        return LocalAggregator(manifest, self.mechanism(manifest))
+        """Return the aggregator; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
+        return LocalAggregator(manifest, self._checked(manifest))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
-        """Return a party; it needs no material."""
-        return LocalParty(manifest, self.mechanism(manifest), data)
+        """Return a party; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
+        return LocalParty(manifest, self._checked(manifest), data)
+
+    def _checked(self, manifest: Manifest) -> Mechanism:
+        """Return the mechanism of a manifest that somebody else has made."""
+        if manifest.protocol != self.name or manifest.plan is not None or manifest.context:
+            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
+        self.check_options(manifest.options)
+        return self.mechanism(manifest)
 
 
 class UstatKrr(LocalProtocol):

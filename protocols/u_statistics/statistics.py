@@ -145,7 +145,8 @@ class Result:
         Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those
         whom they stand for. For pairs it is estimated from above, with the choice of pairs.
     error_bound : float
-        Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data.
+        Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
+        theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails.
     derived : mapping of str to float
         What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined.
     settings : mapping
@@ -273,12 +274,13 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Prog
         for scores in (positives, negatives)
     ]
     found = method.estimate(*tallies)
+    bound = method.error_bound()
     return _result(
         setting,
         len(rows),
         found.auc,
         found.standard_error,
-        method.error_bound(),
+        bound,
         settings={
             "alpha": alpha,
             "C": tree.constant,
@@ -286,7 +288,7 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Prog
             "nodes recursed": found.recursed,
             "nodes discarded": found.discarded,
         },
-        notes=(_LABELS, _TIED),
+        notes=(_LABELS, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ())),
     )
 
 
@@ -349,6 +351,7 @@ def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> 
 
 _LABELS = "labels are public: only the scores are protected"
 _TIED = "scores in one bin count as ties"
+_UNBOUNDED = "there is no error bound: theorem 3 asks for alpha of at most the root of the number of users"
 _STEP = {
     "ideal-laplace": "the two-party step is an ideal functionality: simulated, as by a trusted third",
     "bfv": "the two-party step ran on BFV ciphertexts; it withstands users who are curious, not users who cheat",
