@@ -63,7 +63,7 @@ def federated_auc(
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that the protocol's ``attacks`` names.
     **options
-        Options of the protocol; semi-honest has ``release_digits``, the dpauc ones need ``epsilon``.
+        Options of the protocol; semi-honest has ``release_digits``; those of dpauc and ustat need ``epsilon``.
 
     Returns
     -------

@@ -38,6 +38,8 @@ class _Columns:
     label: str
     score: str
     site: str | None
+    boolean_labels: bool = True
+    """Whether True and False are labels, where a file is text; otherwise they are no numbers."""
 
     @property
     def names(self) -> list[str]:
@@ -118,7 +120,7 @@ def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]
         raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")
     found = []
     for file in _distinct_files(paths):
-        rows = _read(file, _Columns(columns[0], columns[-1], None))
+        rows = _read(file, _Columns(columns[0], columns[-1], None, boolean_labels=False))
 
         def refuse(row: int, what: str, file: Path = file) -> InputError:
             return InputError(f"{_row_of(file)(row)}: {what}")
@@ -242,7 +244,7 @@ def _read_csv(file: Path, columns: _Columns) -> _Rows:
     table = table.rename_columns([raw_names[raw] for raw in wanted])
     labels = table[columns.label]
     return _Rows(
-        labels=_parse_numbers(_booleans_as_digits(labels)),
+        labels=_parse_numbers(_booleans_as_digits(labels) if columns.boolean_labels else labels),
         scores=_parse_numbers(table[columns.score]),
         sites=None if columns.site is None else table[columns.site].to_pylist(),
     )

@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (path / "bad.csv").write_text("room,clean\n1,2\n3,nan\n4,high\n")
     (path / "nan.csv").write_text("room,clean\n1,2\n3,nan\n")
+    (path / "flags.csv").write_text("room,flag\n1,True\n0,False\n")
     (path / "empty.csv").write_text("room,clean\n")
     (path / "small.csv").write_text("room\n" + "\n".join("0123" * 3) + "\n")
     return path
@@ -91,21 +92,28 @@ def test_every_statistic_by_every_method_comes_near_the_exact_value(name: str, f
     assert abs(found["estimate"] - exact) < 5 * found["standard_error"] + rounding
     assert 0 < found["standard_error"] < 1.2 * found["error_bound"]
     assert "not private" in done.stderr
+    assert "randomness was seeded: nothing is private" in found["notes"]
+    domain = "krr" in name or "hierarchy" in name or name == "gini pairs"
+    assert any("values outside were moved to the nearest end" in note for note in found["notes"]) == domain
     if statistic == "renyi2":
         assert found["derived"]["entropy"] == pytest.approx(-math.log(found["estimate"]))
     if name == "kendall krr":
         assert abs(found["derived"]["tau_b"] - found["exact"]["tau_b"]) < 0.1
     if statistic == "auc":
-        assert any("labels are public" in note for note in found["notes"])
+        public = "class sizes are public" if method == "pairs" else "labels are public"
+        assert any(public in note for note in found["notes"])
+        assert method != "pairs" or not any("labels are public" in note for note in found["notes"])
     if method == "pairs":
         assert any("ideal functionality" in note for note in found["notes"])
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_without_a_seed_runs_differ_and_print_a_table(name: str, folder: Path) -> None:
-    first, second = (call(folder, *ALL[name], "--epsilon", "1") for _ in range(2))
-    assert first.exit_code == second.exit_code == 0, first.output
-    assert first.stdout.splitlines()[0] != second.stdout.splitlines()[0]
+    first = call(folder, *ALL[name], "--epsilon", "1")
+    numbers = [json.loads(call(folder, *ALL[name], "--epsilon", "1", "--json").stdout) for _ in range(2)]
+    # All digits of both numbers are equal only if all counts of reports are, which has a probability below 1e-6.
+    assert len({(of["estimate"], of["standard_error"]) for of in numbers}) == 2
+    assert not any("seeded" in note for note in numbers[0]["notes"])
     assert "privacy budget of one row" in first.stdout
     assert "exact" not in first.stdout
 
@@ -142,6 +150,18 @@ def test_the_two_party_step_runs_on_ciphertexts(folder: Path) -> None:
         ([*RATINGS, "--statistic", "kendall", *["--values", "0,1"] * 3], "2 columns but 3"),
         ([*RATINGS, "--statistic", "kendall", "--method", "pairs", "--values", "0,1"], "needs no domain for kendall"),
         ([*RATINGS, "--statistic", "kendall", "--values", "0,1", "--step", "bfv"], "step 'bfv' does not exist"),
+        (
+            [*RATINGS, "--statistic", "kendall", "--method", "pairs", "--pairings", "3000"],
+            "1 to 2,999 pairings of 3,000",
+        ),
+        (
+            ["flags.csv", "--statistic", "kendall", "--column", "room", "--column", "flag", "--values", "0,1"],
+            "row 0 of file .*flags.csv.*'flag' value is 'True', which is not a number",
+        ),
+        (
+            ["flags.csv", "--statistic", "kendall", "--column", "flag", "--column", "room", "--values", "0,1"],
+            "row 0 of file .*flags.csv.*'flag' value is 'True', which is not a number",
+        ),
         (["north.csv", "--statistic", "auc", "--column", "y_score"], "--column is not for auc"),
         (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "21"], "alpha"),
         (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--values", "0,1"], "a range, not values"),
@@ -307,3 +327,62 @@ def test_the_hierarchys_bound_is_theorem_3s_formula_and_left_out_where_its_condi
     found = json.loads(call(folder, "small_auc.csv", *arguments, "--json").stdout)
     assert found["error_bound"] is None
     assert any("theorem 3 asks for alpha" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("pairings", [0, -1, 10, 1.5, True])
+def test_pairings_are_at_least_one_and_fewer_than_users(pairings: object) -> None:
+    def pairs_of_ten(number: object) -> int:
+        setting = Setting(statistic="renyi2", method="pairs", epsilon=1.0, pairings=number)  # type: ignore[arg-type]
+        return run(setting, np.zeros((10, 1)), Randomness.seeded_experiment(0)).settings["pairs"]
+
+    with pytest.raises(InputError, match=r"there must be 1 to 9 pairings of 10 users|must be a whole number"):
+        pairs_of_ten(pairings)
+    assert pairs_of_ten(9) == 45
+
+
+@pytest.mark.parametrize("wrong", [1e6, -1e6, math.nan])
+def test_a_users_kernel_value_outside_the_range_is_clipped_and_not_printed(wrong: float) -> None:
+    rows = np.arange(20.0)[:, None]
+    odd = Kernel("odd", lambda x, y: np.where(x[..., 0] + y[..., 0] > 30, wrong, 0.5), 0.0, 1.0)
+    seen = []
+
+    def no_noise(values: np.ndarray, scale: float) -> np.ndarray:
+        seen.extend(values)
+        return values
+
+    using = Randomness(Randomness.seeded_experiment(0).source, no_noise, np.random.default_rng(0))
+    run(Setting(statistic=odd, method="pairs", epsilon=1.0), rows, using)
+    assert set(seen) == {0.5, 0.0 if wrong == -1e6 else 1.0}
+    with pytest.raises(InputError, match="has the value"):
+        odd.matrix(rows)  # of public points
+
+
+def test_pairs_refuse_a_kernel_that_is_not_symmetric_or_loses_the_shape_and_print_no_value() -> None:
+    rows = np.random.default_rng(0).random((50, 1))
+    less = Kernel("less", lambda x, y: (x[..., 0] < y[..., 0]) * 0.123, 0.0, 1.0)
+    wide = Kernel("wide", lambda x, y: np.abs(x - y), 0.0, 1.0)
+    for kernel, what in ((less, "'less' is not symmetric$"), (wide, "'wide' turns records of shape")):
+        with pytest.raises(InputError, match=what):
+            run(Setting(statistic=kernel, method="pairs", epsilon=1.0), rows, Randomness.seeded_experiment(0))
+
+
+def test_bins_follow_the_steepness_of_a_kernel_on_its_range() -> None:
+    rows = np.random.default_rng(1).random((10_000, 1))
+    for slope, k in ((1.0, 10), (4.0, 20), (0.25, 5)):
+        capped = Kernel(
+            "capped", lambda x, y, slope=slope: np.minimum(slope * np.abs(x - y)[..., 0], 1), 0.0, 1.0, lipschitz=slope
+        )
+        for length in (1.0, 2.0):
+            setting = Setting(statistic=capped, method="krr", epsilon=1.0 / length, ranges=((0.0, length),))
+            assert run(setting, rows, Randomness.seeded_experiment(0)).settings["k"] == k
+
+
+def test_tau_b_of_a_nearly_constant_column_is_undefined() -> None:
+    generator = np.random.default_rng(2)
+    setting = Setting(statistic="kendall", method="krr", epsilon=3.0, values=(tuple(map(float, range(6))),))
+    varied = generator.integers(0, 6, (3000, 2)).astype(float)
+    constant = varied * [1, 0]
+    nearly = np.where(np.arange(3000)[:, None] < 5, varied, constant)
+    for rows, defined in ((varied, True), (constant, False), (nearly, False)):
+        found = [run(setting, rows, Randomness.seeded_experiment(seed)).derived["tau_b"] for seed in range(20)]
+        assert sum(map(math.isfinite, found)) == (20 if defined else 0), found

@@ -139,6 +139,15 @@ def test_a_kernel_outside_its_range_is_refused_by_value() -> None:
         undefined(np.zeros((2, 1)), np.zeros((2, 1)))
 
 
+def test_a_kernel_that_is_symmetric_up_to_rounding_gives_a_symmetric_matrix() -> None:
+    points = np.random.default_rng(0).random((30, 2))
+    skewed = Kernel("skewed", lambda x, y: (x[..., 0] * 0.1 + x[..., 1]) + (y[..., 0] * 0.1 + y[..., 1]), 0.0, 3.0)
+    raw = skewed(points[:, None], points[None])
+    matrix = Kernel("rounded", lambda x, y: skewed(x, y) + 1e-13 * x[..., 0], 0.0, 3.0).matrix(points)
+    assert np.array_equal(matrix, matrix.T)
+    assert matrix == pytest.approx(raw, abs=1e-12)
+
+
 def test_a_kernel_must_be_symmetric_and_keep_shapes() -> None:
     points = np.arange(3.0)[:, None]
     with pytest.raises(InputError, match="not symmetric"):

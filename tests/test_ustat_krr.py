@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import secrets
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -80,7 +81,16 @@ def test_integers_are_uniform() -> None:
 
 def test_two_secure_sources_differ() -> None:
     assert (randomness.secure().words(8) != randomness.secure().words(8)).any()
-    assert "ustat" not in repr(randomness.secure())
+
+
+def test_a_secure_source_does_not_show_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = bytes(range(65, 97))
+    monkeypatch.setattr(secrets, "token_bytes", lambda size: key[:size])
+    source = randomness.secure()
+    assert (source.words(4) == randomness.secure().words(4)).all()  # it is really this key
+    for shown in (repr(source), str(source)):
+        assert key.hex() not in shown
+        assert key.decode()[:4] not in shown
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, 33, math.nan, math.inf, True, "1", None, 0.0, 9e-7, 1e-17, 1e-25])

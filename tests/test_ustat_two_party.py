@@ -187,6 +187,31 @@ def test_damaged_messages_are_refused() -> None:
             user.answer(damaged)
 
 
+def test_kernel_values_that_differ_by_rounding_are_one() -> None:
+    tenths = Domain((Axis(np.arange(11) / 10),))
+    of = TwoPartyResponse(kernels.gini(1.0), tenths, 1.0)
+    assert of.response.values == pytest.approx(np.arange(11) / 10)
+    assert np.array_equal(of.indices, np.abs(np.subtract.outer(np.arange(11), np.arange(11))))
+    matrix = kernels.gini(1.0).matrix(tenths.points)
+    assert len(np.unique(matrix)) > 11
+    assert np.array_equal(of.response.index(matrix), of.indices)
+
+
+def test_the_flooding_covers_what_seals_errors_can_come_to() -> None:
+    # Centred binomial errors of at most 21; a product with N coefficients of at most q/2, a fresh encryption.
+    drawn = two_party._Scheme(2)
+    errors = []
+    for _ in range(4):
+        keys, ciphertext, text = seal.KeyGenerator(drawn.context), seal.Ciphertext(), seal.Plaintext("0")
+        seal.Encryptor(drawn.context, keys.secret_key()).encrypt_symmetric(text, ciphertext)
+        noise = seal.Decryptor(drawn.context, keys.secret_key()).invariant_noise_budget(ciphertext)
+        errors.append(2.0 ** (92 - 1 - 1 - noise))
+    assert max(errors) <= 2 * 21
+    largest = 21 * RING_DIMENSION * two_party.MAX_VALUES // 2 + 21 * (2 * RING_DIMENSION + 1)
+    assert largest < 2**22
+    assert RING_DIMENSION * 2 * largest / 2**two_party.FLOODING_BITS < 2**-40
+
+
 def test_domains_and_kernels_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="at most 1,024 different records, got 1,089"):
         TwoPartyResponse(kernels.KENDALL, Domain((axis(33), axis(33))), 1.0)

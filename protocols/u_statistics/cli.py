@@ -85,7 +85,9 @@ def _numbers(
     "--bins", metavar="K", type=click.IntRange(min=2), help="krr: bins of a range. Default: by the rule of the paper."
 )
 @click.option("--alpha", metavar="N", type=click.IntRange(min=1), help="hierarchy: 2^N bins of the range. Default: 10.")
-@click.option("--pairings", metavar="P", type=click.IntRange(min=1), help="pairs: random pairings. Default: 1.")
+@click.option(
+    "--pairings", metavar="P", type=click.IntRange(min=1), help="pairs: random pairings, fewer than rows. Default: 1."
+)
 @click.option(
     "--step",
     type=click.Choice(("ideal-laplace", "bfv")),

@@ -13,6 +13,9 @@ from fhe_auc.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
 
+ROUNDING = 1e-9
+"""Kernel values that differ by no more than this share of the range are taken as equal."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -24,8 +27,8 @@ class Kernel:
     function : callable
         Takes two arrays of shape (..., d) that broadcast, d the columns of a record; returns an array of shape (...).
     low, high : float
-        Every value lies in [low, high]. The noise of `pairs` is scaled to the width: with a range that does not hold
-        there would be no privacy, so that a value outside it is refused.
+        Every value lies in [low, high]. The noise of `pairs` is scaled to the width, so that a value outside the range
+        would not be protected: of public points it is refused, of users it is moved to the range's end.
     lipschitz : float or None
         L with |f(x, y) - f(x', y)| <= L·|x - x'|, for theorem 2; None where there is none.
     """
@@ -46,14 +49,14 @@ class Kernel:
         return self.high - self.low
 
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
-        """Return f of records of shape (..., d).
+        """Return f of public records of shape (..., d); for those of users there is `clipped`.
 
         Raises
         ------
         InputError
             A value is not finite, or outside the range; the message names the value.
         """
-        values = np.asarray(self.function(np.asarray(x, float), np.asarray(y, float)), float)
+        values = self._values(x, y)
         wrong = ~((values >= self.low) & (values <= self.high))
         if wrong.any():
             raise InputError(
@@ -61,8 +64,27 @@ class Kernel:
             )
         return values
 
+    def clipped(self, x: ArrayLike, y: ArrayLike) -> Floats:
+        """Return f of users' records, moved into the range (NaN to its high end): no error tells a value."""
+        return np.asarray(np.fmax(np.fmin(self._values(x, y), self.high), self.low))
+
+    def check_symmetry(self, points: ArrayLike) -> None:
+        """Raise `InputError` where the kernel is not symmetric on these records, up to rounding, or loses their shape.
+
+        The error tells no value: the records may be users'.
+        """
+        rows = np.asarray(points, float)
+        values = self.clipped(rows[:, None, :], rows[None, :, :])
+        if values.shape != (len(rows), len(rows)):
+            raise InputError(f"kernel {self.name!r} turns records of shape (..., d) into {values.shape}, not (...)")
+        if not np.allclose(values, values.T, rtol=0, atol=ROUNDING * self.width):
+            raise InputError(f"kernel {self.name!r} is not symmetric")
+
+    def _values(self, x: ArrayLike, y: ArrayLike) -> Floats:
+        return np.asarray(self.function(np.asarray(x, float), np.asarray(y, float)), float)
+
     def matrix(self, points: ArrayLike) -> Floats:
-        """Return A with A_ij = f(point i, point j); points of shape (k, d), result (k, k).
+        """Return A with A_ij = f(point i, point j); points are public, of shape (k, d), the result (k, k).
 
         Raises
         ------
@@ -71,11 +93,8 @@ class Kernel:
         """
         rows = np.asarray(points, float)
         values = self(rows[:, None, :], rows[None, :, :])
-        if values.shape != (len(rows), len(rows)):
-            raise InputError(f"kernel {self.name!r} turns records of shape (..., d) into {values.shape}, not (...)")
-        if not np.array_equal(values, values.T):
-            raise InputError(f"kernel {self.name!r} is not symmetric")
-        return values
+        self.check_symmetry(rows)
+        return (values + values.T) / 2
 
 
 def gini(width: float) -> Kernel:

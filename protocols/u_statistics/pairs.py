@@ -85,8 +85,8 @@ class IdealLaplace(PairStep):
         return 2 * self.scale**2
 
     def noisy(self, first: Floats, second: Floats) -> Floats:
-        """Return f plus noise."""
-        return self._laplace(self._kernel(first, second), self.scale)
+        """Return f plus noise; f is moved into the kernel's range first, which the noise is scaled to."""
+        return self._laplace(self._kernel.clipped(first, second), self.scale)
 
 
 def seeded_laplace(generator: np.random.Generator) -> Laplace:
@@ -136,8 +136,8 @@ class ValueResponse:
         return max(float(self.unbiased((index + self.table) % q).var()) for index in range(q))
 
     def index(self, values: Floats) -> NDArray[np.int64]:
-        """Return which of the kernel's values each one is."""
-        return np.searchsorted(self.values, values).astype(np.int64)
+        """Return which of the kernel's values is nearest to each one."""
+        return np.searchsorted((self.values[1:] + self.values[:-1]) / 2, values).astype(np.int64)
 
     def unbiased(self, answers: NDArray[np.int64]) -> Floats:
         """Return the estimates of f from the step's answers in [0, q)."""
@@ -159,7 +159,7 @@ class IdealResponse(PairStep):
         """Return the unbiased estimate from each pair's response."""
         response = self._response
         drawn = response.table[randomness.integers(self._source, len(response.table), len(first))]
-        answers = (response.index(self._kernel(first, second)) + drawn) % len(response.values)
+        answers = (response.index(self._kernel.clipped(first, second)) + drawn) % len(response.values)
         return response.unbiased(answers)
 
 

@@ -48,8 +48,11 @@ class SeededExperiment:
 
 def checked_epsilon(epsilon: object) -> float:
     """Return the privacy budget as a number; raise `InputError` unless it lies between 0.000001 and 32."""
-    number = isinstance(epsilon, (int, float)) and not isinstance(epsilon, bool)
-    if not (number and _LEAST_EPSILON <= epsilon <= _MOST_EPSILON):  # type: ignore[operator]
+    if (
+        isinstance(epsilon, bool)
+        or not isinstance(epsilon, (int, float))
+        or not _LEAST_EPSILON <= epsilon <= _MOST_EPSILON
+    ):
         raise InputError(f"epsilon must lie between {_LEAST_EPSILON:f} and {_MOST_EPSILON:g}, got {epsilon!r}")
     return float(epsilon)
 
@@ -72,7 +75,7 @@ def probability(words_below: int) -> float:
 
 def complement(words_below: int) -> float:
     """Return the probability that a word does not lie below a threshold; small ones keep all their digits."""
-    return (2**_BITS - words_below) / 2**_BITS
+    return ((1 << _BITS) - words_below) / (1 << _BITS)
 
 
 def choose(source: Source, words_below: int, shape: int) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,7 +85,7 @@ class Setting:
     alpha : int or None
         Depth of the tree (hierarchy); None: 10.
     pairings : int or None
-        P (pairs); None: 1, which is best where privacy dominates.
+        P (pairs), fewer than users; None: 1, which is best where privacy dominates.
     step : str
         Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values.
     """
@@ -115,6 +115,8 @@ class Setting:
         ):
             if value is not None and method != self.method:
                 raise InputError(f"{option} is for method {method}, not for {self.method}")
+        if self.pairings is not None and (isinstance(self.pairings, bool) or not isinstance(self.pairings, int)):
+            raise InputError(f"pairings must be a whole number, got {self.pairings!r}")
         if self.step not in STEPS or (self.step != STEPS[0] and self.method != "pairs"):
             raise InputError(
                 f"step {self.step!r} does not exist for method {self.method}; pairs has {', '.join(STEPS)}"
@@ -187,7 +189,10 @@ def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = 
         raise InputError(f"row {row}: all entries must be finite, got {rows[row, column]:g}")
     exact.checked_users(len(rows))
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
-    return by_method[setting.method](setting, rows, using, progress)
+    found = by_method[setting.method](setting, rows, using, progress)
+    if isinstance(using.source, randomness.SeededExperiment):
+        return replace(found, notes=(_SEEDED, *found.notes))
+    return found
 
 
 def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
@@ -218,17 +223,13 @@ def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) 
     found = response.estimate(reported, matrix)
     derived: dict[str, float] = {}
     if setting.statistic == "kendall":
-        ties = (
-            response.estimate(reported, (points[:, None, column] == points[None, :, column]).astype(float))
-            for column in (0, 1)
-        )
-        derived["tau_b"] = exact.tau_b(found, *ties)
+        derived["tau_b"] = _tau_b(found, response, reported, points)
     if setting.statistic == "renyi2":
         derived["entropy"] = _entropy(found)
     settings: dict[str, Any] = {"k": len(domain), "beta": response.beta}
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = (_OUTSIDE,)
     if not setting.values:
-        notes = ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
+        notes += ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
         if kernel.lipschitz is not None and len(domain.axes) == 1:  # the constant is of one number, not of two
             low, high = _per_column(setting.ranges, 0, 1, "range")
             settings["rounding inside the range"] = math.sqrt(
@@ -246,6 +247,17 @@ def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) 
     )
 
 
+def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: NDArray[np.int64], points: Floats) -> float:
+    """Return tau-b; NaN where the share of untied pairs of a column is below two of its standard errors."""
+    ties = []
+    for column in (0, 1):
+        tied = (points[:, None, column] == points[None, :, column]).astype(float)
+        ties.append(response.estimate(reported, tied))
+        if 1 - ties[-1] < 2 * response.standard_error(reported, tied):
+            return math.nan
+    return exact.tau_b(tau_a, *ties)
+
+
 def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
     positives, negatives = _classes(rows)
     axis = _axis(setting, 0, len(rows), 1)
@@ -259,7 +271,7 @@ def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: Progre
         response.standard_error_between(plus, minus, order),
         response.variance_bound_between(len(positives), len(negatives)),
         settings={"k": len(axis), "beta": response.beta},
-        notes=(_LABELS, *(() if setting.values else (_TIED,))),
+        notes=(_LABELS, _OUTSIDE, *(() if setting.values else (_TIED,))),
     )
 
 
@@ -288,19 +300,23 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Prog
             "nodes recursed": found.recursed,
             "nodes discarded": found.discarded,
         },
-        notes=(_LABELS, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ())),
+        notes=(_LABELS, _OUTSIDE, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ())),
     )
 
 
 def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
     number = 1 if setting.pairings is None else setting.pairings
     users, factor = len(rows), 1.0
+    if not 1 <= number <= users - 1:
+        raise InputError(f"there must be 1 to {users - 1:,} pairings of {users:,} users, got {number}")
     notes: tuple[str, ...] = (_STEP[setting.step],)
+    if setting.values or setting.ranges:
+        notes = (_OUTSIDE, *notes)
     kernel, step = _step(setting, rows, setting.epsilon / number, using)
     if setting.statistic == "auc":
         positives, negatives = (len(side) for side in _classes(rows))
         factor = users * (users - 1) / (2 * positives * negatives)
-        notes = (_LABELS, *notes)
+        notes = (_CLASSES, *notes)
     elif setting.statistic == "gini":
         rows = np.clip(rows, *_ends(setting))
     chosen = pairs.pairings(users, number, using.pairing)
@@ -335,6 +351,7 @@ def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> 
             raise InputError(f"step ideal-laplace needs no domain for {setting.name}: leave out values and ranges")
         else:
             kernel = _kernel(setting, rows)
+            kernel.check_symmetry(rows[:8])
         return kernel, pairs.IdealLaplace(kernel, epsilon, using.laplace)
     if not setting.values:
         raise InputError(f"step bfv needs a small public domain for {setting.name}: give the values")
@@ -349,7 +366,10 @@ def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> 
     return kernel, TwoPartyResponse(kernel, domain, epsilon)
 
 
+_SEEDED = "randomness was seeded: nothing is private"
+_OUTSIDE = "values outside were moved to the nearest end of the domain"
 _LABELS = "labels are public: only the scores are protected"
+_CLASSES = "class sizes are public; scores and labels are protected"
 _TIED = "scores in one bin count as ties"
 _UNBOUNDED = "there is no error bound: theorem 3 asks for alpha of at most the root of the number of users"
 _STEP = {
@@ -405,11 +425,19 @@ def _axis(setting: Setting, column: int, users: int, columns: int) -> Axis:
     ranges = setting.ranges or (((0.0, 1.0),) if setting.statistic == "auc" else ())
     if not ranges:
         raise InputError(f"method krr needs a public domain for {setting.name}: give the values, or a range")
+    low, high = _per_column(ranges, column, columns, "range")
     bins = setting.bins
     if bins is None:
-        bins = max(2, round(krr.bins_by_rule(users, setting.epsilon) ** (1 / columns)))
-    low, high = _per_column(ranges, column, columns, "range")
+        bins = max(2, round(krr.bins_by_rule(users, setting.epsilon, _steepness(setting, high - low)) ** (1 / columns)))
     return Axis.bins(low, high, bins)
+
+
+def _steepness(setting: Setting, length: float) -> float:
+    """Return the Lipschitz constant with range and kernel scaled to [0, 1]; 1 where there is none."""
+    kernel = setting.statistic
+    if isinstance(kernel, str) or kernel.lipschitz is None:
+        return 1.0  # Gini's is 1 on every range
+    return kernel.lipschitz * length / kernel.width
 
 
 def _ends(setting: Setting) -> tuple[float, float]:

@@ -47,7 +47,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.serialise import decode, encode
 from protocols.u_statistics import randomness
 from protocols.u_statistics.domain import Domain
-from protocols.u_statistics.kernels import Floats, Kernel
+from protocols.u_statistics.kernels import ROUNDING, Floats, Kernel
 from protocols.u_statistics.pairs import PairStep, ValueResponse
 
 RING_DIMENSION = 4096
@@ -55,9 +55,10 @@ MODULUS_BITS = (46, 46, 17)
 """Of primes; the last is SEAL's special one, which is used in encryption only. In all 109, the most at 128 bits."""
 
 FLOODING_BITS = 85
-"""At q = 64 the product's noise stays below 20·N·q/2 < 2^22 (SEAL cuts its Gaussian at 20), and that of the fresh
-encryption far below; so the flooded noise of two records differs by less than 2^(24 - 85) per coefficient, 2^-49 over
-all. Half the space between two messages is 2^92 / 2q >= 2^85, which ±2^84 stays inside."""
+"""At q = 64 the product's noise stays below 21·N·q/2 < 2^22 (SEAL's errors are at most 21: centred binomial ones, on
+[-21, 21]), and that of the fresh encryption below 21·(2N + 1) < 2^18; so the flooded noise of two records differs by
+less than 2^(24 - 85) per coefficient, 2^-49 over all. Half the space between two messages is 2^92 / 2q >= 2^85, which
+±2^84 stays inside."""
 
 MAX_RECORDS, MAX_VALUES = 1024, 64
 
@@ -95,11 +96,11 @@ class TwoPartyResponse(PairStep):
             raise InputError(
                 f"the two-party step is for at most {MAX_RECORDS:,} different records, got {len(domain):,}"
             )
-        values, indices = np.unique(kernel.matrix(domain.points), return_inverse=True)
+        values, indices = _distinct(kernel.matrix(domain.points), ROUNDING * kernel.width)
         if len(values) > MAX_VALUES:
             raise InputError(f"the two-party step is for kernels of at most {MAX_VALUES} values, got {len(values):,}")
         self.domain = domain
-        self.indices: Integers = indices.reshape(len(domain), len(domain)).astype(np.int64)
+        self.indices = indices
         self.response = ValueResponse(values, epsilon, RING_DIMENSION - len(domain))
         self.scheme = _Scheme(len(values))
 
@@ -279,6 +280,14 @@ class _Scheme:
             [*([number % modulus for number in drawn] for modulus in self._moduli), *(zeros for _ in self._moduli)],
             np.uint64,
         )
+
+
+def _distinct(matrix: Floats, tolerance: float) -> tuple[Floats, Integers]:
+    """Return the values of a matrix, ascending, and which each entry is; neighbours within the tolerance are one."""
+    values, indices = np.unique(matrix, return_inverse=True)
+    starts = np.diff(values, prepend=-np.inf) > tolerance
+    groups = starts.cumsum() - 1
+    return values[starts], groups[indices].reshape(matrix.shape).astype(np.int64)
 
 
 def _plaintext(coefficients: dict[int, int]) -> Any:
