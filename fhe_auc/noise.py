@@ -8,6 +8,8 @@ NeurIPS 2020), and publishes a proof of every mechanism.
     integers   discrete Laplace, discrete Gaussian: P[noise = k] ∝ exp(−|k|/scale), exp(−k²/2σ²). What a count needs:
                with sensitivity 1 the discrete Laplace is ε-private at scale 1/ε, exactly
     floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
+    shares     n Pólya shares, one a party, add up to one discrete Laplace variable: what the sum of counts needs, where
+               nobody sees less than the sum
 
 How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
 `protocols.dpauc.simulation` is for experiments. OpenDP is imported when the first noise is drawn.
@@ -16,6 +18,7 @@ How much noise a budget needs is the caller's affair: nothing here knows of sens
 from __future__ import annotations
 
 import math
+import secrets
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -24,7 +27,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
 
-__all__ = ["gaussian", "laplace", "randomized_response"]
+__all__ = ["gaussian", "laplace", "polya", "randomized_response"]
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -99,6 +102,63 @@ def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDA
         raise InputError(f"the flip probability must lie in (0, 1/2], got {flip_probability}")
     packed = _flipper(flip_probability, max(1, len(bits)))(np.packbits(bits).tobytes())
     return np.unpackbits(np.frombuffer(packed, np.uint8), count=len(bits)).astype(np.bool_)
+
+
+def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
+    """Draw one party's shares of discrete Laplace noise: independent shares of so many parties add up to it, exactly.
+
+    A share is the difference of two Pólya (negative binomial) variables NB(1/n, p), n parties, p = exp(−1/scale):
+
+        P[NB(r, p) = k] = (1 − p)^r p^k Π_{j=1..k} (j − 1 + r)/j
+
+    NB(r, p) + NB(r′, p) = NB(r + r′, p), so n shares have the law of NB(1, p) − NB(1, p), and NB(1, p) is the geometric
+    law (1 − p) p^k: the difference of two such is the discrete Laplace law of that scale. s > n shares add up to
+    discrete Laplace noise plus independent noise, which hides no less; fewer than n hide less.
+
+    Drawn by rejection, without a floating-point number. A discrete Laplace variable X of OpenDP, where it is X >= 0, is
+    geometric, since its law is ∝ p^|k|. Taking k with probability a_k = Π_{j=1..k} ((j − 1) n + 1)/(j n), which is the
+    product above for r = 1/n and at most 1, leaves the law ∝ p^k a_k, that is NB(1/n, p); its sum is
+    Σ_k (1 − p) p^k a_k = (1 − p)^(1 − 1/n), the share of geometric draws that are taken. A factor of a_k is a fraction
+    of integers, hence an exact Bernoulli trial.
+
+    Parameters
+    ----------
+    size : int
+        Number of shares wanted, not negative.
+    scale : float
+        Of the sum of all parties' shares, positive and finite. For ε-differential privacy of the sum: the L1
+        sensitivity, over ε.
+    parties : int
+        n >= 1: how many shares make up the whole noise.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+    if size < 0 or parties < 1:
+        raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")
+    drawn = _negative_binomial(2 * size, _positive(scale, "scale"), parties)
+    return drawn[:size] - drawn[size:]
+
+
+def _negative_binomial(size: int, scale: float, parties: int) -> NDArray[np.int64]:
+    """Draw from NB(1/parties, exp(−1/scale)); `polya` says how."""
+    taken: list[int] = []
+    while missing := size - len(taken):
+        proposed = laplace(np.zeros(2 * missing, np.int64), scale)
+        geometric = proposed[proposed >= 0].tolist()
+        taken += [k for k in geometric if parties == 1 or _is_taken(k, parties)][:missing]
+    return np.array(taken, np.int64)
+
+
+def _is_taken(k: int, parties: int) -> bool:
+    """Return true with probability Π_{j=1..k} ((j − 1) n + 1)/(j n)."""
+    return all(secrets.randbelow(j * parties) <= (j - 1) * parties for j in range(1, k + 1))
 
 
 def _positive(number: float, what: str) -> float:

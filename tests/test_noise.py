@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import noise
@@ -161,3 +164,51 @@ def test_a_flip_probability_outside_its_range_is_refused(probability: float) -> 
 def test_only_rows_of_bits_are_flipped(bits: np.ndarray) -> None:
     with pytest.raises(InputError, match="one-dimensional boolean array"):
         noise.randomized_response(bits, 0.1)
+
+
+def polya_mass(scale: float, shape: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the law of NB(shape, p) − NB(shape, p) by convolution, from scipy's negative binomial."""
+    reach = np.arange(4000)
+    one = stats.nbinom.pmf(reach, shape, -np.expm1(-1 / scale))
+    both = np.convolve(one, one[::-1])
+    return lambda k: both[k + len(reach) - 1]
+
+
+@pytest.mark.parametrize(("scale", "parties"), [(1.0, 2), (1.0, 8), (4.0, 3)])
+def test_a_polya_share_is_a_difference_of_negative_binomials(scale: float, parties: int) -> None:
+    drawn = noise.polya(DRAWS, scale, parties)
+    assert drawn.dtype == np.int64
+    assert p_value_discrete(drawn, polya_mass(scale, 1 / parties)) > FALSE_ALARM
+    assert p_value_discrete(drawn, polya_mass(1.5 * scale, 1 / parties)) < FALSE_ALARM
+    assert p_value_discrete(drawn, polya_mass(scale, 1.5 / parties)) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(("scale", "parties"), [(1.0, 1), (1.0, 5), (3.0, 2)])
+def test_the_shares_of_all_parties_add_up_to_discrete_laplace_noise(scale: float, parties: int) -> None:
+    total = sum(noise.polya(5000, scale, parties) for _ in range(parties))
+    assert p_value_discrete(np.asarray(total), stats.dlaplace(1 / scale).pmf) > FALSE_ALARM
+    fewer = np.asarray(sum(noise.polya(5000, scale, 2 * parties) for _ in range(parties)))
+    assert p_value_discrete(fewer, stats.dlaplace(1 / scale).pmf) < FALSE_ALARM
+
+
+@settings(max_examples=20, deadline=None)
+@given(parties=st.integers(1, 6), k=st.integers(0, 12))
+def test_what_a_draw_is_taken_with_makes_a_negative_binomial_of_a_geometric(parties: int, k: int) -> None:
+    """Exactly: Π ((j−1)n+1)/(jn) = C(k + 1/n − 1, k), the coefficient in (1 − x)^(−1/n)."""
+    power = [Fraction(1)] + [Fraction(0)] * k  # the series Σ a_k x^k, multiplied n times, is Σ x^k
+    series = [Fraction(1)]
+    for j in range(1, k + 1):
+        series.append(series[-1] * Fraction((j - 1) * parties + 1, j * parties))
+    for _ in range(parties):
+        power = [sum((power[i] * series[d - i] for i in range(d + 1)), Fraction(0)) for d in range(k + 1)]
+    assert power == [1] * (k + 1)
+
+
+@pytest.mark.parametrize("arguments", [(-1, 1.0, 2), (1, 0.0, 2), (1, float("nan"), 2), (1, 1.0, 0)])
+def test_shares_of_nobody_or_without_a_scale_are_refused(arguments: tuple[int, float, int]) -> None:
+    with pytest.raises(InputError):
+        noise.polya(*arguments)
+
+
+def test_no_shares_are_an_empty_array() -> None:
+    assert noise.polya(0, 1.0, 3).shape == (0,)
