@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fhe_auc.counts import Counts
+if TYPE_CHECKING:
+    from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +47,9 @@ class Evaluation:
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
     settings : Mapping[str, Any]
         Parameters of the protocol that say what its verdict is worth, by name.
-    counts : Counts or None
-        Pooled counts at each threshold, where the protocol gives them to the parties.
+    histogram : fhe_auc.metrics.Histogram or None
+        Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
+        be negative.
     warnings : tuple[str, ...]
         What the reader of the number ought to know.
     """
@@ -68,15 +70,14 @@ class Evaluation:
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    counts: Counts | None = None
+    histogram: Histogram | None = None
     warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain types, ready for ``json.dumps``; counts as rows of each label in each bin."""
+        """Return plain types, ready for ``json.dumps``."""
         plain = asdict(self)
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
-        if self.counts is not None:
-            bins = {"positives": self.counts.bin_positives, "negatives": self.counts.bin_negatives}
-            plain["counts"] = {name: values.tolist() for name, values in bins.items()}
+        if self.histogram is not None:
+            plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain

@@ -70,6 +70,10 @@ class EncryptedProtocol(Protocol):
     def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
         """Return a party's computation on its own rows."""
 
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the options that the manifest carries, beside the plan."""
+        return {}
+
     def prepare(self, request: Request) -> Session:
         """Plan and name the session; generate keys, unless the parties are to make them together."""
         self.check_options(request.options)
@@ -127,6 +131,7 @@ class EncryptedProtocol(Protocol):
             min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
             context=context,
             plan=chosen,
+            options=self.agreed(request),
         )
 
 

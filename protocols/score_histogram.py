@@ -2,13 +2,18 @@
 
 [FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023.
 
-    histogram-federated    sums of exact counts, encrypted: the aggregator sees ciphertexts, the parties the pooled
-                           histogram, from which every metric of a classifier follows (`fhe_auc.metrics`)
+    histogram-federated         sums of exact counts, encrypted                                          (this module)
+    histogram-distributed-dp    the same with shares of noise on them     `protocols.score_histogram_distributed`
+    histogram-local-dp          every row randomised, nothing encrypted   `protocols.score_histogram_local`
 
-A party encrypts its counts, 2m integers, in one ciphertext; the aggregator adds ciphertexts (`fhe_auc.sums`), and only
-the sum is ever decrypted. Rounds, keys and messages are those of the other encrypted protocols. The sum is exact, and
-so is the AUC of the bins. Who learns what: parties see the pooled counts of every bin, which is more than an AUC: a bin
-that one party alone has rows in shows that party's rows. A lying aggregator is not noticed.
+In the first two a party encrypts its counts, 2m integers, in one ciphertext; the aggregator adds ciphertexts
+(`fhe_auc.sums`), and only the sum is ever decrypted: the aggregator sees ciphertexts, the parties the pooled histogram,
+from which every metric of a classifier follows (`fhe_auc.metrics`). Rounds, keys and messages are those of the other
+encrypted protocols.
+
+In ``histogram-federated`` the sum is exact, and so is the AUC of the bins. Who learns what: parties see the pooled
+counts of every bin, which is more than an AUC: a bin that one party alone has rows in shows that party's rows. A lying
+aggregator is not noticed.
 """
 
 from __future__ import annotations
@@ -23,11 +28,26 @@ from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
+from fhe_auc.metrics import Histogram
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
 
 _VECTORS = 2  # positives and negatives
+_LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
+
+
+def plan_histogram(request: Request, backend: BackendName, smudging_bits: int, *, noise_room: int = 0) -> SumPlan:
+    """Return the parameters for two sums a bin, of the request's most rows and so much noise besides."""
+    return plan_sum(
+        thresholds=len(request.thresholds),
+        vectors=_VECTORS,
+        parties=len(request.parties),
+        backend=backend,
+        max_total=request.max_rows + noise_room,
+        joint_keys=request.keys == "joint",
+        smudging_bits=smudging_bits,
+    )
 
 
 class HistogramFederated(EncryptedProtocol):
@@ -39,44 +59,47 @@ class HistogramFederated(EncryptedProtocol):
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
         """Return the parameters for two sums a bin."""
-        return plan_sum(
-            thresholds=len(request.thresholds),
-            vectors=_VECTORS,
-            parties=len(request.parties),
-            backend=backend,
-            max_total=request.max_rows,
-            joint_keys=request.keys == "joint",
-            smudging_bits=smudging_bits,
-        )
+        return plan_histogram(request, backend, smudging_bits)
 
     def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
         """Return a party's computation on its own rows."""
-        return HistogramTask(manifest, data)
+        return FederatedTask(manifest, data)
 
 
 class HistogramTask(PartyTask):
-    """Counts a party's rows of each label in each bin, and reads the pooled counts off the sum."""
+    """A party's rows of each label in each bin, for a sum of them.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    data : PartyData
+    noise_room : int
+        How much of the plan's bound on sums is for noise.
+    """
 
     plan: SumPlan
 
-    def __init__(self, manifest: Manifest, data: PartyData) -> None:
+    def __init__(self, manifest: Manifest, data: PartyData, *, noise_room: int = 0) -> None:
         self.party = data.name
         self.plan = plan_of(manifest, SumPlan)
         self._manifest = manifest
-        self._data = data
-        if self.plan.vectors != _VECTORS:
+        if self.plan.vectors != _VECTORS or self.plan.max_total <= noise_room:
             raise InputError("the session's manifest is not one for score histograms")
-        check_rows(data, self.plan.max_total)
+        check_rows(data, self.plan.max_total - noise_room)
+        self._bins = rows_by_bin(data, manifest.thresholds)
+
+
+class FederatedTask(HistogramTask):
+    """Sends the counts, and reads the pooled counts off the sum."""
 
     def blocks(self) -> list[ckks.Slots]:
         """Return the packed counts."""
-        own = count(self._data, self._manifest.thresholds)
-        return [self.plan.pack(np.stack([own.bin_positives, own.bin_negatives]))]
+        return [self.plan.pack(self._bins)]
 
     def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `fhe_auc.sums.SumPlan.sums`, and `UndefinedAucError`."""
-        pooled = pooled_counts(self.plan.sums(slots))
-        exact = trapezoid(pooled)
+        sums = self.plan.sums(slots)
+        exact = trapezoid(pooled_counts(sums))
         return Evaluation(
             auc=exact.auc,
             resolution=exact.resolution,
@@ -87,9 +110,26 @@ class HistogramTask(PartyTask):
             thresholds=self.plan.thresholds,
             verified=False,
             security_bits=ckks.SECURITY_BITS,
-            counts=pooled,
+            histogram=pooled_histogram(self._manifest.thresholds, sums),
             warnings=common_warnings(self._manifest, parties, exact.resolution),
         )
+
+
+def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Count a party's rows of label 1 and 0 in each bin, shape (2, m); the end bins hold the rows beyond them too."""
+    own = count(data, grid)
+    return np.stack([own.bin_positives, own.bin_negatives])
+
+
+def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:
+    """Return positives and negatives in each bin, shape (2, m), with the bins' edges.
+
+    Bin k begins at threshold k, but the first one holds all rows below the second threshold, and the last one all
+    above. For scores in [0, 1] the edges therefore begin at 0 and end at 1. Scores beyond that and beyond the
+    thresholds are in the end bins, though these do not reach so far: nobody knows how far the scores go.
+    """
+    edges = np.concatenate(([min(0.0, grid[0])], grid[1:], [max(1.0, grid[-1])]))
+    return Histogram(edges, *bins.astype(np.float64))
 
 
 def pooled_counts(bins: NDArray[np.int64]) -> Counts:
@@ -106,3 +146,30 @@ def pooled_counts(bins: NDArray[np.int64]) -> Counts:
             "should"
         )
     return Counts(*(row[::-1].cumsum()[::-1] for row in bins))
+
+
+def noise_warnings(manifest: Manifest, histogram: Histogram, deviation: float, parties: int) -> tuple[str, ...]:
+    """Return what the reader of a noisy histogram ought to know.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    histogram : Histogram
+    deviation : float
+        Standard deviation of the noise on one count of a class.
+    parties : int
+        Whose rows are counted.
+    """
+    found = ["epsilon is spent by every session: budgets of sessions on the same rows add up"]
+    if len(manifest.parties) == 1:
+        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    if parties < len(manifest.parties):
+        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
+    of_class = deviation * float(np.sqrt(histogram.bins))
+    if of_class > _LOUD * rarer:
+        found.append(
+            f"the noise on the number of rows of a class (standard deviation {of_class:,.0f}) is not small against the "
+            f"rarer class (about {rarer:,.0f} rows): the AUC may be far off; take fewer thresholds or a larger epsilon"
+        )
+    return tuple(found)

@@ -14,9 +14,10 @@ from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.metrics import Histogram
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan
-from protocols.score_histogram import HistogramFederated, pooled_counts
+from protocols.score_histogram import HistogramFederated, pooled_counts, pooled_histogram, rows_by_bin
 from protocols.semi_honest import SemiHonest
 
 BACKENDS = ckks.available_backends()
@@ -31,6 +32,13 @@ def pooled(parties):
 
 def evaluated(parties, **options):
     return fhe_auc.federated_auc(parties, protocol="histogram-federated", **options)
+
+
+def same(found, truth):
+    histogram = found.histogram
+    return np.array_equal(histogram.positives, truth.bin_positives) and np.array_equal(
+        histogram.negatives, truth.bin_negatives
+    )
 
 
 def random_sites(parties, rows=30, seed=0):
@@ -50,7 +58,7 @@ def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
     grid = thresholds.uniform(100)
     found = evaluated(parties, thresholds=grid, backend=backend)
     truth = count(pooled(parties), grid)
-    assert found.counts.equals(truth)
+    assert same(found, truth)
     assert (found.auc, found.resolution, found.precision) == (trapezoid(truth).auc, trapezoid(truth).resolution, 0)
     assert (found.parties, found.keys, found.verified, found.rounds) == (len(parties), "sealed", False, 2)
 
@@ -60,7 +68,7 @@ def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
 def test_with_joint_keys_too(parties):
     sites = random_sites(parties)
     found = evaluated(sites, thresholds="uniform:200", keys="joint")
-    assert found.counts.equals(count(pooled(sites), thresholds.uniform(200)))
+    assert same(found, count(pooled(sites), thresholds.uniform(200)))
     assert (found.keys, found.rounds) == ("joint", 4)
 
 
@@ -74,21 +82,21 @@ def test_how_rows_are_dealt_out_to_parties_makes_no_difference(seed, parties):
     order = rng.permutation(60)
     split = [(labels[part], scores[part]) for part in np.split(order, cuts)]
     found = evaluated(split, thresholds="uniform:50", backend="tenseal")
-    assert found.counts.equals(count(PartyData.from_arrays("all", labels, scores), thresholds.uniform(50)))
+    assert same(found, count(PartyData.from_arrays("all", labels, scores), thresholds.uniform(50)))
 
 
 @backends
 def test_two_hundred_parties_of_one_row_each(backend):
     sites = random_sites(200, rows=1, seed=3)
     found = evaluated(sites, thresholds="uniform:20", backend=backend)
-    assert found.counts.equals(count(pooled(sites), thresholds.uniform(20)))
+    assert same(found, count(pooled(sites), thresholds.uniform(20)))
 
 
 @backends
 def test_the_largest_histogram_is_one_ciphertext_and_a_larger_one_is_refused(backend):
     sites = random_sites(2)
     found = evaluated(sites, thresholds="uniform:8192", backend=backend)
-    assert found.counts.equals(count(pooled(sites), thresholds.uniform(8192)))
+    assert same(found, count(pooled(sites), thresholds.uniform(8192)))
     with pytest.raises(InputError, match="integers do not fit a ciphertext"):
         evaluated(sites, thresholds="uniform:8193", backend=backend)
 
@@ -115,6 +123,29 @@ def test_a_negative_count_is_no_histogram(bins):
         pooled_counts(np.array(bins))
 
 
+@pytest.mark.parametrize(
+    ("grid", "edges"),
+    [
+        ([0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]),
+        ([0.2, 0.5], [0.0, 0.5, 1.0]),  # the first bin holds all rows below 0.5
+        ([-2.0, 3.0], [-2.0, 3.0, 3.0]),
+    ],
+)
+def test_the_edges_of_the_pooled_histogram_are_those_of_the_rows_in_its_bins(grid, edges):
+    found = pooled_histogram(np.array(grid), np.ones((2, len(grid)), np.int64))
+    assert found.edges.tolist() == edges
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
+def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
+    rng, grid = np.random.default_rng(seed), np.sort(points)
+    data = PartyData.from_arrays("a", rng.random(40) < 0.5, np.append(rng.random(38), [0.0, 1.0]))
+    found = pooled_histogram(grid, rows_by_bin(data, grid))
+    rows = Histogram.from_rows(data, found.edges)
+    np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
+
+
 def session(parties=3, **changes):
     names = tuple(f"site {number}" for number in range(parties))
     return HistogramFederated().prepare(Request(parties=names, thresholds=thresholds.uniform(20), **changes))
@@ -132,7 +163,7 @@ def test_without_a_party_the_others_go_on_and_say_so():
     result = aggregator.finish_round()
     roles[0].respond(result)
     found = roles[0].result()
-    assert found.counts.equals(count(pooled(sites[:2]), thresholds.uniform(20)))
+    assert same(found, count(pooled(sites[:2]), thresholds.uniform(20)))
     assert "1 of 3 parties are not in the result" in found.warnings
 
 
@@ -167,12 +198,16 @@ def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people(tmp
     ]
     found = CliRunner().invoke(main, [*arguments, "--json"])
     assert found.exit_code == 0
-    bins = json.loads(found.stdout)["counts"]
+    histogram = json.loads(found.stdout)["histogram"]
     truth = count(pooled(datasets.load("credit-default")), thresholds.uniform(9))
-    assert bins == {"positives": truth.bin_positives.tolist(), "negatives": truth.bin_negatives.tolist()}
+    assert histogram["edges"] == [*thresholds.uniform(9).tolist(), 1.0]
+    assert (histogram["positives"], histogram["negatives"]) == (
+        truth.bin_positives.tolist(),
+        truth.bin_negatives.tolist(),
+    )
     assert "(sums are exact)" in " ".join(CliRunner().invoke(main, arguments).stdout.split())
 
 
 def test_counts_are_not_in_the_repr():
     found = evaluated(random_sites(2), thresholds="uniform:10")
-    assert "counts=Counts(thresholds=10)" in repr(found)
+    assert "histogram=Histogram(bins=10)" in repr(found)

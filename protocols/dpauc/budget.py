@@ -44,6 +44,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.gaussian_mechanism import sigma_for
 from fhe_auc.thresholds import MAX_SIZE
 from protocols.dpauc.roc import STATISTICS, Curve
+from protocols.options import EPSILON_ADVICE, positive_number
 
 __all__ = ["COUNT_OPTIONS", "CURVE_OPTIONS", "GAUSSIAN", "LAPLACE", "RANDOMIZED_RESPONSE", "RR_OPTIONS", "Budget"]
 
@@ -112,10 +113,12 @@ class Budget:
             A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
             counts, or another option has no sense.
         """
-        epsilon = _epsilon(options, "epsilon", "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
+        epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
         delta = score_epsilon = budget_thresholds = None
         if mechanism == GAUSSIAN:
-            delta = _number(options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6")
+            delta = positive_number(
+                options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6"
+            )
             if delta >= 1:
                 raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
         if mechanism == RANDOMIZED_RESPONSE:
@@ -182,23 +185,8 @@ class Budget:
         return float(expit(-self.epsilon))
 
 
-def _number(options: Mapping[str, Any], name: str, advice: str = "") -> float:
-    value = options.get(name)
-    if value is None:
-        raise InputError(f"{name} has no default{advice}")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"{name} must be a number, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
-        number = math.inf
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(f"{name} must be positive and finite, got {number}")
-    return number
-
-
 def _epsilon(options: Mapping[str, Any], name: str, advice: str = "") -> float:
-    epsilon = _number(options, name, advice)
+    epsilon = positive_number(options, name, advice)
     if epsilon > _MAX_EPSILON:
         raise InputError(f"{name} {epsilon:g} promises nothing: take at most {_MAX_EPSILON:g}")
     return epsilon
