@@ -25,10 +25,10 @@ from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
@@ -146,6 +146,17 @@ def pooled_counts(bins: NDArray[np.int64]) -> Counts:
             "should"
         )
     return Counts(*(row[::-1].cumsum()[::-1] for row in bins))
+
+
+def noisy_auc(histogram: Histogram) -> float:
+    """Return the AUC of a histogram with privacy noise; raise `UndefinedAucError` where noise leaves a class no row."""
+    try:
+        return roc_auc_score(histogram).value
+    except UndefinedAucError:
+        raise UndefinedAucError(
+            "with privacy noise the pooled histogram holds no row of one class, so there is no AUC; more rows of both "
+            "labels are needed, or a larger epsilon"
+        ) from None
 
 
 def noise_warnings(manifest: Manifest, histogram: Histogram, deviation: float, parties: int) -> tuple[str, ...]:

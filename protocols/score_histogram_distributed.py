@@ -41,12 +41,11 @@ from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
-from fhe_auc.metrics import roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan
 from protocols.encrypted import EncryptedProtocol
 from protocols.options import EPSILON_ADVICE, positive_number
-from protocols.score_histogram import HistogramTask, noise_warnings, plan_histogram, pooled_histogram
+from protocols.score_histogram import HistogramTask, noise_warnings, noisy_auc, plan_histogram, pooled_histogram
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
@@ -104,7 +103,7 @@ class DistributedTask(HistogramTask):
         histogram = pooled_histogram(self._manifest.thresholds, self.plan.sums(slots))
         deviation = noise_deviation(self._epsilon, parties / self._shares)
         return Evaluation(
-            auc=roc_auc_score(histogram).value,
+            auc=noisy_auc(histogram),
             resolution=math.nan,
             precision=math.nan,
             protocol=self._manifest.protocol,

@@ -29,12 +29,11 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.metrics import roc_auc_score
 from fhe_auc.protocol import Protocol, Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.options import EPSILON_ADVICE, positive_number
-from protocols.score_histogram import noise_warnings, pooled_histogram, rows_by_bin
+from protocols.score_histogram import noise_warnings, noisy_auc, pooled_histogram, rows_by_bin
 from protocols.u_statistics import randomness
 from protocols.unary_encoding import UnaryEncoding
 
@@ -172,7 +171,7 @@ class LocalHistogramParty(Party):
 
     def _evaluated(self, estimate: NDArray[np.float64], tally: Tally, started: float) -> Evaluation:
         histogram = pooled_histogram(self.manifest.thresholds, estimate)
-        auc = roc_auc_score(histogram).value
+        auc = noisy_auc(histogram)
         deviation = math.sqrt(float(self._encoding.variance(tally.rows / self._encoding.cells, tally.rows)))
         self._seconds["recover"] = time.perf_counter() - started
         return Evaluation(
