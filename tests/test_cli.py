@@ -45,7 +45,7 @@ KEYS = {
     "key_bytes_per_party",
     "seconds",
     "settings",
-    "counts",
+    "histogram",
     "warnings",
 }
 ESCAPE = "\x1b"
