@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -18,13 +18,13 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 
 from fhe_auc import ckks, datasets, registry, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histograms import pooled_histogram
+from fhe_auc.cli.histograms import HistogramSession
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import FILES, Facts, as_dict, report_card
-from protocols.score_histogram import HistogramFederated, HistogramTask
+from protocols.score_histogram import FederatedTask, HistogramFederated, pooled_histogram
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -195,19 +195,11 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]
 # --- models with noise ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyEvaluation(Evaluation):
-    histogram: Histogram | None = None
-
-
-class NoisyTask(HistogramTask):
+class NoisyTask(FederatedTask):
     def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
-        exact = super().evaluation(slots, parties)
-        plain = {field.name: getattr(exact, field.name) for field in fields(exact)}
         noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
-        return NoisyEvaluation(
-            **{**plain, "counts": None, "resolution": float("nan"), "settings": {"epsilon": 2}}, histogram=noisy
-        )
+        exact = super().evaluation(slots, parties)
+        return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
 
 
 class Noisy(HistogramFederated):
@@ -255,10 +247,8 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
     """Rows at every threshold, beside it, and at both ends; the first threshold acts as 0."""
     scores = np.unique([0, 1, *grid, *np.nextafter(grid, 0), *np.nextafter(grid, 1)])
     data = PartyData.from_arrays("one", np.arange(len(scores)) % 3 == 0, scores)
-    found = pooled_histogram(
-        SimpleNamespace(counts=count(data, grid)),  # type: ignore[arg-type]
-        thresholds.explicit(grid),
-    )
+    counts = count(data, grid)
+    found = pooled_histogram(thresholds.explicit(grid), np.stack([counts.bin_positives, counts.bin_negatives]))
     expected = Histogram.from_rows(data, [0, *grid[1:], 1])
     assert found.edges.tolist() == [0, *grid[1:], 1]
     assert found.positives.tolist() == expected.positives.tolist()
@@ -266,8 +256,11 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
 
 
 def test_a_protocol_without_a_histogram_is_an_error() -> None:
-    with pytest.raises(EvaluationError, match="'semi-honest' gives no score histogram"):
-        pooled_histogram(SimpleNamespace(counts=None, protocol="semi-honest"), thresholds.uniform(3))  # type: ignore[arg-type]
+    evaluation = SimpleNamespace(histogram=None, protocol="histogram-none")
+    options = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
+    session = HistogramSession("none", "uniform:3", options)  # type: ignore[arg-type]
+    with pytest.raises(EvaluationError, match="'histogram-none' gives the parties no score histogram"):
+        session.run([PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------

@@ -15,14 +15,11 @@ from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import EvaluationError, InputError, ThresholdError, UnknownProtocolError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fhe_auc.counts import PartyData
     from fhe_auc.evaluation import Evaluation
     from fhe_auc.metrics import Histogram
 
-__all__ = ["HistogramSession", "Pooled", "histogram_options", "pooled_histogram"]
+__all__ = ["HistogramSession", "Pooled", "histogram_options"]
 
 _PREFIX = "histogram-"  # of the protocols that are models here
 
@@ -68,42 +65,24 @@ class HistogramSession:
     options: SessionOptions
 
     def run(self, parties: Sequence[PartyData]) -> Pooled:
-        """Run it; raise `InputError` for a score outside [0, 1], which names the party and the row."""
+        """Run it.
+
+        Raises
+        ------
+        InputError
+            A score is outside [0, 1]; the message names the party and the row.
+        EvaluationError
+            The protocol gives the parties no histogram, or the session failed.
+        """
         from fhe_auc.metrics import Histogram
 
         for party in parties:
             Histogram.from_rows(party, [0.0, 1.0])  # its check of the scores, before any key is made
         evaluation, wall_seconds = self.options.run(parties)
-        return Pooled(pooled_histogram(evaluation, self.options.thresholds), evaluation, wall_seconds)
-
-
-def pooled_histogram(evaluation: Evaluation, thresholds: NDArray[np.float64]) -> Histogram:
-    """Return the pooled histogram that an evaluation carries, as counts at each threshold or as it is.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-    thresholds : ndarray of float64, shape (m,)
-        Of the session, in [0, 1]. The first bin also holds what lies below them, the last one reaches up to 1.
-
-    Raises
-    ------
-    EvaluationError
-        The protocol gives the parties no histogram.
-    """
-    import numpy as np
-
-    from fhe_auc.metrics import Histogram
-
-    noisy: Histogram | None = getattr(evaluation, "histogram", None)
-    if noisy is not None:
-        return noisy
-    if evaluation.counts is None:
-        raise EvaluationError(f"protocol {evaluation.protocol!r} gives no score histogram, which this command needs")
-    edges = np.concatenate(([0.0], thresholds[1:], [1.0]))
-    return Histogram(
-        edges, evaluation.counts.bin_positives.astype(np.float64), evaluation.counts.bin_negatives.astype(np.float64)
-    )
+        if evaluation.histogram is None:
+            name = evaluation.protocol
+            raise EvaluationError(f"protocol {name!r} gives the parties no score histogram, which this command needs")
+        return Pooled(evaluation.histogram, evaluation, wall_seconds)
 
 
 def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
