@@ -16,7 +16,7 @@ import msgspec
 from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan
@@ -125,8 +125,7 @@ class CkksParty(Party):
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         result = decode(payload, Result, "result")
-        if not self.manifest.min_parties <= result.parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        self._check_counted(result.parties)
         evaluation = self._task.evaluation(self._context.decrypt(result.ciphertext), result.parties)
         self._seconds["recover"] = time.perf_counter() - started
         self._evaluation = replace(evaluation, keys="sealed", seconds=self._seconds)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
-from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Plan
 from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.sums import SumPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +122,26 @@ class Protocol(ABC):
         for name in sorted(set(names) - set(self.options)):
             known = f"it has {', '.join(sorted(self.options))}" if self.options else "it has none"
             raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
+
+    def manifest(
+        self,
+        request: Request,
+        *,
+        context: bytes = b"",
+        plan: Plan | SumPlan | None = None,
+        options: Mapping[str, bool | int | float | str] | None = None,
+    ) -> Manifest:
+        """Return the manifest of a new session for a request; what only some protocols have is left empty."""
+        return Manifest(
+            protocol=self.name,
+            session=new_session_id(),
+            parties=request.parties,
+            grid=request.thresholds.astype("<f8").tobytes(),
+            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            context=context,
+            plan=plan,
+            options=dict(options or {}),
+        )
 
     def rehearse(self, session: Session) -> Delivery:
         """Return what each role would be given, where all of them run in this process.

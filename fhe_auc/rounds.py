@@ -271,6 +271,11 @@ class Party(ABC):
             download_bytes_per_party=self.bytes_received,
         )
 
+    def _check_counted(self, parties: int) -> None:
+        """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
+        if not self.manifest.min_parties <= parties <= len(self.manifest.parties):
+            raise DeserialisationError(f"{parties} parties counted, of {len(self.manifest.parties)}")
+
     @abstractmethod
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         """Return what this party's submission of the round carries.

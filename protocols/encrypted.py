@@ -20,7 +20,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND, RAREST, Plan, Workload, plan
-from fhe_auc.protocol import Delivery, Protocol, Request, Session, new_session_id
+from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode
 from keys import rehearsal
@@ -85,12 +85,14 @@ class EncryptedProtocol(Protocol):
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
         if request.keys == "joint":
             backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
-            return Session(self._manifest(request, self.planned(request, backend, smudging_bits), b""), b"", b"")
+            chosen = self.planned(request, backend, smudging_bits)
+            return Session(self.manifest(request, plan=chosen, options=self.agreed(request)), b"", b"")
         if request.smudging_bits is not None:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         chosen = self.planned(request, ckks.choose_backend(request.backend), smudging_bits)
         keys = new_session_keys(chosen.parameters)
-        return Session(self._manifest(request, chosen, keys.fingerprint), keys.aggregator, keys.party)
+        manifest = self.manifest(request, context=keys.fingerprint, plan=chosen, options=self.agreed(request))
+        return Session(manifest, keys.aggregator, keys.party)
 
     def rehearse(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
@@ -121,18 +123,6 @@ class EncryptedProtocol(Protocol):
             raise InputError(str(error)) from None
         identity = Identity.from_bytes(mine.identity)
         return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
-
-    def _manifest(self, request: Request, chosen: AnyPlan, context: bytes) -> Manifest:
-        return Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            context=context,
-            plan=chosen,
-            options=self.agreed(request),
-        )
 
 
 class BlindedAuc(EncryptedProtocol):

@@ -29,7 +29,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session, new_session_id
+from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.options import EPSILON_ADVICE, positive_number
@@ -87,13 +87,8 @@ class HistogramLocalDp(Protocol):
         self.check_options(request.options)
         if request.keys != "sealed" or request.backend is not None or request.smudging_bits is not None:
             raise InputError(f"protocol {self.name!r} encrypts nothing: it has no backend, and no joint keys")
-        manifest = Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            options={"epsilon": positive_number(request.options, "epsilon", EPSILON_ADVICE)},
+        manifest = self.manifest(
+            request, options={"epsilon": positive_number(request.options, "epsilon", EPSILON_ADVICE)}
         )
         self.encoding(manifest)
         return Session(manifest, b"", b"")
@@ -163,8 +158,7 @@ class LocalHistogramParty(Party):
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         tally = decode(payload, Tally, "result")
-        if not self.manifest.min_parties <= tally.parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{tally.parties} parties counted, of {len(self.manifest.parties)}")
+        self._check_counted(tally.parties)
         estimate = self._encoding.estimate(tally.array(self._encoding.cells), tally.rows)
         self._evaluation = self._evaluated(estimate.reshape(_LABELS, -1), tally, started)
         return b""

@@ -442,4 +442,6 @@ def test_a_row_without_a_number_is_left_out_of_the_figure() -> None:
     rows = made_up((25,), (100,))
     nothing = dict.fromkeys(("auc", "error", "error_low", "error_high"), math.nan)
     rows.append(Row(**{**vars(rows[-1]), **nothing, "rows": 1000}))
-    FigureCanvasAgg(figure.draw(rows)).draw()
+    drawn = figure.draw(rows)
+    FigureCanvasAgg(drawn).draw()
+    assert {x for axes in drawn.axes for line in axes.get_lines() for x in line.get_xdata()} == {100}

@@ -17,7 +17,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session, new_session_id
+from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.dpauc.budget import (
@@ -103,14 +103,7 @@ class DpaucProtocol(Protocol):
                 raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
         if request.keys != "sealed":  # the default
             raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
-        manifest = Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            options=budget.as_options(),
-        )
+        manifest = self.manifest(request, options=budget.as_options())
         return Session(manifest, b"", b"")
 
     def budget(self, manifest: Manifest) -> Budget:
@@ -203,8 +196,7 @@ class DpaucParty(Party):
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         counts = decode(payload, NoisyCounts, "result")
-        if not self.manifest.min_parties <= counts.parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{counts.parties} parties counted, of {len(self.manifest.parties)}")
+        self._check_counted(counts.parties)
         sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
         self._evaluation = self._evaluated(sums, counts.parties, started)
         return b""

@@ -37,7 +37,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session, new_session_id
+from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.u_statistics import randomness
@@ -206,8 +206,7 @@ class LocalParty(Party):
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         sums = decode(payload, Sums, "result")
-        if not self.manifest.min_parties <= sums.parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{sums.parties} parties counted, of {len(self.manifest.parties)}")
+        self._check_counted(sums.parties)
         positives, negatives = sums.arrays(self._mechanism.size)
         if not positives.any() or not negatives.any():
             raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
@@ -286,14 +285,7 @@ class LocalProtocol(Protocol):
         self.check_options(request.options)
         if request.keys != "sealed" or request.backend is not None or request.smudging_bits is not None:
             raise InputError(f"protocol {self.name!r} encrypts nothing: it has no backend, and no joint keys")
-        manifest = Manifest(
-            protocol=self.name,
-            session=new_session_id(),
-            parties=request.parties,
-            grid=request.thresholds.astype("<f8").tobytes(),
-            min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
-            options=self.chosen(request),
-        )
+        manifest = self.manifest(request, options=self.chosen(request))
         self.mechanism(manifest)
         return Session(manifest, b"", b"")
 
