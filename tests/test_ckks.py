@@ -561,13 +561,14 @@ def test_openfhe_key_maps_are_left_as_found(run_child: Any) -> None:
 
 
 _SESSIONS = """
-import gc, json, sys
+import ctypes, gc, json, sys
 import numpy as np
 from fhe_auc import ckks
 from fhe_auc.planner import Workload, plan
 
 def resident():
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what is freed but kept for later is no leak, and differs from run to run
     with open("/proc/self/statm") as stream:
         return int(stream.read().split()[1]) * 4096
 
@@ -591,4 +592,4 @@ print(json.dumps([keys, resident() - before]))
 
 def test_memory_does_not_grow_from_session_to_session(backend: str, run_child: Any) -> None:
     keys, growth = run_child(_SESSIONS, backend)
-    assert growth < keys, f"{growth:,} bytes more after 6 sessions with {keys:,} bytes of keys each"
+    assert growth < keys / 10, f"{growth:,} bytes more after 6 sessions with {keys:,} bytes of keys each"
