@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -17,10 +17,9 @@ from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan
-from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 
@@ -46,7 +45,7 @@ AnyPlan: TypeAlias = "Plan | SumPlan"
 P = TypeVar("P", Plan, SumPlan)
 
 
-class PartyTask(ABC):
+class PartyTask(ABC, Generic[R]):
     """What a CKKS protocol has one party compute on its own rows.
 
     Attributes
@@ -72,7 +71,7 @@ class PartyTask(ABC):
         return [None] * self.plan.blocks
 
     @abstractmethod
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> R:
         """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
 
         Raises
@@ -101,13 +100,13 @@ class CkksAggregator(Aggregator):
         return encode(Result(len(self.counted), self._aggregation.result()))
 
 
-class CkksParty(Party):
+class CkksParty(Party[R]):
     """Encrypts its vectors, then decrypts the blinded totals and divides."""
 
     rounds = _ROUNDS
 
     def __init__(
-        self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask, *, common_secret: bytes
+        self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask[R], *, common_secret: bytes
     ) -> None:
         super().__init__(manifest, task.party)
         task.common_secret = common_secret
@@ -126,9 +125,9 @@ class CkksParty(Party):
             return answer
         result = decode(payload, Result, "result")
         self._check_counted(result.parties)
-        evaluation = self._task.evaluation(self._context.decrypt(result.ciphertext), result.parties)
+        outcome = self._task.outcome(self._context.decrypt(result.ciphertext), result.parties)
         self._seconds["recover"] = time.perf_counter() - started
-        self._evaluation = replace(evaluation, keys="sealed", seconds=self._seconds)
+        self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""
 
 

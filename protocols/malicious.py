@@ -79,7 +79,7 @@ class Malicious(BlindedAuc):
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
         """Return a party's computation on its own rows."""
         return MaliciousTask(manifest, data)
 
@@ -91,7 +91,7 @@ class Malicious(BlindedAuc):
         return {"flooding_bits": FLOODING_BITS, "tolerance": accepted}
 
 
-class MaliciousTask(PartyTask):
+class MaliciousTask(PartyTask[Evaluation]):
     """Disguises a party's counts, and accepts a result only if all executions agree."""
 
     plan: Plan
@@ -126,7 +126,7 @@ class MaliciousTask(PartyTask):
             masks.append(mask)
         return masks
 
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return AUC and resolution; errors as `recover`."""
         recovered = recover(slots, self.plan, self.executions)
         workload = self.plan.workload

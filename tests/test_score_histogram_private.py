@@ -22,6 +22,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
 from protocols import score_histogram_distributed as distributed
 from protocols import score_histogram_simulation as simulation
+from protocols.boundaries_distributed import noisy_hierarchy
 from protocols.score_histogram import HistogramFederated, noisy_auc, pooled_histogram, rows_by_bin
 from protocols.score_histogram_distributed import HistogramDistributedDp
 from protocols.score_histogram_local import HistogramLocalDp, Tally
@@ -130,13 +131,13 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
 
 def test_each_level_of_a_noisy_hierarchy_has_a_share_of_the_budget() -> None:
     data = sites(1, rows=500)[0]
-    found = distributed.noisy_hierarchy(data, 8, 8.0, 1)
+    found = noisy_hierarchy(data, 8, 8.0, 1)
     truth = hierarchy.count(data, 8)
     noise = np.concatenate([a - b for a, b in zip(found.levels, truth.levels, strict=True)])
     assert laplace_p_value(noise, 1.0) > FALSE_ALARM
     assert laplace_p_value(noise, 8.0) < FALSE_ALARM
     with pytest.raises(InputError, match="score histograms need scores"):
-        distributed.noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
+        noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
 
 
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:

@@ -43,6 +43,7 @@ def _finite(context: click.Context, parameter: click.Parameter, threshold: float
     epilog=output.examples(
         "fhe-auc report north.csv south.csv west.csv",
         "fhe-auc report *.csv --threshold 0.2 --title 'Sepsis alarm, 2026' --out sepsis",
+        "fhe-auc report *.csv --thresholds quantile:200",
         "fhe-auc report *.csv --keys joint --thresholds uniform:100",
         "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
     )
@@ -138,10 +139,10 @@ def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
         "seconds in all": round(pooled.wall_seconds, 3),
         "fhe-auc": __version__,
     }
-    return Facts(title=title, privacy=_privacy(session.model, pooled), session=facts, warnings=evaluation.warnings)
+    return Facts(title=title, privacy=_privacy(session, pooled), session=facts, warnings=evaluation.warnings)
 
 
-def _privacy(model: str, pooled: Pooled) -> str:
+def _privacy(session: HistogramSession, pooled: Pooled) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
     from fhe_auc import registry
 
@@ -163,9 +164,11 @@ def _privacy(model: str, pooled: Pooled) -> str:
             f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
             "else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
+    if session.options.quantiles:
+        learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     return "\n\n".join(
         (
-            f"Model “{model}”. {aggregator} {learnt}",
+            f"Model “{session.model}”. {aggregator} {learnt}",
             f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
             "For this page one process has read the rows of all parties and has played every role in turn. The above "
             "describes what the roles exchange, and holds between sites where each runs its own role.",
