@@ -84,16 +84,17 @@ class EncryptedProtocol(Protocol[R]):
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or request.keys == "joint"):
             raise InputError("here no party can be left out: min_parties does not apply")
+        options = self.agreed(request)  # what is wrong with them shows before keys are made
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
         if request.keys == "joint":
             backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
             chosen = self.planned(request, backend, smudging_bits)
-            return Session(self.manifest(request, plan=chosen, options=self.agreed(request)), b"", b"")
+            return Session(self.manifest(request, plan=chosen, options=options), b"", b"")
         if request.smudging_bits is not None:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         chosen = self.planned(request, ckks.choose_backend(request.backend), smudging_bits)
         keys = new_session_keys(chosen.parameters)
-        manifest = self.manifest(request, context=keys.fingerprint, plan=chosen, options=self.agreed(request))
+        manifest = self.manifest(request, context=keys.fingerprint, plan=chosen, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
     def rehearse(self, session: Session) -> Delivery:

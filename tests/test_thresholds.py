@@ -67,7 +67,9 @@ def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
         thresholds.parse("quantile:100")
 
 
-@pytest.mark.parametrize("spec", ["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999", "quantile:ten"])
+@pytest.mark.parametrize(
+    "spec", ["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999", "quantile:ten"]
+)
 def test_quantiles_without_a_proper_size_are_refused(spec: str) -> None:
     with pytest.raises(ThresholdError, match="2 to 1,048,576"):
         thresholds.quantiles_wanted(spec)

@@ -88,10 +88,12 @@ def open_bundle(
     """
     data = file.read_bytes()
     if data.startswith(AGGREGATOR_KIND.magic) or (data.startswith(JOINT_KIND.magic) and authorities):
-        if target is None or not authorities or agreed is not None:
+        if target is None or not authorities:
             raise click.UsageError(
-                "the aggregator, without a key store, gives --authority, --revocation-list and --out, not --thresholds"
+                "without a key store, as the aggregator, give --authority, --revocation-list and --out"
             )
+        if agreed is not None:
+            raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
         common.check_free(target, force=force)
         trust = trusting.Trusted().extended(authorities, lists, fingerprints).trust
         with common.about(file):
