@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic, TypeAlias, TypeVar
 
@@ -66,7 +67,7 @@ class PartyTask(ABC, Generic[R]):
     def blocks(self) -> list[ckks.Slots]:
         """Return the slot vectors to encrypt, one a block."""
 
-    def masks(self, shape: Polynomials) -> list[Words | None]:
+    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
         """Return what to add to each block's ciphertext, of that shape; None adds nothing."""
         return [None] * self.plan.blocks
 

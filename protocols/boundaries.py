@@ -14,17 +14,18 @@ rows. Rounds, keys and messages are those of the other encrypted protocols; the 
 rows are few, single scores to within 2^-14, though not whose. The thresholds found, quantiles of the pooled scores
 rounded to 2^-14, stand in the manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
 
-**A lying aggregator** can put the thresholds where it likes: it has the public key, and can add what it likes. A party
-refuses a sum that holds fewer rows in a cell than its own, which finds out one that passes on a single submission or
-leaves somebody out, unless cells do not show it. With poor thresholds an evaluation is still right within its
-half-width, which shows it. Parties that were told different sums find different thresholds: one of them refuses the
-evaluation's manifest (`Boundaries.require`).
+**A lying aggregator** can put the thresholds where it likes: it has the public key, and can add what it likes. With
+poor thresholds an evaluation is still right within its half-width, which shows it. Parties that were told different
+sums find different thresholds: one of them refuses the evaluation's manifest (`Boundaries.require`). It cannot have
+thresholds made of one party's rows, or some parties': where all have to take part, masks (`protocols.masks`) leave
+nothing of a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that
+holds fewer rows in a cell than its own.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -35,6 +36,7 @@ from numpy.typing import NDArray
 from fhe_auc import ckks, hierarchy
 from fhe_auc.boundaries import EXACT_HEIGHT, Boundaries, checked_bins, equi_depth_grid, height_of
 from fhe_auc.ckks import BackendName
+from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
@@ -44,6 +46,7 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.caveats import of_parties
 from protocols.encrypted import EncryptedProtocol, check_rows
+from protocols.masks import zero_sum
 
 BINS_OPTION: Mapping[str, str] = MappingProxyType({"bins": "how many thresholds to find; must be given"})
 
@@ -133,6 +136,12 @@ class BoundariesTask(PartyTask[Boundaries]):
         if self.plan.vectors != vectors or self.plan.max_total <= noise_room:
             raise InputError("the session's manifest is not one for finding thresholds")
         check_rows(data, self.plan.max_total - noise_room)
+
+    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
+        """Return masks that vanish in nothing less than the sum over all parties, where all have to take part."""
+        if self._manifest.min_parties < len(self._manifest.parties):
+            return super().masks(shape)
+        return zero_sum(shape, self._manifest, self.party, self.common_secret, blocks=self.plan.blocks)
 
     def _found(self, counts: HierarchicalCounts, parties: int, **about: Any) -> Boundaries:
         """Return the thresholds; `about` are fields of `Boundaries`."""

@@ -227,15 +227,26 @@ def test_progress_tells_the_sessions_apart() -> None:
 # --- A lying aggregator -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def first_session() -> dict[str, Any]:
-    """A session of three sites that answer, and the aggregator's context."""
-    plugin, parties = BoundariesFederated(), sites()
-    session = plugin.prepare(request(backend="tenseal"))
+def prepared(**changes: Any) -> dict[str, Any]:
+    """A session of three sites, and the aggregator's context."""
+    plugin = BoundariesFederated()
+    session = plugin.prepare(request(backend="tenseal", **changes))
     delivery = plugin.rehearse(session)
     opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
     context = ckks.load_public(delivery.aggregator)
-    return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": parties}
+    return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": sites()}
+
+
+@pytest.fixture(scope="module")
+def first_session() -> dict[str, Any]:
+    """One in which all have to take part."""
+    return prepared()
+
+
+@pytest.fixture(scope="module")
+def lenient_session() -> dict[str, Any]:
+    """One that goes on with two of three."""
+    return prepared(min_parties=2)
 
 
 def played(
@@ -272,19 +283,30 @@ def test_an_honest_aggregator_tells_all_parties_the_same(first_session: dict[str
         other.require(one.grid, party="other")
 
 
+@pytest.mark.parametrize("told", [[0], [0, 1], [0, 0, 0], [0, 1, 1, 2]])
+def test_nothing_is_left_of_a_sum_that_is_not_over_all_parties_once(
+    first_session: dict[str, Any], told: list[int]
+) -> None:
+    for found in played(first_session, names(told)):
+        assert isinstance(found, EvaluationError)
+        assert "not a sum of integers within bounds" in str(found)
+
+
 @pytest.mark.parametrize("told", [[0], [0, 1], [1, 1, 2]])
-def test_a_party_whose_rows_were_left_out_refuses_the_sum(first_session: dict[str, Any], told: list[int]) -> None:
-    for number, found in enumerate(played(first_session, names(told))):
+def test_where_some_may_be_missing_a_party_refuses_a_sum_without_its_rows(
+    lenient_session: dict[str, Any], told: list[int]
+) -> None:
+    for number, found in enumerate(played(lenient_session, names(told))):
         assert isinstance(found, Boundaries if number in told else ResultCheckError)
         if number not in told:
             assert str(found).startswith(f"the sum does not hold all rows of party 'site {number}'")
 
 
 def test_parties_that_were_told_different_sums_do_not_take_part_in_one_evaluation(
-    first_session: dict[str, Any],
+    lenient_session: dict[str, Any],
 ) -> None:
     skewed = [0, 0, 0, 0, 0, 1, 2]
-    one, _, other = played(first_session, {**names([0, 1, 2]), "site 2": skewed})
+    one, _, other = played(lenient_session, {**names([0, 1, 2]), "site 2": skewed})
     with pytest.raises(VerificationError, match="are not those that party 'site 2' has found"):
         other.require(one.grid, party="site 2")
 

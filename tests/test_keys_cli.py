@@ -267,6 +267,10 @@ def test_options_of_a_protocol_go_into_the_session_and_what_has_no_keys_is_refus
     noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
     made = json.loads(ok("session", *at_north, *noisy, "-o", "height=6", "--out", "noisy", "--json").stdout)
     assert (made["protocol"], made["thresholds"]) == ("boundaries-distributed-dp", 64)
+    assert made["options"] == {"bins": 8, "epsilon": 0.25}  # a quarter of both sessions' budget
+    shown = open_as("south", "noisy/south.bundle").stdout
+    assert re.search("thresholds +8 +to be found, from counts in 64 cells of scores", shown)
+    assert re.search(r"option +epsilon +0\.25", shown)
     assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: there are no keys to make")
