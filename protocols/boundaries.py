@@ -189,7 +189,8 @@ class FederatedBoundariesTask(BoundariesTask):
             settings={"height": self._height},
             warnings=(
                 f"quantile thresholds: every party learns how many pooled rows lie in each of {sums.size:,} cells of "
-                "scores, labels left out; the thresholds are public, and the aggregator learns them too",
+                "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
+                "aggregator learns them too",
                 "nobody has verified the thresholds: a lying aggregator can make them poor, which the half-width shows",
             ),
         )

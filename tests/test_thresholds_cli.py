@@ -116,18 +116,16 @@ def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> Non
     assert_fails(refused, 2, "'logits', row 0: score is -1.5; .* map the scores there by a fixed rising function")
 
 
-@pytest.mark.parametrize(("model", "options"), [("federated", ()), ("local-dp", ("--epsilon", "8"))])
-def test_a_report_and_a_calibration_map_can_rest_on_quantiles(
-    truth: float, model: str, options: tuple[str, ...]
-) -> None:
-    backend = TENSEAL if model == "federated" else ()
-    asked = (*FILES, "--thresholds", "quantile:15", "--model", model, *options, *backend, "--json")
-    card = json.loads(ok("report", *asked, "--out", "card").stdout)
+def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> None:
+    asked = (*FILES, "--thresholds", "quantile:15", "--json")
+    card = json.loads(ok("report", *asked, *TENSEAL, "--out", "card").stdout)
     assert card["session"]["thresholds"] == "quantile:15"
     assert "Thresholds come from the scores themselves, by a session before" in card["privacy"]
     assert any("quantile thresholds" in warning for warning in card["warnings"])
-    fitted = json.loads(ok("calibrate", "fit", *asked, "--out", "map.json").stdout)
+    local = ("--model", "local-dp", "--epsilon", "8")
+    fitted = json.loads(ok("calibrate", "fit", *asked, *local, "--out", "map.json").stdout)
     assert any("quantile thresholds" in warning for warning in fitted["warnings"])
+    assert any("epsilon = 8 is of two sessions" in warning for warning in fitted["warnings"])
     assert Path("map.json").exists()
 
 
