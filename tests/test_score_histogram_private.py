@@ -89,6 +89,22 @@ def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answ
     assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
 
 
+def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
+    pool = sites(1, rows)[0]
+    order = {"by label": np.argsort(pool.y_true), "by score": np.argsort(pool.y_score)}.get(how, np.arange(rows))
+    cuts = np.arange(1, parties) if how == "nearly all with one" else np.arange(1, parties) * rows // parties
+    parts = np.split(order, cuts)
+    return [PartyData.from_arrays(f"site {i}", pool.y_true[p], pool.y_score[p]) for i, p in enumerate(parts)]
+
+
+@pytest.mark.parametrize("how", ["by label", "by score", "nearly all with one"])
+def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
+    """Real encrypted sessions; of 3 parties one share is a half, so that 3 make one and a half."""
+    noise = noise_of(dealt(3, 900, how), 3, 1000)
+    assert laplace_p_value(noise, 1.0, 3 / 2) > FALSE_ALARM
+    assert laplace_p_value(noise, 1.0, 1 / 2) < FALSE_ALARM
+
+
 def test_shares_are_for_one_party_fewer_than_must_take_part_and_for_one_at_least() -> None:
     assert [distributed.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
 

@@ -251,7 +251,7 @@ def _evaluation_bins(histogram: Histogram, scores: NDArray[np.float64], n_bins: 
     """Return the evaluation bin of each bin's score; bins include their upper and not their lower end, as sklearn's."""
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")
-    edges = np.linspace(0, 1, n_bins + 1)
+    edges = np.linspace(0, 1, n_bins + 1, dtype=np.float64)
     if strategy == "quantile":
         edges = _percentiles(scores, histogram.counts, 100 * edges)
     elif strategy != "uniform":
