@@ -139,7 +139,13 @@ def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
         "seconds in all": round(pooled.wall_seconds, 3),
         "fhe-auc": __version__,
     }
-    return Facts(title=title, privacy=_privacy(session, pooled), session=facts, warnings=evaluation.warnings)
+    return Facts(
+        title=title,
+        privacy=_privacy(session, pooled),
+        session=facts,
+        warnings=evaluation.warnings,
+        noisy=not pooled.exact,
+    )
 
 
 def _privacy(session: HistogramSession, pooled: Pooled) -> str:
@@ -177,7 +183,11 @@ def _privacy(session: HistogramSession, pooled: Pooled) -> str:
 
 
 def _settings(evaluation: Evaluation) -> str:
-    return ", ".join(f"{name} {value}" for name, value in evaluation.settings.items()) or "no settings stated"
+    return ", ".join(f"{name} {_number(value)}" for name, value in evaluation.settings.items()) or "no settings stated"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
@@ -193,7 +203,9 @@ def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) ->
         *_decision(card.best),
         *_decision(card.chosen),
     ]
-    output.print_text(f"{facts.title}: {card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive.")
+    about = "about " if facts.noisy else ""
+    total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
+    output.print_text(f"{facts.title}: {total}.")
     output.print_text()
     output.print_table(rows)
     output.print_text()

@@ -209,7 +209,7 @@ FIGURES: dict[str, Illustration] = {
     "roc": Illustration(
         "ROC curve",
         "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
-        "The curve of the counted rows stays inside the grey band.",
+        "The grey band is what the bins leave open.",
         _roc_in_words,
         _paint_roc,
     ),

@@ -22,6 +22,11 @@ FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
+_RANGE_HOLDS = {
+    False: "the metric of the counted rows lies inside it.",
+    True: "it leaves out the noise that the counts carry for privacy, so the metric of the rows may lie outside.",
+}
+
 
 def render(metrics: ReportCard, facts: Facts) -> str:
     """Write the report as one self-contained HTML page.
@@ -42,9 +47,10 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         title=escape(facts.title),
         warnings=_warnings(facts.warnings),
         auc=f"{metrics.auc.value:.3f}",
-        auc_range=_headline_range(metrics.auc),
+        auc_range=_headline_range(metrics.auc, noisy=facts.noisy),
         in_words=_in_words(metrics),
-        rows=f"{metrics.histogram.counts.sum():,.0f}",
+        rows=f"{'about ' if facts.noisy else ''}{metrics.histogram.counts.sum():,.0f}",
+        range_holds=_RANGE_HOLDS[facts.noisy],
         positives=f"{metrics.histogram.positives.sum():,.0f}",
         prevalence=_percent(metrics.prevalence),
         bins=f"{metrics.histogram.bins:,}",
@@ -103,7 +109,9 @@ def _warnings(warnings: Iterable[str]) -> str:
     )
 
 
-def _headline_range(auc: Estimate) -> str:
+def _headline_range(auc: Estimate, *, noisy: bool) -> str:
+    if noisy:
+        return "computed from counts with random noise, which no range on this page covers"
     if auc.half_width < _NEGLIGIBLE:
         return "the bins leave nothing open"
     return f"between {auc.low:.3f} and {auc.high:.3f}, wherever rows lie inside their bins"
