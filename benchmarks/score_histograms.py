@@ -12,7 +12,8 @@ Noise is simulated and seeded (`protocols.score_histogram_simulation`), but for 
 Budgets: 1 where noise is distributed, 5 where it is local.
 
     auc          error of the AUC by bins and model; edges are quantiles, public or from noisy counts of the same rows
-    sets         the same on every set, without noise by quantile and by uniform bins, and with it
+    sets         the same on every set, without noise by quantile / by uniform bins, and with it; beside it how far the
+                 AUC varies if the rows of a bin come in random order, which no histogram can know
     decisions    precision, recall and accuracy at i/11, i = 1 ... 10, from 2^h equal bins, or from sums over a
                  hierarchy of label and score, whose first level is the label
     calibration  error of calibrated scores: maps from 10^6 rows, judged on 10^6 others
@@ -44,8 +45,9 @@ from protocols.u_statistics import randomness
 from protocols.unary_encoding import UnaryEncoding
 
 ROWS, RUNS, PARTIES = 10**6, 100, 10**5
-HEIGHT = 10  # of hierarchies that carry noise; those without are of height 14
+HEIGHT, LOCAL_HEIGHT = 10, 8  # of hierarchies that carry noise; those without are of height 14
 DISTRIBUTED, LOCAL = 1.0, 5.0  # budgets
+FOR_EDGES = 0.25  # of the budget, or of the rows
 BINS = (10, 20, 60, 100)
 
 Random = np.random.Generator
@@ -114,10 +116,10 @@ def distributed(pool: Pool, bins: int, random: Random) -> Histogram:
 
 
 def distributed_with_edges(pool: Pool, bins: int, random: Random) -> Histogram:
-    """Half of the budget on the edges, half on the counts."""
-    half = DISTRIBUTED / 2
-    edges = hierarchy.equi_depth_edges(simulation.distributed_hierarchy(pool.hierarchy, half, random), bins)
-    return Histogram(edges, *simulation.distributed(pool.counts(edges), half, runs=1, random=random)[0])
+    """A quarter of the budget on the edges."""
+    first, second = DISTRIBUTED * FOR_EDGES, DISTRIBUTED * (1 - FOR_EDGES)
+    edges = hierarchy.equi_depth_edges(simulation.distributed_hierarchy(pool.hierarchy, first, random), bins)
+    return Histogram(edges, *simulation.distributed(pool.counts(edges), second, runs=1, random=random)[0])
 
 
 def local(pool: Pool, bins: int, random: Random) -> Histogram:
@@ -126,16 +128,18 @@ def local(pool: Pool, bins: int, random: Random) -> Histogram:
 
 
 def local_with_edges(pool: Pool, bins: int, random: Random) -> Histogram:
-    """Half of the budget on the edges, half on the counts."""
-    half = LOCAL / 2
-    edges = hierarchy.equi_depth_edges(simulation.local_hierarchy(pool.hierarchy, half, random), bins)
-    return Histogram(edges, *simulation.local(pool.counts(edges), half, runs=1, random=random)[0])
+    """A quarter of the budget on the edges."""
+    first, second = LOCAL * FOR_EDGES, LOCAL * (1 - FOR_EDGES)
+    short = HierarchicalCounts(pool.hierarchy.levels[:LOCAL_HEIGHT])
+    edges = hierarchy.equi_depth_edges(simulation.local_hierarchy(short, first, random), bins)
+    return Histogram(edges, *simulation.local(pool.counts(edges), second, runs=1, random=random)[0])
 
 
 def local_with_edges_of_other_rows(pool: Pool, bins: int, random: Random) -> Histogram:
-    """Each row spends all of its budget on the edges or on the counts, as it chooses."""
-    some = random.binomial(pool.lowest, 0.5)
-    edges = hierarchy.equi_depth_edges(simulation.local_hierarchy(summed_up(some.sum(axis=0)), LOCAL, random), bins)
+    """Each row spends all of its budget once: on the edges, with a chance of a quarter, or on the counts."""
+    some = random.binomial(pool.lowest, FOR_EDGES)
+    short = HierarchicalCounts(summed_up(some.sum(axis=0)).levels[:LOCAL_HEIGHT])
+    edges = hierarchy.equi_depth_edges(simulation.local_hierarchy(short, LOCAL, random), bins)
     others = pool.counts(edges, pool.lowest - some)
     return Histogram(edges, *simulation.local(others, LOCAL, runs=1, random=random)[0])
 
@@ -158,6 +162,12 @@ def auc_errors(pool: Pool, bins: int, model: Model, random: Random, runs: int = 
             return np.nan
 
     return np.abs(np.array([found() for _ in range(runs)]) - pool.auc)
+
+
+def chance(histogram: Histogram) -> float:
+    """Return the standard deviation of the AUC where rows of a bin come in random order: Mann and Whitney's."""
+    p, n = histogram.positives, histogram.negatives
+    return float(np.sqrt((p * n * (p + n + 1) / 12).sum()) / (p.sum() * n.sum()))
 
 
 def cell(errors: np.ndarray) -> str:
@@ -184,16 +194,16 @@ def sets() -> Iterator[str]:
     random = np.random.default_rng(1)
     pools = [Pool(make(random), 14) for make in (bell, even, squeezed)]
     pools += [Pool(bundled(name), 14) for name in datasets.NAMES]
-    yield "| set | bins | quantile | × 3B² | bound | uniform |"
-    yield "|---|---|---|---|---|---|"
+    many = (*BINS, 200)
+    yield "| set | " + " | ".join(f"B = {bins}" for bins in many) + " | chance, B = 100 |"
+    yield "|---|" + "---|" * len(many) + "---|"
+    yield "| 1/(3B²) | " + " | ".join(f"{1 / (3 * bins**2):.1e}" for bins in many) + " | |"
     for pool in pools:
-        for bins in (*BINS, 200):
-            quantile, plain = (auc_errors(pool, bins, model, random, 1)[0] for model in (federated, uniform))
-            bound = metrics.roc_auc_score(federated(pool, bins, random)).half_width
-            yield (
-                f"| {pool.data.name} | {bins} | {quantile:.1e} | {quantile * 3 * bins**2:.2f} | {bound:.1e} "
-                f"| {plain:.1e} |"
-            )
+        both = (
+            " / ".join(f"{auc_errors(pool, bins, model, random, 1)[0]:.1e}" for model in (federated, uniform))
+            for bins in many
+        )
+        yield f"| {pool.data.name} | " + " | ".join(both) + f" | {chance(federated(pool, 100, random)):.1e} |"
     yield ""
     models = (distributed_with_edges, local_with_edges)
     yield "| set | bins | distributed, with edges | local, with edges |"
@@ -207,7 +217,7 @@ def sets() -> Iterator[str]:
 # --- Decisions --------------------------------------------------------------------------------------------------------
 
 THRESHOLDS = np.arange(1, 11) / 11
-HEIGHTS = (4, 5, 6, 7, 8, 9, 10, 11, 12, 14)
+HEIGHTS = (4, 6, 8, 10, 11, 12, 14)
 DECISION_MODELS = ("federated", "distributed", "distributed, hierarchy", "local", "local, hierarchy")
 
 
@@ -288,11 +298,12 @@ def decisions() -> Iterator[str]:
         for height, found in by_height.items():
             largest = (found[model].max(axis=1) for model in DECISION_MODELS)
             yield f"| {height} | " + " | ".join(" / ".join(f"{x:.0e}" for x in three) for three in largest) + " |"
-        for model, height in (("federated", 14), ("distributed", 11), ("local", 8)):
-            yield f"\n{data.name}, {model}, h = {height}, by threshold i/11\n\n| i | precision | recall | accuracy |"
-            yield "|---|---|---|---|"
-            for i, three in enumerate(by_height[height][model].T, start=1):
-                yield f"| {i} | " + " | ".join(f"{x:.1e}" for x in three) + " |"
+        best = (("federated", 14), ("distributed", 11), ("local", 8))
+        yield f"\n{data.name}, by threshold\n\n| T | " + " | ".join(f"{model}, h = {h}" for model, h in best) + " |"
+        yield "|---|" + "---|" * len(best)
+        for i in range(len(THRESHOLDS)):
+            cells = (" / ".join(f"{x:.0e}" for x in by_height[h][model][:, i]) for model, h in best)
+            yield f"| {i + 1}/11 | " + " | ".join(cells) + " |"
     yield "\nBundled sets, without noise, h = 14: the largest of the ten thresholds."
     for name in datasets.NAMES:
         data = bundled(name)

@@ -133,6 +133,14 @@ def test_every_text_passed_in_is_escaped() -> None:
     assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
 
 
+def test_what_a_page_cannot_hold_is_replaced() -> None:
+    facts = report.Facts(title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",))
+    text = report.render(card(), facts)
+    assert {"a��", "b�", "c�", "d�", "e�"} <= set(Page(text).texts)
+    text.encode()
+    json.dumps(report.as_dict(card(), facts)).encode()
+
+
 def test_the_page_refers_to_nothing_outside_itself() -> None:
     text = report.render(card(), FACTS)
     assert "http://" not in text

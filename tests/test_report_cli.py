@@ -277,6 +277,7 @@ def test_a_protocol_without_a_histogram_is_an_error() -> None:
         (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
         (("--threshold", "1.5"), "1.5 is not in the range"),
         (("--threshold", "nan"), "nan is not a threshold"),
+        (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
         (("--out", "grid.txt"), "folder 'grid.txt' cannot be written to"),
         (("--out", "grid.txt/deeper"), "cannot be written to"),

@@ -130,7 +130,7 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
             raise ThresholdError(
                 f"thresholds {thresholds!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores in [0, 1]"
             )
-        return command(*args, session=HistogramSession(model, thresholds, session), **others)
+        return command(*args, session=HistogramSession(model, click.format_filename(thresholds), session), **others)
 
     return with_session
 

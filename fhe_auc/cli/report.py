@@ -39,6 +39,12 @@ def _finite(context: click.Context, parameter: click.Parameter, threshold: float
     return threshold
 
 
+def _printable(context: click.Context, parameter: click.Parameter, title: str | None) -> str | None:
+    if title is not None and not title.isprintable():  # a byte that is not UTF-8, say
+        raise click.BadParameter("a title must be printable text")
+    return title
+
+
 @click.command(
     epilog=output.examples(
         "fhe-auc report north.csv south.csv west.csv",
@@ -59,7 +65,9 @@ def _finite(context: click.Context, parameter: click.Parameter, threshold: float
     callback=_finite,
     help="Decision threshold to report beside the one with the best F1.",
 )
-@click.option("--title", metavar="TEXT", help="Heading of the page. Default: the number of parties.")
+@click.option(
+    "--title", metavar="TEXT", callback=_printable, help="Heading of the page. Default: the number of parties."
+)
 @click.option(
     "--out",
     metavar="DIR",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
@@ -44,7 +45,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
     """
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
-        title=escape(facts.title),
+        title=_shown(facts.title),
         warnings=_warnings(facts.warnings),
         auc=f"{metrics.auc.value:.3f}",
         auc_range=_headline_range(metrics.auc, noisy=facts.noisy),
@@ -58,9 +59,9 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         decision_heads="".join(_decision_head(decision) for decision in (metrics.best, metrics.chosen)),
         decisions="\n".join(_decision_rows(metrics.best, metrics.chosen)),
         figures="\n".join(_figure(metrics, name) for name in FIGURES),
-        privacy="\n".join(f"<p>{escape(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
+        privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session="\n".join(
-            f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(_text(value))}</td></tr>'
+            f'<tr><th scope="row">{_shown(str(name))}</th><td>{_shown(_text(value))}</td></tr>'
             for name, value in facts.session.items()
         ),
     )
@@ -99,8 +100,14 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     return paths
 
 
+def _shown(text: str) -> str:
+    """Escape a text; what a page cannot hold, half a surrogate pair and control characters, becomes U+FFFD."""
+    unfit = ("Cs", "Cc")
+    return escape("".join("�" if unicodedata.category(c) in unfit and c not in "\t\n" else c for c in text))
+
+
 def _warnings(warnings: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
+    items = "".join(f"<li>{_shown(warning)}</li>" for warning in warnings)
     if not items:
         return ""
     return (
