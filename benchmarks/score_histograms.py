@@ -515,21 +515,21 @@ def parties() -> Iterator[str]:
     counts = np.zeros((2, 20), np.int64)
     for label, score in zip(data.y_true, data.y_score, strict=True):
         counts += rows_by_bin(PartyData.from_arrays("one", [label], [score]), grid_of_20)
-    yield f"federated, party by party: {time.process_time() - started:.1f} s"
+    yield f"federated, party by party: {time.process_time() - started:.2f} s"
 
     started = time.process_time()
     simulation.distributed_share_by_share(counts, DISTRIBUTED, parties=PARTIES, random=random)
-    yield f"distributed, party by party, shares drawn by numpy: {time.process_time() - started:.1f} s"
+    yield f"distributed, party by party, shares drawn by numpy: {time.process_time() - started:.2f} s"
 
     started = time.process_time()
     for _ in range(PARTIES // 1000):
         noise.polya(1000 * counts.size, 1 / DISTRIBUTED, PARTIES)
-    yield f"distributed, real shares (OpenDP): {time.process_time() - started:.1f} s"
+    yield f"distributed, real shares (OpenDP): {time.process_time() - started:.2f} s"
 
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     started = time.process_time()
     UnaryEncoding(counts.size, LOCAL).tally(cells, randomness.secure())
-    yield f"local, real reports: {time.process_time() - started:.1f} s"
+    yield f"local, real reports: {time.process_time() - started:.2f} s"
 
 
 SECTIONS: dict[str, Callable[[], Iterator[str]]] = {
