@@ -214,9 +214,7 @@ def test_a_hundred_thousand_parties_are_simulated_in_two_minutes() -> None:
 
 @pytest.mark.slow
 def test_a_hundred_thousand_one_row_parties_in_each_model() -> None:
-    lines = list(bench.parties())
-    assert len(lines) == 5
-    seconds = [float(line.split(":")[1].removesuffix(" s")) for line in lines[1:]]
-    assert seconds[0] < 120  # federated
-    assert seconds[1] < 120  # distributed
-    assert seconds[3] < 120  # local
+    """Two minutes each; but for real shares, which took 138 s and are the benchmark's."""
+    lines = list(bench.parties(real_shares=False))[1:]
+    assert [line.split(",")[0] for line in lines] == ["federated", "distributed", "distributed", "local"]
+    assert all(float(line.rsplit(":")[1].removesuffix(" s")) < 120 for line in lines)
