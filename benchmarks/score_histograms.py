@@ -447,11 +447,11 @@ def bin_half_width(bins: float) -> float:
     return metrics.accuracy_score(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
 
 
-def laws(runs: int = 400) -> dict[str, Law]:
-    """Return every law, by name. With 400 runs a root mean square varies by 4 %, and a slope over a decade by 0.02."""
+def laws(runs: int = 800) -> dict[str, Law]:
+    """Return every law, by name. With 800 runs and other seeds slopes had deviations of at most 0.01."""
     shared, own = simulation.distributed, simulation.local
     rows, few = (1e5, 3e5, 1e6, 3e6, 1e7), {"bins": 20, "runs": runs}
-    small = (0.03, 0.1, 0.3, 1.0)
+    small = (0.01, 0.1, 1.0)
     return {
         "AUC, no noise, by B": Law(bin_error, (8, 16, 32, 64, 128), -2, "−2"),
         "AUC, distributed, by M": Law(lambda m: auc_noise(shared, rows=m, epsilon=1, **few), rows, -1, "−1"),
@@ -460,7 +460,7 @@ def laws(runs: int = 400) -> dict[str, Law]:
             lambda b: auc_noise(shared, rows=1e6, epsilon=1, bins=b, runs=runs), (16, 64, 256, 1024), 0.5, "0 (noise)"
         ),
         "AUC, local, by M": Law(lambda m: auc_noise(own, rows=m, epsilon=5, **few), rows, -0.5, "−1/2"),
-        "AUC, local, by ε": Law(lambda e: auc_noise(own, rows=1e9, epsilon=e, **few), small, -1, "−1"),
+        "AUC, local, by ε": Law(lambda e: auc_noise(own, rows=1e11, epsilon=e, **few), small, -1, "−1"),
         "AUC, local, by B": Law(
             lambda b: auc_noise(own, rows=1e8, epsilon=5, bins=b, runs=runs), (16, 64, 256, 1024), 0.5, "– (h instead)"
         ),
