@@ -138,15 +138,10 @@ def local_with_edges(pool: Pool, bins: int, random: Random) -> Histogram:
 def local_with_edges_of_other_rows(pool: Pool, bins: int, random: Random) -> Histogram:
     """Each row spends all of its budget once: on the edges, with a chance of a quarter, or on the counts."""
     some = random.binomial(pool.lowest, FOR_EDGES)
-    short = HierarchicalCounts(summed_up(some.sum(axis=0)).levels[:LOCAL_HEIGHT])
+    short = HierarchicalCounts(HierarchicalCounts.from_lowest(some.sum(axis=0)).levels[:LOCAL_HEIGHT])
     edges = hierarchy.equi_depth_edges(simulation.local_hierarchy(short, LOCAL, random), bins)
     others = pool.counts(edges, pool.lowest - some)
     return Histogram(edges, *simulation.local(others, LOCAL, runs=1, random=random)[0])
-
-
-def summed_up(lowest: np.ndarray) -> HierarchicalCounts:
-    height = len(lowest).bit_length() - 1
-    return HierarchicalCounts(tuple(lowest.reshape(2**k, -1).sum(axis=1) for k in range(1, height + 1)))
 
 
 Model = Callable[[Pool, int, Random], Histogram]
@@ -270,7 +265,7 @@ def decision_errors(
     truth = decisions_of_rows(data)
     bins = Histogram.from_rows(data, grid(height))
     counted = by_label(bins)
-    exact = summed_up(np.concatenate([counted[1], counted[0]]))  # label 0, then label 1
+    exact = HierarchicalCounts.from_lowest(np.concatenate([counted[1], counted[0]]))  # label 0, then label 1
 
     def from_bins(noisy: np.ndarray) -> np.ndarray:
         return decisions_of_bins(Histogram(bins.edges, *noisy))
