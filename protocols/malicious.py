@@ -31,7 +31,7 @@ from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload
+from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload, disagreement
 from fhe_auc.protocol import Request
 from protocols import disguise
 from protocols.disguise import Execution, amplification
@@ -43,6 +43,7 @@ DEFAULT_EXECUTIONS = 4
 FLOODING_BITS = 34
 """λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
 
+_LOOSE = 2.0  # times the error bound: a tolerance from here on is worth a warning
 _SPLITS = range(2, MAX_SPLITS + 1)
 _EXECUTIONS = (2, 4, 8)
 
@@ -140,13 +141,24 @@ class MaliciousTask(PartyTask[Evaluation]):
                 "splits": workload.splits,
                 "tolerance": self.plan.tolerance,
             },
-            warnings=common_warnings(self._manifest, parties, recovered.resolution),
+            warnings=common_warnings(self._manifest, parties, recovered.resolution) + _loose(self.plan),
         )
 
     @cached_property
     def executions(self) -> list[Execution]:
         """Secrets of all executions, the same for every party of the session."""
         return disguise.executions(self.common_secret, self._manifest.digest, self.plan)
+
+
+def _loose(chosen: Plan) -> tuple[str, ...]:
+    """Return a warning where executions may differ by far more than they honestly do."""
+    times = chosen.tolerance / disagreement(chosen)
+    if times < _LOOSE:
+        return ()
+    return (
+        f"the tolerance is {times:,.0f} times what numerical errors need: a lying aggregator passes more often, and "
+        f"may change the AUC by {chosen.tolerance:g} unnoticed",
+    )
 
 
 def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:

@@ -340,7 +340,7 @@ def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str, monkey
 
 def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
     result = call(
-        file, "--protocols malicious,dpauc-rr --thresholds 3000 --runs 5 --epsilons 1 --backend tenseal --json"
+        file, "--protocols malicious,dpauc-rr --thresholds 30000 --runs 5 --epsilons 1 --backend tenseal --json"
     )
     assert result.exit_code == 0, result.stderr
     rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}

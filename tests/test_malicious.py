@@ -279,6 +279,13 @@ class TestHonestSessions:
         assert evaluation.auc == pytest.approx(exact(sites(1), np.linspace(0, 1, 16)).auc, abs=CLOSE)
         assert any("only one party" in warning for warning in evaluation.warnings)
 
+    @pytest.mark.parametrize(("tolerance", "told"), [(None, False), (6e-7, False), (1e-5, True), (1e-3, True)])
+    def test_a_tolerance_far_above_the_error_bound_is_warned_of(self, tolerance, told):
+        options = {} if tolerance is None else {"tolerance": tolerance}
+        pairs = [(data.y_true, data.y_score) for data in sites(2)]
+        evaluation = fhe_auc.federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
+        assert any("times what numerical errors need" in warning for warning in evaluation.warnings) is told
+
     @backends
     @pytest.mark.parametrize("label", [0, 1])
     @pytest.mark.parametrize("rows", [1, 50, 5000])

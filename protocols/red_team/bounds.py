@@ -206,8 +206,9 @@ def of_strategy(
     if name == "add-polynomial":
         return polynomial(executions, tolerance)
     if name == "scale-but-guessed":
-        # A set that holds some of the extra element's positions must be as lucky as scaling: given which positions it
-        # holds, it shifts by θ·(part of A + part of r1/r0), and the phase of r1/r0 is uniform.
+        # Sets that are right in part have to be lucky besides: with positions of the extra element they shift by
+        # θ·(part of A + part of r1/r0), like scaling, and with parts of bins by sums of complex weights. No bound of
+        # theirs is here; scaling's stands for their size.
         right = guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
         return min(1.0, right + scaling(executions, tolerance))
     return None

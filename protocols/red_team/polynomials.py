@@ -8,7 +8,8 @@ and Y as in `protocols.disguise` these are polynomials in R0…R3, and AUC + i·
 
 where r0 = R0·R1, r1 = R2·R3, and A is the honest AUC + i·resolution. Which c go together depends on the data and on
 what else is secret: weights, roles, the extra element, phases of positions. Here the attacker chooses every c, which is
-more than it can; only A, without which there is no ΣX·Y, stays, with |A| ≤ 1.
+more than it can; only A, without which there is no ΣX·Y, stays, with |A| ≤ 1. Of degree 4 these are the terms in which
+X and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
 
 How flat q is decides: `pair_rate` bounds the probability that two executions agree on a shift of θ·q, for any θ, and
 `search` looks for the c at which it is largest, by following its gradient from random points. That finds good attacks,

@@ -266,7 +266,7 @@ class Totals:
         packing = means.plan.packing
         return cls(means, trace(means.context, packing, products(means.context, packing, sums)))
 
-    def blinded(self, weights: Sequence[float] | Floats | None = None) -> Totals:
+    def blinded(self, weights: Slots | Floats | None = None) -> Totals:
         """Return the totals times the multiplier, and times one of `weights` each."""
         packing = self._means.plan.packing
         chosen = np.asarray(np.ones(packing.classes) if weights is None else weights, complex)
@@ -394,7 +394,7 @@ def swap_executions(means: Means) -> bytes:
     is a guess. Where there is one execution only, num and den change places in the same way.
     """
     supposed_auc = means.between(0.6, 0.9)
-    weights = np.ones(means.plan.packing.classes)
+    weights = np.ones(means.plan.packing.classes, complex)
     if not means.plan.workload.disguised:
         weights[:2] = 1 / supposed_auc, supposed_auc
         return Totals.honest(means).blinded(weights).finish()
