@@ -427,7 +427,9 @@ def _polynomials(_: Setting) -> tuple[Parameter, ...]:
 
 
 def _guesses(of: Setting) -> tuple[Parameter, ...]:
-    sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits, 1}
+    # Many parts of bins come out alike, and few positions miss the extra element: about L/2n is between.
+    between = max(1, of.positions // (2 * of.extra))
+    sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits, between, 1}
     return tuple((value, size) for size in sorted(sizes) for value in (0.002, 0.02, 0.2, 2.0))
 
 
