@@ -60,10 +60,13 @@ def ingest(
     """
     spawn = multiprocessing.get_context("spawn")  # OpenMP's threads do not survive a fork
     manifest = aggregator.manifest.to_bytes()
-    with ProcessPoolExecutor(processes or len(inboxes), mp_context=spawn) as pool:
-        count = len(inboxes)
+    count = len(inboxes)
+    pool = ProcessPoolExecutor(processes or count, mp_context=spawn)
+    try:
         for partial in pool.map(partial_sum, [manifest] * count, [material] * count, inboxes):
             aggregator.receive_partial(partial)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # the aggregator can go on while processes end
 
 
 def partial_sum(manifest: bytes, material: bytes, inbox: Inbox) -> bytes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from fhe_auc import registry
 from fhe_auc.ckks_rounds import CkksAggregator
-from fhe_auc.errors import InputError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from protocols.benchmark.problem import Problem
@@ -79,7 +78,7 @@ class Session(Contender):
     ----------
     problem : Problem
     protocol : str
-        Installed plug-in.
+        Installed plug-in, one that encrypts.
     backend : str
     resend : bool
         Encrypt the problem's distinct rows once each, and send those ciphertexts again under the names of the other
@@ -103,16 +102,14 @@ class Session(Contender):
         self.begin()
         distinct = problem.distinct if resend else problem.parties
         made = [self._party(party).respond(self._opening) for party in range(distinct)]
-        self._sent = made + [_renamed(made[at % distinct], self._names[at]) for at in range(distinct, problem.parties)]
+        self._sent = made + [renamed(made[at % distinct], self._names[at]) for at in range(distinct, problem.parties)]
         self.upload_bytes = max(map(len, self._sent))
 
     def begin(self) -> None:
         """Make a fresh aggregator of the session, and a fresh party, with their keys loaded."""
         session = self._session
         aggregator = self._plugin.aggregator(session.manifest, session.aggregator_material)
-        if not isinstance(aggregator, CkksAggregator):
-            raise InputError(f"protocol {self._plugin.name!r} is not one of ciphertexts that are added up")
-        self.aggregator = aggregator
+        self.aggregator = cast(CkksAggregator, aggregator)
         self._opening = self.aggregator.start()
         self._fresh = self._party(0)
 
@@ -150,7 +147,7 @@ class Session(Contender):
         return self._plugin.party(session.manifest, session.party_material, self.problem.data(party))
 
 
-def _renamed(submission: bytes, name: str) -> bytes:
+def renamed(submission: bytes, name: str) -> bytes:
     """Return the same submission, sent by another party."""
     message = Message.from_bytes(submission, limit=len(submission))
     return msgspec.structs.replace(message, sender=name).to_bytes()

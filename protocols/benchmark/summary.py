@@ -69,7 +69,9 @@ def ratios(study: Study) -> dict[str, float]:
             for count in sorted({each.processes for each in study.throughputs})
         }
         found |= {
-            f"{name}, ingest: {count} processes / 1": rate / rates[1] for count, rate in rates.items() if count > 1
+            f"{name}, ingest: {count} processes / 1 (wall)": rate / rates[1]
+            for count, rate in rates.items()
+            if count > 1
         }
     return found
 
