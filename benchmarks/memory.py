@@ -64,7 +64,7 @@ def aggregate() -> None:
 
 
 def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int, float]:
-    """Return resident bytes after so many submissions and after the circuit, bytes of an upload, CPU seconds of each."""
+    """Return resident bytes after some submissions and after the circuit, bytes of an upload, CPU seconds of each."""
     from protocols.benchmark.contender import renamed  # not for the aggregator's process: it brings scikit-learn
 
     names = tuple(f"site {i}" for i in range(max(counts)))

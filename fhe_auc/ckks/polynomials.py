@@ -21,6 +21,7 @@ WORD = 8
 Words = NDArray[np.uint64]
 
 _MULTIPLIED_BITS = 56
+_MOST_OF_THEM = 0.99
 
 
 @dataclass(frozen=True)
@@ -117,13 +118,17 @@ class Polynomials:
         stream = KeyStream(seed)
         words = np.empty(self.shape, np.uint64)
         for row, modulus in zip(words, self.moduli, strict=True):
-            mask = np.uint64((1 << modulus.bit_length()) - 1)
+            # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power
+            # of two; draws of 64 bits, below its largest multiple, hardly ever are.
+            bits = modulus.bit_length()
+            bits = bits if modulus > _MOST_OF_THEM * 2**bits else 8 * WORD
+            limit = 2**bits // modulus * modulus
             filled = 0
-            while filled < self.ring_dimension:  # rejection: at least every second draw is below the modulus
-                drawn = stream.words(self.ring_dimension) & mask
-                below = drawn < modulus
-                drawn = (drawn if below.all() else drawn[below])[: self.ring_dimension - filled]
-                row[filled : filled + len(drawn)] = drawn
+            while filled < self.ring_dimension:
+                drawn = stream.words(self.ring_dimension - filled) & np.uint64(2**bits - 1)
+                below = drawn < np.uint64(limit)
+                drawn = drawn if below.all() else drawn[below]
+                row[filled : filled + len(drawn)] = drawn if limit == modulus else drawn % np.uint64(modulus)
                 filled += len(drawn)
         return words
 
