@@ -36,6 +36,7 @@ ACCURACY_DATA = "credit-default"
 _ACCURACY_GRIDS = ("uniform", "hybrid")
 _MOST_UNPACKED = 100  # parties of the peers that take seconds there: the quick study stops here
 _MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the disguised counts
+_MOST_MALICIOUS_THRESHOLDS = 1000  # beyond that no parameters do
 
 Report = Callable[[str, int, int], None]
 
@@ -91,7 +92,7 @@ class Study:
                 found.append(self._step(Problem(count, thresholds), makers, seconds))
         for size in THRESHOLDS:
             makers = [*self._ours(FLOOR), *_published()]
-            if size <= _MALICIOUS_THRESHOLDS or not self.quick:
+            if size <= (_MALICIOUS_THRESHOLDS if self.quick else _MOST_MALICIOUS_THRESHOLDS):
                 makers += self._malicious()
             found.append(self._step(Problem(PAPER_PARTIES, size), makers, 5 + 0.7 * self.runs))
         found.append(self._step(Problem(parties, 1000), self._ours(), 4 + 0.3 * self.runs))
