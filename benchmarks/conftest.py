@@ -64,7 +64,9 @@ def timed(benchmark: Any) -> Callable[..., None]:
             for earlier in before[phase]:
                 getattr(contender, earlier)()
 
-        benchmark.pedantic(getattr(contender, phase), setup=setup, rounds=rounds, warmup_rounds=1)
+        benchmark.pedantic(
+            getattr(contender, phase), setup=setup, rounds=rounds, warmup_rounds=0 if contender.once else 1
+        )
         benchmark.extra_info["upload_bytes_per_party"] = contender.upload_bytes
 
     return time_phase

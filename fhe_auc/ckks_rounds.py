@@ -23,11 +23,12 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.names import MAX_CHARACTERS
 from fhe_auc.partial_sums import MAX_REASON, PartialSum
 from fhe_auc.planner import Plan
-from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 
 _ROUNDS = 2
+_NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"
 _UTF8_BYTES = 4  # of a character, at most
 
 
@@ -185,7 +186,11 @@ class Branch(CkksAggregator):
 
     def finish_round(self) -> bytes | None:
         """Refuse: a branch has no result; its `partial` goes to the aggregator."""
-        raise EvaluationError("a branch has no result of its own; hand its partial sum to the aggregator")
+        raise EvaluationError(_NO_RESULT)
+
+    def result(self) -> SessionRecord:
+        """Refuse: who took part is in the aggregator's record."""
+        raise EvaluationError(_NO_RESULT)
 
 
 class CkksParty(Party):

@@ -134,6 +134,8 @@ def test_a_branch_hands_on_once_and_has_no_result_of_its_own(play: Play) -> None
     with pytest.raises(EvaluationError, match="no result of its own"):
         branch.finish_round()
     branch.partial()
+    with pytest.raises(EvaluationError, match="no result of its own"):
+        branch.result()
     with pytest.raises(EvaluationError, match="hands its sum on once"):
         branch.partial()
     with pytest.raises(MessageError, match="not open"):
