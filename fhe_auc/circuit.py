@@ -43,8 +43,8 @@ class Aggregation(ABC):
         self._context = context
         self._running = [Sum(context.ciphertext_shape) for _ in range(blocks)]
 
-    def add(self, blocks: Sequence[bytes], *, intact: bool = False) -> None:
-        """Add one party's submission; on error the running sum is as it was. `intact` as of `read_submission`.
+    def add(self, blocks: Sequence[bytes]) -> None:
+        """Add one party's submission; on error the running sum is as it was.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class Aggregation(ABC):
         """
         if len(blocks) != len(self._running):
             raise DeserialisationError(f"expected {len(self._running)} ciphertexts, got {len(blocks)}")
-        read = [self._context.read_submission(block, intact=intact) for block in blocks]
+        read = [self._context.read_submission(block) for block in blocks]
         for total, words in zip(self._running, read, strict=True):
             total.add(words)
 

@@ -100,7 +100,7 @@ class CkksAggregator(Aggregator):
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
-            self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"), intact=True)
+            self._aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
 
     def _close(self) -> bytes:
         return encode(Result(len(self.counted), self._aggregation.result()))

@@ -40,8 +40,8 @@ def frame(magic: bytes, value: object) -> bytes:
     return magic + bytes([FORMAT_VERSION]) + hashlib.sha256(body).digest() + body
 
 
-def unframe(magic: bytes, data: bytes, shape: type[T], what: str, *, intact: bool = False) -> T:
-    """Return the value in a frame; `intact` says that the digest of a frame around this one has been checked.
+def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
+    """Return the value in a frame.
 
     Raises
     ------
@@ -57,6 +57,6 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str, *, intact: boo
             field="version",
         )
     digest, body = data[_HEAD : _HEAD + _DIGEST], memoryview(data)[_HEAD + _DIGEST :]
-    if not intact and hashlib.sha256(body).digest() != digest:
+    if hashlib.sha256(body).digest() != digest:
         raise DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
     return decode(body, shape, what)

@@ -22,15 +22,15 @@ def seal(kind: str, fingerprint: bytes, payload: bytes) -> bytes:
     return frame(_MAGIC, _Container(kind, fingerprint, payload))
 
 
-def open_any(kind: str, data: bytes, *, intact: bool = False) -> tuple[bytes, bytes]:
-    """Return (fingerprint, payload) of a container of `kind`; `intact` as of `unframe`.
+def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
+    """Return (fingerprint, payload) of a container of `kind`.
 
     Raises
     ------
     DeserialisationError
         Not a container, another format version, damaged, truncated, or of another kind.
     """
-    container = unframe(_MAGIC, data, _Container, kind, intact=intact)
+    container = unframe(_MAGIC, data, _Container, kind)
     if len(container.fingerprint) != FINGERPRINT_BYTES:
         raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
     if container.kind != kind:
@@ -38,9 +38,9 @@ def open_any(kind: str, data: bytes, *, intact: bool = False) -> tuple[bytes, by
     return container.fingerprint, container.payload
 
 
-def open_for(kind: str, fingerprint: bytes, data: bytes, *, intact: bool = False) -> bytes:
-    """Return the payload of a container of `kind` made for the context `fingerprint`; otherwise as `open_any`."""
-    found, payload = open_any(kind, data, intact=intact)
+def open_for(kind: str, fingerprint: bytes, data: bytes) -> bytes:
+    """Return the payload of a container of `kind` made for the context `fingerprint`; errors as `open_any`."""
+    found, payload = open_any(kind, data)
     if found != fingerprint:
         raise DeserialisationError(f"the {kind} was made under another key (fingerprint mismatch)", field="fingerprint")
     return payload

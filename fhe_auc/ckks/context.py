@@ -120,25 +120,17 @@ class PublicContext(ABC):
     def ciphertext_shape(self) -> Polynomials:
         """Shape of a submission: both polynomials, modulo all primes of Q."""
 
-    def read_submission(self, data: bytes, *, intact: bool = False) -> Words:
+    def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
         Adding them up needs no encryption library: see `fhe_auc.ckks.polynomials.Sum`.
-
-        Parameters
-        ----------
-        data : bytes
-        intact : bool
-            Whether the digest of a message around it has been checked, so that its own need not be.
 
         Raises
         ------
         DeserialisationError
             Damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return Seeded(self.ciphertext_shape).expand(
-            container.open_for("submission", self.fingerprint, data, intact=intact)
-        )
+        return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
 
     @abstractmethod
     def ciphertext(self, words: Words) -> Ciphertext:
