@@ -57,7 +57,7 @@ class Study:
     Attributes
     ----------
     quick : bool
-        Fewer runs, and fewer parties for the slowest peers: under three minutes on two cores.
+        Fewer runs, and fewer parties for the slowest peers: about two minutes of CPU time.
     """
 
     quick: bool = False
