@@ -6,12 +6,14 @@
 0.75
 """
 
-from fhe_auc.api import federated_auc
+from fhe_auc.api import federated_auc, federated_thresholds
+from fhe_auc.boundaries import Boundaries
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 
 __all__ = [
+    "Boundaries",
     "Evaluation",
     "EvaluationError",
     "FheAucError",
@@ -19,5 +21,6 @@ __all__ = [
     "PartyData",
     "UndefinedAucError",
     "federated_auc",
+    "federated_thresholds",
 ]
 __version__ = "0.1.0"

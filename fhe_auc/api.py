@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
+from fhe_auc.boundaries import FIRST_SESSION, Boundaries, preceded
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.names import alike
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.protocol import Protocol, Request
+from fhe_auc.rounds import R
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""
@@ -48,7 +51,9 @@ def federated_auc(
     protocol : str
         Installed protocol; see ``fhe-auc protocols``.
     thresholds : str, array-like or None
-        "uniform:100", "hybrid:1000" (the default), "dpauc:100", the path of a file, or ascending numbers.
+        "uniform:100", "hybrid:1000" (the default), "dpauc:100", the path of a file, or ascending numbers; or
+        "quantile:200": thresholds between which about equally many pooled rows lie, found by a session before the
+        evaluation. What that reveals is among the warnings.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
@@ -84,11 +89,11 @@ def federated_auc(
     >>> round(evaluation.auc, 6)
     0.888889
     """
-    named = _named(parties)
-    plugin = registry.load(protocol)
+    named, plugin = _named(parties), registry.evaluating(protocol)
+    bins = grids.quantiles_wanted(thresholds)
     request = Request(
         parties=tuple(data.name for data in named),
-        thresholds=grids.resolve(thresholds),
+        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
         backend=backend,
         max_rows=max_rows,
         min_rows=min_rows,
@@ -96,25 +101,130 @@ def federated_auc(
         smudging_bits=smudging_bits,
         options=options,
     )
-    return run(plugin, request, named, progress or _silent, cheat)
+    if bins is None:
+        return run(plugin, request, named, progress or _silent, cheat)
+    return run_on_quantiles(plugin, request, bins, named, progress or _silent, cheat)
+
+
+def federated_thresholds(
+    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
+    bins: int,
+    *,
+    protocol: str = "boundaries-federated",
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    keys: str = "sealed",
+    smudging_bits: int | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Boundaries:
+    """Return thresholds between which about equally many of all parties' rows lie.
+
+    For several evaluations on the same thresholds; `federated_auc` with ``quantile:200`` does it for one.
+
+    Parameters
+    ----------
+    parties, backend, max_rows, keys, smudging_bits, progress
+        As for `federated_auc`; scores must lie in [0, 1], and labels are not looked at.
+    bins : int
+        How many thresholds; where many rows have one score, there are fewer.
+    protocol : str
+        Installed protocol that finds thresholds; see ``fhe-auc protocols``.
+    **options
+        Options of the protocol.
+
+    Returns
+    -------
+    Boundaries
+
+    Raises
+    ------
+    InputError
+        Bad input; the message names party, row and value.
+    EvaluationError
+        The result fails its checks.
+    """
+    named = _named(parties)
+    request = Request(
+        parties=tuple(data.name for data in named),
+        thresholds=np.empty(0),
+        backend=backend,
+        max_rows=max_rows,
+        keys=keys,
+        smudging_bits=smudging_bits,
+        options={**options, "bins": bins},
+    )
+    return _first(_played(registry.finding(protocol), request, named, progress or _silent))
+
+
+def run_on_quantiles(
+    plugin: Protocol[Evaluation],
+    request: Request,
+    bins: int,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+) -> Evaluation:
+    """Run the session that finds so many thresholds, then `run` on them, with what both cost.
+
+    The key holder of the second session takes the first party's thresholds; every party requires its own.
+    """
+    first, second = plugin.staged(request, bins)
+    finder = registry.finding(plugin.require_boundaries())
+
+    def in_first(phase: str, done: int, total: int) -> None:
+        progress(FIRST_SESSION + phase, done, total)
+
+    found = _played(finder, first, parties, in_first)
+    chosen = replace(second, thresholds=_first(found).grid)
+    return preceded(run(plugin, chosen, parties, progress, cheat, found), _first(found))
 
 
 def run(
-    plugin: Protocol, request: Request, parties: Sequence[PartyData], progress: Progress, cheat: str | None = None
+    plugin: Protocol[Evaluation],
+    request: Request,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+    found: Mapping[str, Boundaries] | None = None,
 ) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
-    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`.
+    "submit" and "recover" are means over parties. `cheat` is as for `federated_auc`; `found` is what each party has
+    found out about thresholds before, by name.
     """
+    evaluation = _first(_played(plugin, request, parties, progress, cheat, found))
+    if sum(len(data.y_score) for data in parties) < request.min_rows and not math.isnan(evaluation.precision):
+        # No role could know, but here all rows are in one process.
+        few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
+        return replace(evaluation, warnings=(*evaluation.warnings, few))
+    return evaluation
+
+
+def _first(outcomes: Mapping[str, R]) -> R:
+    return next(iter(outcomes.values()))
+
+
+def _played(
+    plugin: Protocol[R],
+    request: Request,
+    parties: Sequence[PartyData],
+    progress: Progress,
+    cheat: str | None = None,
+    found: Mapping[str, Boundaries] | None = None,
+) -> dict[str, R]:
+    """Play all roles of a session; return what each party has got, by name, with the session's costs."""
     started = time.perf_counter()
     session = plugin.prepare(request)
     delivery = plugin.rehearse(session)
     seconds = {"keys": time.perf_counter() - started}
-    rows = sum(len(data.y_score) for data in parties)
     if cheat is None:
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     else:
+        rows = sum(len(data.y_score) for data in parties)
         aggregator = plugin.cheating_aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+    for name, own in (found or {}).items():
+        own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
 
     message: bytes | None = aggregator.start()
@@ -130,20 +240,15 @@ def run(
         message = aggregator.finish_round()
         seconds["circuit"] = seconds.get("circuit", 0.0) + time.perf_counter() - started
 
-    evaluations = [role.result() for role in roles]
-    for phase in evaluations[0].seconds:
-        seconds[phase] = sum(evaluation.seconds[phase] for evaluation in evaluations) / len(evaluations)
-    warnings = evaluations[0].warnings
-    if rows < request.min_rows and not math.isnan(evaluations[0].precision):
-        # No role could know, but here all rows are in one process.
-        warnings += (f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one",)
-    return replace(
-        evaluations[0],
-        warnings=warnings,
-        seconds=seconds,
-        upload_bytes_per_party=max(evaluation.upload_bytes_per_party for evaluation in evaluations),
-        download_bytes_per_party=max(evaluation.download_bytes_per_party for evaluation in evaluations),
-    )
+    outcomes = {role.name: role.result() for role in roles}
+    for phase in _first(outcomes).seconds:
+        seconds[phase] = sum(outcome.seconds[phase] for outcome in outcomes.values()) / len(outcomes)
+    up = max(outcome.upload_bytes_per_party for outcome in outcomes.values())
+    down = max(outcome.download_bytes_per_party for outcome in outcomes.values())
+    return {
+        name: replace(outcome, seconds=seconds, upload_bytes_per_party=up, download_bytes_per_party=down)
+        for name, outcome in outcomes.items()
+    }
 
 
 def _named(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,12 +18,11 @@ from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
-from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.names import MAX_CHARACTERS
 from fhe_auc.partial_sums import MAX_REASON, PartialSum
 from fhe_auc.planner import Plan
-from fhe_auc.rounds import Aggregator, Party, SessionRecord
+from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 
@@ -51,7 +50,7 @@ AnyPlan: TypeAlias = "Plan | SumPlan"
 P = TypeVar("P", Plan, SumPlan)
 
 
-class PartyTask(ABC):
+class PartyTask(ABC, Generic[R]):
     """What a CKKS protocol has one party compute on its own rows.
 
     Attributes
@@ -72,12 +71,12 @@ class PartyTask(ABC):
     def blocks(self) -> list[ckks.Slots]:
         """Return the slot vectors to encrypt, one a block."""
 
-    def masks(self, shape: Polynomials) -> list[Words | None]:
+    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
         """Return what to add to each block's ciphertext, of that shape; None adds nothing."""
         return [None] * self.plan.blocks
 
     @abstractmethod
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> R:
         """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
 
         Raises
@@ -193,13 +192,13 @@ class Branch(CkksAggregator):
         raise EvaluationError(_NO_RESULT)
 
 
-class CkksParty(Party):
+class CkksParty(Party[R]):
     """Encrypts its vectors, then decrypts the blinded totals and divides."""
 
     rounds = _ROUNDS
 
     def __init__(
-        self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask, *, common_secret: bytes
+        self, manifest: Manifest, context: ckks.SecretContext, task: PartyTask[R], *, common_secret: bytes
     ) -> None:
         super().__init__(manifest, task.party)
         task.common_secret = common_secret
@@ -218,9 +217,9 @@ class CkksParty(Party):
             return answer
         result = decode(payload, Result, "result")
         self._check_counted(result.parties)
-        evaluation = self._task.evaluation(self._context.decrypt(result.ciphertext), result.parties)
+        outcome = self._task.outcome(self._context.decrypt(result.ciphertext), result.parties)
         self._seconds["recover"] = time.perf_counter() - started
-        self._evaluation = replace(evaluation, keys="sealed", seconds=self._seconds)
+        self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""
 
 

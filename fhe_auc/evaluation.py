@@ -1,4 +1,4 @@
-"""`Evaluation`: what a party learns, and what the session cost."""
+"""`Evaluation`: what a party learns, and what the session cost; `Outcome`: what results of all sessions have."""
 
 from __future__ import annotations
 
@@ -11,27 +11,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """The result of one session, as every party sees it.
+class Outcome:
+    """What a session yields to each party, whatever it is for.
 
     Attributes
     ----------
-    auc : float
-        Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
-    resolution : float
-        Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
-        the numerical error ``precision``. NaN where noise was added for privacy: nothing bounds that for certain.
-    precision : float
-        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic, for pools of at least
-        the session's ``min_rows`` rows; NaN as for ``resolution``.
     protocol, backend : str
         Plug-in name and encryption library; "none" where nothing is encrypted.
     parties : int
         Number of parties whose rows are counted.
-    thresholds : int
-        Number of decision points.
-    verified : bool
-        Whether the protocol would have caught an aggregator that lied.
     security_bits : int
         Classical security of the encryption parameters, in bits; 0 where nothing is encrypted.
     keys : str
@@ -47,21 +35,13 @@ class Evaluation:
         Wall-clock seconds by phase; for "submit" and "recover" the mean over parties.
     settings : Mapping[str, Any]
         Parameters of the protocol that say what its verdict is worth, by name.
-    histogram : fhe_auc.metrics.Histogram or None
-        Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
-        be negative.
     warnings : tuple[str, ...]
-        What the reader of the number ought to know.
+        What the reader ought to know.
     """
 
-    auc: float
-    resolution: float
-    precision: float
     protocol: str
     backend: str
     parties: int
-    thresholds: int
-    verified: bool
     security_bits: int
     keys: str = "none"
     rounds: int = 0
@@ -70,12 +50,46 @@ class Evaluation:
     key_bytes_per_party: int = 0
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    histogram: Histogram | None = None
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(Outcome):
+    """The result of one evaluation, as every party sees it.
+
+    Where a session before it found the thresholds (``quantile:200``), rounds, bytes and warnings are those of both, and
+    the seconds of the first have their phases' names after "boundaries: ".
+
+    Attributes
+    ----------
+    auc : float
+        Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
+    resolution : float
+        Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
+        the numerical error ``precision``. NaN where noise was added for privacy: nothing bounds that for certain.
+    precision : float
+        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic, for pools of at least
+        the session's ``min_rows`` rows; NaN as for ``resolution``.
+    thresholds : int
+        Number of decision points.
+    verified : bool
+        Whether the protocol would have caught an aggregator that lied.
+    histogram : fhe_auc.metrics.Histogram or None
+        Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
+        be negative.
+    """
+
+    auc: float
+    resolution: float
+    precision: float
+    thresholds: int
+    verified: bool
+    histogram: Histogram | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
-        plain = asdict(self)
+        first = {"auc": self.auc, "resolution": self.resolution, "precision": self.precision}
+        plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
         if self.histogram is not None:

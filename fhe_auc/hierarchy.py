@@ -16,7 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 
-__all__ = ["MAX_HEIGHT", "HierarchicalCounts", "cells", "count", "equi_depth_edges", "prefix_count", "quantile_cells"]
+__all__ = [
+    "MAX_HEIGHT",
+    "HierarchicalCounts",
+    "cell_starts",
+    "cells",
+    "count",
+    "equi_depth_edges",
+    "prefix_count",
+    "quantile_cells",
+]
 
 MAX_HEIGHT = 20
 """Counts of all levels together number 2^(h+1) - 2, about two million at this height."""
@@ -62,6 +71,21 @@ class HierarchicalCounts:
     def __repr__(self) -> str:
         return f"HierarchicalCounts(height={self.height})"
 
+    @classmethod
+    def from_lowest(cls, counts: ArrayLike) -> HierarchicalCounts:
+        """Add up the counts of the 2^h segments of the lowest level to those of all others.
+
+        Raises
+        ------
+        InputError
+            Their number is no power of two, or a height out of range.
+        """
+        lowest = np.asarray(counts, dtype=np.float64)
+        height = lowest.size.bit_length() - 1
+        if lowest.shape != (2**height,):
+            raise InputError(f"hierarchical counts: the lowest level cannot have the shape {lowest.shape}")
+        return cls(tuple(lowest.reshape(2**k, -1).sum(axis=1) for k in range(1, height + 1)))
+
     @property
     def height(self) -> int:
         """Number of levels h."""
@@ -71,6 +95,13 @@ class HierarchicalCounts:
     def total(self) -> float:
         """Number of rows, from the two counts of the first level."""
         return float(self.levels[0].sum())
+
+
+def cell_starts(height: int) -> NDArray[np.float64]:
+    """Return the lower ends r/2^h of the segments of the lowest level; raise `InputError` as `cells`."""
+    size = 2 ** _checked_height(height)
+    starts: NDArray[np.float64] = np.arange(size) / size
+    return starts
 
 
 def cells(data: PartyData, height: int) -> NDArray[np.int64]:
@@ -99,7 +130,8 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
         row = int(outside.argmax())
         raise InputError(
             f"party {data.name!r}, row {row}: score is {float(data.y_score[row])!r}; score histograms need scores "
-            "in [0, 1]"
+            "in [0, 1], and so do quantile thresholds: map the scores there by a fixed rising function, such as the "
+            "logistic one, or give the thresholds themselves"
         )
     below: NDArray[np.int64] = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
     below[below == size] = size - 1  # score 1
@@ -125,8 +157,7 @@ def count(data: PartyData, height: int) -> HierarchicalCounts:
     InputError
         If a score lies outside [0, 1] (the message names party, row and value), or the height is out of range.
     """
-    lowest = np.bincount(cells(data, height), minlength=2**height).astype(np.float64)
-    return HierarchicalCounts(tuple(lowest.reshape(2**k, -1).sum(axis=1) for k in range(1, height + 1)))
+    return HierarchicalCounts.from_lowest(np.bincount(cells(data, height), minlength=2**height))
 
 
 def prefix_count(counts: HierarchicalCounts, r: int) -> float:

@@ -115,11 +115,11 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     law (1 − p) p^k: the difference of two such is the discrete Laplace law of that scale. s > n shares add up to
     discrete Laplace noise plus independent noise, which hides no less; fewer than n hide less.
 
-    Drawn by rejection, without a floating-point number. A discrete Laplace variable X of OpenDP, where it is X >= 0, is
-    geometric, since its law is ∝ p^|k|. Taking k with probability a_k = Π_{j=1..k} ((j − 1) n + 1)/(j n), which is the
-    product above for r = 1/n and at most 1, leaves the law ∝ p^k a_k, that is NB(1/n, p); its sum is
-    Σ_k (1 − p) p^k a_k = (1 − p)^(1 − 1/n), the share of geometric draws that are taken. A factor of a_k is a fraction
-    of integers, hence an exact Bernoulli trial.
+    Drawn without a floating-point number. A discrete Laplace variable X of OpenDP, where it is X >= 0, is geometric,
+    since its law is ∝ p^|k|: G = NB(1, p), the sum of n variables NB(1/n, p). Given that sum, they share it out like
+    Pólya's urn (the Dirichlet-multinomial law with weights 1/n): each of the G units goes to one of them in turn, to
+    this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a fraction of integers,
+    (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
 
     Parameters
     ----------
@@ -148,17 +148,19 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
 
 def _negative_binomial(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     """Draw from NB(1/parties, exp(−1/scale)); `polya` says how."""
-    taken: list[int] = []
-    while missing := size - len(taken):
-        proposed = laplace(np.zeros(2 * missing, np.int64), scale)
-        geometric = proposed[proposed >= 0].tolist()
-        taken += [k for k in geometric if parties == 1 or _is_taken(k, parties)][:missing]
-    return np.array(taken, np.int64)
+    sums: list[int] = []
+    while missing := size - len(sums):
+        drawn = laplace(np.zeros(2 * missing, np.int64), scale)
+        sums += drawn[drawn >= 0].tolist()[:missing]
+    return np.array([_urn(units, parties) for units in sums], np.int64)
 
 
-def _is_taken(k: int, parties: int) -> bool:
-    """Return true with probability Π_{j=1..k} ((j − 1) n + 1)/(j n)."""
-    return all(secrets.randbelow(j * parties) <= (j - 1) * parties for j in range(1, k + 1))
+def _urn(units: int, parties: int) -> int:
+    """Return how many of so many units fall to one of n parties, each with weight 1/n at first."""
+    mine = 0
+    for j in range(units if parties > 1 else 0):
+        mine += secrets.randbelow((j + 1) * parties) <= mine * parties
+    return mine if parties > 1 else units
 
 
 def _positive(number: float, what: str) -> float:

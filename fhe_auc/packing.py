@@ -7,6 +7,7 @@ c interleaved classes, B bins, period 2cB, repeated to fill all N/2 slots:
 
 u, a public power of two below 1, evens out what X and Y do to precision: noise on the one is multiplied by the other,
 and all X together weigh up to √B times their largest, all Y no more than their sum. It makes room in the modulus, too.
+The planner chooses it.
 A workload with more bins than fit is cut into blocks, one ciphertext each; their products are added up.
 """
 
@@ -16,6 +17,8 @@ import msgspec
 import numpy as np
 
 from fhe_auc.ckks import Slots
+
+_MAX_X_BITS = 32
 
 
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,18 +34,23 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         B, bins of one block, a power of two with 2cB ≤ slots.
     blocks : int
         Ciphertexts per submission.
+    x_bits : int
+        -log2 u.
     """
 
     slots: int
     classes: int
     bins: int
     blocks: int
+    x_bits: int
 
     def __post_init__(self) -> None:
         for name in ("slots", "classes", "bins"):
             value = getattr(self, name)
             if value < 1 or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two, got {value}")
+        if not 0 <= self.x_bits <= _MAX_X_BITS:
+            raise ValueError(f"x_bits must lie between 0 and {_MAX_X_BITS}, got {self.x_bits}")
         if 2 * self.classes * self.bins > self.slots or self.blocks < 1:
             raise ValueError(f"{self.classes} classes of {self.bins} bins do not fit {self.slots} slots")
 
@@ -53,9 +61,8 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def x_unit(self) -> float:
-        """What X is multiplied by: about 1/√(bins)."""
-        bins = self.blocks * self.bins
-        return float(2.0 ** -((bins.bit_length() + 1) // 2))
+        """u, what X is multiplied by."""
+        return float(2.0**-self.x_bits)
 
     @property
     def gain(self) -> float:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks_rounds import Branch
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, ThresholdError
+from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Plan
-from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.sums import SumPlan
 
 
@@ -29,7 +30,7 @@ class Request:
     parties : tuple of str
         Names.
     thresholds : ndarray of float64, shape (m,)
-        Ascending decision points.
+        Ascending decision points. Protocols that are to find them set their own.
     backend : str or None
         Encryption library; None takes the preferred one.
     max_rows, min_rows : int
@@ -90,8 +91,12 @@ class Delivery:
     parties: Mapping[str, bytes] = field(repr=False)
 
 
-class Protocol(ABC):
-    """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``."""
+class Protocol(ABC, Generic[R]):
+    """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
+
+    Its sessions yield an `Evaluation`, or what `yields` says: `fhe_auc.boundaries.Boundaries`, thresholds for another
+    session.
+    """
 
     name: ClassVar[str]
     """The plug-in's name, as on the command line."""
@@ -108,6 +113,12 @@ class Protocol(ABC):
     options: ClassVar[Mapping[str, str]] = {}
     """What `Request.options` may hold: name, and one line on what it is."""
 
+    yields: ClassVar[type[Outcome]] = Evaluation
+    """What a session yields to each party."""
+
+    boundaries: ClassVar[str | None] = None
+    """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
+
     @abstractmethod
     def prepare(self, request: Request) -> Session:
         """Do the key holder's part: plan, generate keys, name the session.
@@ -123,6 +134,40 @@ class Protocol(ABC):
         for name in sorted(set(names) - set(self.options)):
             known = f"it has {', '.join(sorted(self.options))}" if self.options else "it has none"
             raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split a request for quantile thresholds between the session that finds them and the evaluation.
+
+        Parameters
+        ----------
+        request : Request
+            Its thresholds are of no account.
+        bins : int
+            How many thresholds are wanted.
+
+        Returns
+        -------
+        tuple of two Requests
+            For the protocol that `boundaries` names, and for this one once the thresholds are filled in.
+
+        Raises
+        ------
+        ThresholdError
+            This protocol has no private way to find thresholds.
+        InputError
+            An option is of a wrong value.
+        """
+        self.require_boundaries()
+        return replace(request, options={"bins": bins}), request
+
+    def require_boundaries(self) -> str:
+        """Return the name that `boundaries` holds; raise `ThresholdError` where it holds none."""
+        if self.boundaries is None:
+            raise ThresholdError(
+                f"protocol {self.name!r} has no private way to find quantile thresholds; give thresholds that no data "
+                "is needed for, such as hybrid:1000 or uniform:100"
+            )
+        return self.boundaries
 
     def manifest(
         self,
@@ -166,7 +211,7 @@ class Protocol(ABC):
         raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
 
     @abstractmethod
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`."""
 
     def attacks(self) -> Mapping[str, str]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
 
+from fhe_auc.boundaries import Boundaries
 from fhe_auc.errors import UnknownProtocolError
+from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.protocol import Protocol
+
+R = TypeVar("R", bound=Outcome)
 
 GROUP = "fhe_auc.protocols"
 
@@ -23,7 +28,24 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_installed()))
 
 
-def load(name: str) -> Protocol:
+def evaluating(name: str) -> Protocol[Evaluation]:
+    """Return the installed protocol of that name, for evaluations; raise `UnknownProtocolError` as `load`."""
+    return _yielding(Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
+
+
+def finding(name: str) -> Protocol[Boundaries]:
+    """Return the installed protocol of that name, which finds thresholds; raise `UnknownProtocolError` as `load`."""
+    return _yielding(Boundaries, name, "finds no thresholds")
+
+
+def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
+    plugin = load(name)
+    if not issubclass(plugin.yields, kind):
+        raise UnknownProtocolError(f"protocol {name!r} {otherwise}")
+    return plugin
+
+
+def load(name: str) -> Protocol[Any]:
     """Return the installed protocol of that name.
 
     Raises

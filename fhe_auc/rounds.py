@@ -3,7 +3,8 @@
     aggregator.start() -> message for all          party.respond(message) -> submission
     aggregator.receive(party, submission)          one at a time, as they arrive
     aggregator.finish_round() -> next message for all, or None at the end
-    party.result()                                 an Evaluation; the aggregator's record holds no AUC
+    party.result()                                 an Evaluation, or what else the session is for; the aggregator's
+                                                   record holds none of it
 
 The base classes do what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
 protocol fills in what each round carries.
@@ -13,13 +14,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.names import AGGREGATOR
+
+R = TypeVar("R", bound=Outcome)
+"""What a session yields to each party."""
 
 _ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
 
@@ -186,7 +190,7 @@ class Aggregator(ABC):
         """Return what the next round's message carries."""
 
 
-class Party(ABC):
+class Party(ABC, Generic[R]):
     """Base of every protocol's party.
 
     Parameters
@@ -212,7 +216,7 @@ class Party(ABC):
         self.bytes_received = 0
         self._round = 0
         self._ended = False
-        self._evaluation: Evaluation | None = None
+        self._outcome: R | None = None
         self._failure: EvaluationError | None = None
 
     def respond(self, message: bytes) -> bytes:
@@ -256,8 +260,8 @@ class Party(ABC):
         self.bytes_sent += len(submission)
         return submission
 
-    def result(self) -> Evaluation:
-        """Return the evaluation.
+    def result(self) -> R:
+        """Return what the session yields.
 
         Raises
         ------
@@ -266,10 +270,10 @@ class Party(ABC):
         """
         if self._failure is not None:
             raise self._failure
-        if self._evaluation is None:
+        if self._outcome is None:
             raise EvaluationError(f"party {self.name!r} has no result: the session has not ended")
         return replace(
-            self._evaluation,
+            self._outcome,
             rounds=self._round,
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
@@ -284,5 +288,5 @@ class Party(ABC):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         """Return what this party's submission of the round carries.
 
-        In the last round it is empty, and ``self._evaluation`` is set or `EvaluationError` raised.
+        In the last round it is empty, and ``self._outcome`` is set or `EvaluationError` raised.
         """

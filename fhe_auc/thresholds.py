@@ -4,6 +4,9 @@ None of these grids looks at any party's data, so that a grid gives nothing away
 points, but a classifier of rare events puts all its scores near 0, into a few of their bins. On real data with 0.36 %
 positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5. [DPAUC] says
 nothing about its points; `dpauc` is the grid with which its tables come out.
+
+`quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
+its own has to find (`fhe_auc.boundaries`); what that reveals is in docs/score-histograms.md.
 """
 
 from __future__ import annotations
@@ -23,7 +26,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import ThresholdError
 
-__all__ = ["GRIDS", "MAX_SIZE", "MIN_SIZE", "digest", "dpauc", "explicit", "hybrid", "parse", "resolve", "uniform"]
+__all__ = [
+    "GRIDS",
+    "MAX_SIZE",
+    "MIN_SIZE",
+    "check_savable",
+    "digest",
+    "dpauc",
+    "explicit",
+    "hybrid",
+    "parse",
+    "quantiles_wanted",
+    "resolve",
+    "save",
+    "uniform",
+]
 
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
@@ -31,7 +48,9 @@ DEFAULT_SIZE = 1000
 
 _LEAST_DPAUC = 4  # one point in each share
 _LOGIT_REACH = 9  # sigmoid(±9) = 1.2e-4 and 1 - 1.2e-4
-_FILE_SUFFIXES = (".npy", ".txt", ".csv")
+_TEXT_SUFFIXES = (".txt", ".csv")
+_FILE_SUFFIXES = (".npy", *_TEXT_SUFFIXES)
+_QUANTILE = "quantile"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
@@ -201,18 +220,56 @@ def parse(spec: str) -> NDArray[np.float64]:
     ThresholdError
         If the specification is not understood (the message lists what is), or the file does not hold thresholds.
     """
+    if quantiles_wanted(spec) is not None:
+        raise ThresholdError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")
     name, colon, size = spec.strip().partition(":")
     if name in GRIDS:
         if not colon and name == "hybrid":
             return hybrid()
-        if not re.fullmatch("[0-9]{1,9}", size):
-            raise ThresholdError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
-        return GRIDS[name](int(size))
+        return GRIDS[name](_size_in(spec, name, size))
     path = Path(spec)
     if path.suffix.lower() in _FILE_SUFFIXES:
         return _read(path)
-    known = ", ".join(f"{grid}:SIZE" for grid in GRIDS)
+    known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
     raise ThresholdError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
+
+
+def quantiles_wanted(thresholds: object) -> int | None:
+    """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
+
+    Raises
+    ------
+    ThresholdError
+        SIZE is missing or out of range.
+    """
+    if not isinstance(thresholds, str):
+        return None
+    name, _, size = thresholds.strip().partition(":")
+    return _checked_size(_size_in(thresholds, name, size)) if name == _QUANTILE else None
+
+
+def _size_in(spec: str, name: str, size: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", size):
+        raise ThresholdError(f"thresholds {spec!r}: say how many, {MIN_SIZE} to {MAX_SIZE:,}, as in '{name}:100'")
+    return int(size)
+
+
+def check_savable(path: str | os.PathLike[str]) -> None:
+    """Raise `ThresholdError` unless the file's name ends in .txt or .csv."""
+    if Path(path).suffix.lower() not in _TEXT_SUFFIXES:
+        raise ThresholdError(f"thresholds file {os.fspath(path)!r}: its name must end in {' or '.join(_TEXT_SUFFIXES)}")
+
+
+def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
+    """Write thresholds to a text file that `parse` reads back to the last bit, one number a line.
+
+    Raises
+    ------
+    ThresholdError
+        As `check_savable`, or the grid is not one that `explicit` accepts.
+    """
+    check_savable(path)
+    Path(path).write_text("".join(f"{point!r}\n" for point in explicit(grid).tolist()), encoding="utf-8")
 
 
 def _read(path: Path) -> NDArray[np.float64]:

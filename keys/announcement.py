@@ -16,7 +16,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
 from keys.certificates import Peer, Trust, verify
 from keys.documents import Kind, open_signed, sign
-from keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnfitNameError
+from keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnfitNameError, WrongSessionError
 from keys.identity import Identity
 from keys.public_keys import SKEW, check_time
 
@@ -130,6 +130,15 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     if len(body.fingerprints) != len(manifest.parties):
         raise TamperedError(f"the manifest that {holder!r} announces has not one certificate for each party")
     return Announcement(manifest, dict(zip(manifest.parties, body.fingerprints, strict=True)), signer, ends)
+
+
+def require_grid(manifest: Manifest, expected: bytes | None) -> None:
+    """Raise `WrongSessionError` where a manifest's thresholds are not those expected; None takes any."""
+    if expected is not None and manifest.grid != expected:
+        raise WrongSessionError(
+            "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
+            "that found them has not told all parties the same"
+        )
 
 
 def _exactly(names: tuple[str, ...], peers: list[Peer]) -> dict[str, Peer]:

@@ -23,7 +23,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
 from keys import sealing
-from keys.announcement import Announcement, announce, open_announcement
+from keys.announcement import Announcement, announce, open_announcement, require_grid
 from keys.certificates import Peer, Trust, verify
 from keys.documents import Kind, open_signed, parsed, sign
 from keys.errors import (
@@ -272,19 +272,23 @@ def keep_party_bundle(
     session: bytes | None,
     context: bytes | None,
     at: datetime,
+    grid: bytes | None = None,
 ) -> PartyKeys:
     """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
 
-    `kept_party_keys` returns it again.
+    `kept_party_keys` returns it again. `grid` is the manifest's that is expected, None to take any.
 
     Raises
     ------
+    WrongSessionError
+        The session is for other thresholds, too.
     ExistsError
         The store has the keys of this session from another bundle.
     KeysError
         As `open_party_bundle`.
     """
     header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    require_grid(opened.announcement.manifest, grid)
     store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
     return opened
 

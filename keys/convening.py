@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from fhe_auc.manifest import Manifest
-from keys.announcement import Announcement, announce, open_announcement
+from keys.announcement import Announcement, announce, open_announcement, require_grid
 from keys.certificates import Peer, Trust, verify
 from keys.documents import Kind, open_signed, sign
 from keys.errors import TamperedError, WrongContextError, WrongRecipientError, WrongSessionError
@@ -116,11 +116,16 @@ def keep_joint_session(
     convener: str,
     session: bytes | None,
     at: datetime,
+    grid: bytes | None = None,
 ) -> tuple[Announcement, Roster]:
     """As `open_joint_session` by one of the parties, and put the document into `store`; it can be joined once.
 
+    `grid` is the manifest's that is expected, None to take any.
+
     Raises
     ------
+    WrongSessionError
+        The session is for other thresholds, too.
     WrongRecipientError
         The identity, with its present certificate, is not a party of the session.
     ReplayedError
@@ -132,6 +137,7 @@ def keep_joint_session(
     me = verify(identity.credential, trust, at=at)
     if announcement.fingerprints.get(me.name) != me.fingerprint:
         raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+    require_grid(announcement.manifest, grid)
     name = announcement.manifest.session
     store.keep("bundle", name.hex(), data, bundle_id=name)
     return announcement, roster

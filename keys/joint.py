@@ -37,7 +37,7 @@ from fhe_auc.ckks.polynomials import Sum, Words
 from fhe_auc.ckks_rounds import AnyPlan, PartyTask, Result, any_plan_of
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
 from keys.errors import KeysError, TamperedError
 from keys.group_sealing import seal_to_all, unseal_mine
@@ -130,7 +130,7 @@ class JointAggregator(Aggregator):
         return aggregated.result()
 
 
-class JointParty(Party):
+class JointParty(Party[R]):
     """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
 
     Parameters
@@ -152,7 +152,7 @@ class JointParty(Party):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: PartyTask) -> None:
+    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: PartyTask[R]) -> None:
         super().__init__(manifest, task.party)
         self._plan = _plan_of(manifest, roster)
         mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
@@ -210,9 +210,9 @@ class JointParty(Party):
             return self._signed((sealed,))
         slots = self._setup.fuse(self._result, self._all_partials(payload))
         self._partial = b""
-        evaluation = self._task.evaluation(slots, len(self.manifest.parties))
+        outcome = self._task.outcome(slots, len(self.manifest.parties))
         self._seconds["recover"] = time.perf_counter() - started
-        self._evaluation = replace(evaluation, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
+        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
         return b""
 
     def _living_share(self) -> JointShare:

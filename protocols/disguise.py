@@ -1,26 +1,31 @@
 """How parties disguise their counts from an aggregator that may lie.  [FHE] §IV-D, corrected.
 
 All parties of a session share a secret that the aggregator lacks. From it each execution e = 1…E derives its own, new
-in every session and independent of one another: six multipliers R, role bits b, weights w, permutations, signs. With
-bins k = 1…m, S splits and L positions:
+in every session and independent of one another: six complex multipliers R, role bits b, weights w, permutations,
+phases. With bins k = 1…m, S splits and L positions:
 
-    main element, bin k   S positions    b_k = 0:  X = R0·T_k·w_ks   Y = R1·F_k          Σ_s w_ks = 1
+    main element, bin k   S positions    b_k = 0:  X = R0·T_k·w_ks   Y = R1·F_k          Σ_s w_ks = 1, complex
                                          b_k = 1:  X = R0·T_k        Y = R1·F_k·w_ks
     extra element         the others     X = R2·2P·x_j               Y = R3·N·y_j        Σ_j x_j·y_j = 1
     totals                all L          X = R4·2P·x'_j              Y = R5·N·y'_j       Σ_j x'_j·y'_j = 1
 
-Weights, bits and order are common to all parties, so that the products of the parties' sums come out as
+and X of every position turned by a phase φ, Y by -φ. All this is common to all parties, so that the products of the
+parties' sums come out as
 
     num' = r·(R0R1·(num + i·tie) + R2R3·den)      den' = r·R4R5·den
     AUC + i·resolution = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)
 
-Whoever changes num' or den' without knowing the R shifts every execution's AUC by another amount.
+Whoever changes num' or den' without knowing the R shifts AUC + i·resolution of every execution by another complex
+number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
+that two executions do is about the square of what it was (`protocols.red_team.bounds`), and costs nothing: slots are
+complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives import hashes
@@ -34,6 +39,7 @@ from fhe_auc.planner import MAX_AMPLIFICATION, Plan
 from fhe_auc.serialise import encode
 
 Floats = NDArray[np.float64]
+Complex = NDArray[np.complexfloating[Any, Any]]
 
 _MULTIPLIERS = 6
 LEAST_MULTIPLIER = 0.25
@@ -66,9 +72,16 @@ class Stream(KeyStream):
         """Return fair coins."""
         return np.asarray(self.words(*shape) >> np.uint64(63), bool)
 
-    def signs(self, *shape: int) -> Floats:
-        """Return +1 and -1 with equal probability."""
-        return np.where(self.bits(*shape), -1.0, 1.0)
+    def phases(self, *shape: int) -> Complex:
+        """Return complex numbers uniform on the unit circle.
+
+        Another machine's exponential function may differ in the last place, which is an error like any of rounding.
+        """
+        return np.asarray(np.exp(2j * np.pi * self.fractions(*shape)))
+
+    def disc(self, *shape: int) -> Complex:
+        """Return complex numbers uniform in the unit disc."""
+        return np.asarray(np.sqrt(self.fractions(*shape)) * self.phases(*shape))
 
     def permutation(self, size: int) -> NDArray[np.int64]:
         """Return a uniform order of `size` things; 64-bit keys collide with probability below size²/2^65."""
@@ -81,27 +94,27 @@ class Execution:
 
     Attributes
     ----------
-    multipliers : ndarray of float64, shape (6,)
+    multipliers : ndarray of complex128, shape (6,)
         R0…R5.
     roles : ndarray of bool, shape (m,)
         b_k: whether the split goes to F_k.
-    weights : ndarray of float64, shape (S, m)
-        Between -1 and 2; columns add up to 1.
+    weights : ndarray of complex128, shape (S, m)
+        At most 3/2 from 1/2; columns add up to 1.
     extra, totals : ndarray of float64, shape (2, L - S·m) and (2, L)
         x and y of the extra element and of the totals; their products add up to 1.
     order : ndarray of int64, shape (2, L)
         Permutation of the positions, of each class.
-    signs : ndarray of float64, shape (2, L)
-        ±1 on X and Y of a position alike, of each class.
+    phases : ndarray of complex128, shape (2, L)
+        Of absolute value 1: X of a position is multiplied by it, and Y by its conjugate, of each class.
     """
 
-    multipliers: Floats
+    multipliers: Complex
     roles: NDArray[np.bool_]
-    weights: Floats
+    weights: Complex
     extra: Floats
     totals: Floats
     order: NDArray[np.int64]
-    signs: Floats
+    phases: Complex
 
     @classmethod
     def draw(cls, stream: Stream, *, thresholds: int, splits: int, positions: int) -> Execution:
@@ -109,11 +122,11 @@ class Execution:
         return cls(
             multipliers=_multipliers(stream),
             roles=stream.bits(thresholds),
-            weights=split_weights(stream.uniform, splits, thresholds),
+            weights=split_weights(stream.disc, splits, thresholds),
             extra=_unit_pairs(stream, positions - splits * thresholds),
             totals=_unit_pairs(stream, positions),
             order=np.stack([stream.permutation(positions) for _ in range(2)]),
-            signs=stream.signs(2, positions),
+            phases=stream.phases(2, positions),
         )
 
     def vectors(self, counts: Counts) -> tuple[Slots, Slots]:
@@ -126,11 +139,10 @@ class Execution:
         main_y = np.where(self.roles, negatives * self.weights, negatives).ravel()
         x = [np.concatenate([r[0] * main_x, r[2] * both[0] * self.extra[0]]), r[4] * both[0] * self.totals[0]]
         y = [np.concatenate([r[1] * main_y, r[3] * both[1] * self.extra[1]]), r[5] * both[1] * self.totals[1]]
-        return self._disguised(x), self._disguised(y)
+        return self._placed(np.stack(x) * self.phases), self._placed(np.stack(y) * self.phases.conj())
 
-    def _disguised(self, rows: list[Slots] | list[Floats]) -> Slots:
-        signed: Slots = np.asarray(rows, np.complex128) * self.signs
-        return np.take_along_axis(signed, self.order, axis=1)
+    def _placed(self, rows: Complex) -> Slots:
+        return np.take_along_axis(rows, self.order, axis=1).astype(np.complex128, copy=False)
 
     def recover(self, num: complex, den: complex) -> complex:
         """Return AUC + i·resolution from the two class totals, whatever they come multiplied by."""
@@ -138,35 +150,37 @@ class Execution:
         return complex((num / den - extra / totals) * totals / main)
 
     @property
-    def products(self) -> tuple[float, float, float]:
+    def products(self) -> tuple[complex, complex, complex]:
         """R0R1, R2R3 and R4R5."""
         r = self.multipliers
-        return float(r[0] * r[1]), float(r[2] * r[3]), float(r[4] * r[5])
+        return complex(r[0] * r[1]), complex(r[2] * r[3]), complex(r[4] * r[5])
 
 
-def _multipliers(stream: Stream) -> Floats:
+def _multipliers(stream: Stream) -> Complex:
     """Draw R0…R5 until they amplify errors little enough."""
     while True:
-        r = stream.uniform(LEAST_MULTIPLIER, 1, _MULTIPLIERS) * stream.signs(_MULTIPLIERS)
-        if amplification(r) <= MAX_AMPLIFICATION:
-            return r
+        sizes = stream.uniform(LEAST_MULTIPLIER, 1, _MULTIPLIERS)
+        if amplification(sizes) <= MAX_AMPLIFICATION:
+            return np.asarray(sizes * stream.phases(_MULTIPLIERS))
 
 
-def split_weights(uniform: Callable[[float, float, int, int], Floats], splits: int, size: int) -> Floats:
-    """Return weights of `size` bins, shape (splits, size), uniform among those between -1 and 2 that add up to 1.
+def split_weights(disc: Callable[[int, int], Complex], splits: int, size: int) -> Complex:
+    """Return weights of `size` bins, shape (splits, size), uniform among those in a disc that add up to 1.
 
-    `uniform` draws numbers between its first two arguments, of the shape given by the others.
+    The disc has radius 3/2 and lies around 1/2. `disc` draws numbers from the unit disc, of the shape given.
     """
-    weights = np.empty((splits, size))
-    missing = np.arange(size)
-    while missing.size:
-        free = uniform(-1, 2, splits - 1, missing.size)
-        weights[:, missing] = np.vstack([free, 1 - free.sum(axis=0)])
-        missing = missing[np.abs(weights[-1, missing] - 0.5) > 1.5]  # with two splits the last one always fits
+    weights = _tried_weights(disc, splits, size)
+    while (missing := np.flatnonzero(np.abs(weights[-1] - 0.5) > 1.5)).size:  # with two splits the last one fits
+        weights[:, missing] = _tried_weights(disc, splits, missing.size)
     return weights
 
 
-def amplification(multipliers: Floats) -> Floats:
+def _tried_weights(disc: Callable[[int, int], Complex], splits: int, size: int) -> Complex:
+    free = 0.5 + 1.5 * disc(splits - 1, size)
+    return np.vstack([free, 1 - free.sum(axis=0)])
+
+
+def amplification(multipliers: NDArray[np.inexact[Any]]) -> Floats:
     """Return how many times larger the error of the AUC is than that of the totals, relative to den, at the worst AUC.
 
     With r0 = R0R1 and so on: an error of num' counts 1/r0, one of den' counts (r0·AUC + r1)/(r0·r2). `multipliers` are

@@ -18,16 +18,18 @@ from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import AnyPlan, Branch, CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND, RAREST, Plan, Workload, plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
-from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode
 from keys import rehearsal
 from keys.errors import WrongContextError
 from keys.holder import new_session_keys, party_secrets
 from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
+from protocols.caveats import of_parties
 from protocols.red_team.strategies import STRATEGIES
 
 _Real = TypeVar("_Real", float, NDArray[np.float64])
@@ -48,7 +50,7 @@ class Recovered(NamedTuple):
     resolution: float
 
 
-class EncryptedProtocol(Protocol):
+class EncryptedProtocol(Protocol[R]):
     """Base of the CKKS protocols: `prepare` and the roles, given what to compute."""
 
     all_parties: ClassVar[bool] = False
@@ -67,7 +69,7 @@ class EncryptedProtocol(Protocol):
         """
 
     @abstractmethod
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[R]:
         """Return a party's computation on its own rows."""
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -82,16 +84,17 @@ class EncryptedProtocol(Protocol):
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or request.keys == "joint"):
             raise InputError("here no party can be left out: min_parties does not apply")
+        options = self.agreed(request)  # what is wrong with them shows before keys are made
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
         if request.keys == "joint":
             backend = ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND)
             chosen = self.planned(request, backend, smudging_bits)
-            return Session(self.manifest(request, plan=chosen, options=self.agreed(request)), b"", b"")
+            return Session(self.manifest(request, plan=chosen, options=options), b"", b"")
         if request.smudging_bits is not None:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         chosen = self.planned(request, ckks.choose_backend(request.backend), smudging_bits)
         keys = new_session_keys(chosen.parameters)
-        manifest = self.manifest(request, context=keys.fingerprint, plan=chosen, options=self.agreed(request))
+        manifest = self.manifest(request, context=keys.fingerprint, plan=chosen, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
     def rehearse(self, session: Session) -> Delivery:
@@ -112,7 +115,7 @@ class EncryptedProtocol(Protocol):
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         return Branch(manifest, ckks.load_public(material), parties)
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
         if not _joint(manifest):
             try:
@@ -131,8 +134,10 @@ class EncryptedProtocol(Protocol):
         return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
 
 
-class BlindedAuc(EncryptedProtocol):
+class BlindedAuc(EncryptedProtocol[Evaluation]):
     """Base of the protocols that compute the blinded totals of an AUC, with which a liar has something to try."""
+
+    boundaries = "boundaries-federated"
 
     @abstractmethod
     def workload(self, request: Request) -> Workload:
@@ -179,16 +184,12 @@ def check_rows(data: PartyData, max_rows: int) -> None:
 
 def common_warnings(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
     """Return what the reader of any result, of so many parties, ought to know."""
-    found = []
-    if len(manifest.parties) == 1:
-        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    found = list(of_parties(manifest, parties))
     if resolution > _COARSE:
         found.append(
             f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
             "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
         )
-    if parties < len(manifest.parties):
-        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
     if isinstance(manifest.plan, Plan) and manifest.plan.workload.max_rows > RAREST:
         found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
     return tuple(found)

@@ -34,8 +34,9 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload
 from fhe_auc.protocol import Request
 from protocols import disguise
-from protocols.disguise import Execution, Stream, amplification
+from protocols.disguise import Execution, amplification
 from protocols.encrypted import BlindedAuc, Recovered, check_rows, common_warnings, slot_error
+from protocols.masks import zero_sum
 
 DEFAULT_SPLITS = 2
 DEFAULT_EXECUTIONS = 4
@@ -79,7 +80,7 @@ class Malicious(BlindedAuc):
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
         """Return a party's computation on its own rows."""
         return MaliciousTask(manifest, data)
 
@@ -91,7 +92,7 @@ class Malicious(BlindedAuc):
         return {"flooding_bits": FLOODING_BITS, "tolerance": accepted}
 
 
-class MaliciousTask(PartyTask):
+class MaliciousTask(PartyTask[Evaluation]):
     """Disguises a party's counts, and accepts a result only if all executions agree."""
 
     plan: Plan
@@ -115,18 +116,12 @@ class MaliciousTask(PartyTask):
         counts = count(self._data, self._manifest.thresholds)
         return self.plan.packing.pack(*disguise.class_vectors(self.executions, counts))
 
-    def masks(self, shape: Polynomials) -> list[Words | None]:
+    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
         """Return this party's masks: uniform, and zero in the sum over all parties and in nothing less."""
-        parties = self._manifest.parties
-        index = parties.index(self.party)
-        masks: list[Words | None] = []
-        for block in range(self.plan.packing.blocks):
-            mask = self._pad(shape, index, block)
-            shape.subtract_in_place(mask, self._pad(shape, (index + 1) % len(parties), block))
-            masks.append(mask)
-        return masks
+        blocks = self.plan.packing.blocks
+        return zero_sum(shape, self._manifest, self.party, self.common_secret, blocks=blocks)
 
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return AUC and resolution; errors as `recover`."""
         recovered = recover(slots, self.plan, self.executions)
         workload = self.plan.workload
@@ -152,9 +147,6 @@ class MaliciousTask(PartyTask):
     def executions(self) -> list[Execution]:
         """Secrets of all executions, the same for every party of the session."""
         return disguise.executions(self.common_secret, self._manifest.digest, self.plan)
-
-    def _pad(self, shape: Polynomials, index: int, block: int) -> Words:
-        return shape.uniform(Stream(self.common_secret, self._manifest.digest, "mask", index, block).key)
 
 
 def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fhe_auc.errors import InputError
 
-__all__ = ["EPSILON_ADVICE", "positive_number"]
+__all__ = ["EPSILON_ADVICE", "checked_height", "positive_number"]
 
 EPSILON_ADVICE = "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1"
 
@@ -41,3 +41,11 @@ def positive_number(options: Mapping[str, Any], name: str, advice: str = "") -> 
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} must be positive and finite, got {number}")
     return number
+
+
+def checked_height(options: Mapping[str, Any], default: int, allowed: range) -> int:
+    """Return the option ``height`` of a hierarchy; raise `InputError` unless it is a whole number in that range."""
+    height = options.get("height", default)
+    if isinstance(height, bool) or not isinstance(height, int) or height not in allowed:
+        raise InputError(f"height must be a whole number from {allowed[0]} to {allowed[-1]}, got {height!r}")
+    return int(height)

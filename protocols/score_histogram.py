@@ -31,6 +31,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
+from protocols import two_sessions
+from protocols.caveats import of_parties
 from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
 
 _VECTORS = 2  # positives and negatives
@@ -50,23 +52,24 @@ def plan_histogram(request: Request, backend: BackendName, smudging_bits: int, *
     )
 
 
-class HistogramFederated(EncryptedProtocol):
+class HistogramFederated(EncryptedProtocol[Evaluation]):
     """Plug-in ``histogram-federated``."""
 
     name = "histogram-federated"
     summary = "CKKS, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
     trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
+    boundaries = "boundaries-federated"
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
         """Return the parameters for two sums a bin."""
         return plan_histogram(request, backend, smudging_bits)
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
         """Return a party's computation on its own rows."""
         return FederatedTask(manifest, data)
 
 
-class HistogramTask(PartyTask):
+class HistogramTask(PartyTask[Evaluation]):
     """A party's rows of each label in each bin, for a sum of them.
 
     Parameters
@@ -96,7 +99,7 @@ class FederatedTask(HistogramTask):
         """Return the packed counts."""
         return [self.plan.pack(self._bins)]
 
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `fhe_auc.sums.SumPlan.sums`, and `UndefinedAucError`."""
         sums = self.plan.sums(slots)
         exact = trapezoid(pooled_counts(sums))
@@ -171,11 +174,7 @@ def noise_warnings(manifest: Manifest, histogram: Histogram, deviation: float, p
     parties : int
         Whose rows are counted.
     """
-    found = ["epsilon is spent by every session: budgets of sessions on the same rows add up"]
-    if len(manifest.parties) == 1:
-        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
-    if parties < len(manifest.parties):
-        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    found = [*two_sessions.warnings(manifest.options), *of_parties(manifest, parties)]
     rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
     of_class = deviation * float(np.sqrt(histogram.bins))
     if of_class > _LOUD * rarer:

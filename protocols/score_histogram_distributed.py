@@ -18,31 +18,30 @@ shares leaves s = (parties counted − c) shares, and s < n of them promise less
 min_parties submissions, as it says it did. With sealed keys a party that gets hold of another's submission can decrypt
 it: one share protects it hardly at all. With joint keys only all together decrypt.
 
-**Hierarchical counts** (`fhe_auc.hierarchy`): a row counts once at each of h levels, so each level gets ε/h:
-`noisy_hierarchy` is what one party sends.
+**Quantile thresholds** come from a session before it, `protocols.boundaries_distributed`; ε is then that of both, and
+the counts get what is left of it (`protocols.two_sessions`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy.special import hyp2f1
 from scipy.stats import nbinom
 
-from fhe_auc import ckks, hierarchy, noise
+from fhe_auc import ckks, noise
 from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan
+from protocols import two_sessions
 from protocols.encrypted import EncryptedProtocol
 from protocols.options import EPSILON_ADVICE, positive_number
 from protocols.score_histogram import HistogramTask, noise_warnings, noisy_auc, plan_histogram, pooled_histogram
@@ -53,19 +52,24 @@ _OVERFLOW = 2.0**-40
 _LEAST_EPSILON, _MOST_EPSILON = 1e-6, 32.0  # noise of millions; hardly any count with noise
 
 
-class HistogramDistributedDp(EncryptedProtocol):
+class HistogramDistributedDp(EncryptedProtocol[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
     summary = "CKKS sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
     trust = "aggregator and parties compute what they should; no two collude; single rows are hidden from all"
-    options = MappingProxyType({"epsilon": "privacy budget of a row added or removed; must be given"})
+    options = two_sessions.OPTIONS
+    boundaries = "boundaries-distributed-dp"
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split the budget."""
+        return two_sessions.staged(request, bins, checked_epsilon)
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
         """Return the parameters for two sums a bin, with room for noise."""
         least = len(request.parties) if request.min_parties is None else request.min_parties
         room = noise_room(
-            checked_epsilon(self.agreed(request)),
+            two_sessions.left_for_counts(request.options, checked_epsilon),
             bins=len(request.thresholds),
             parties=len(request.parties),
             shares=noise_parties(least),
@@ -73,10 +77,11 @@ class HistogramDistributedDp(EncryptedProtocol):
         return plan_histogram(request, backend, smudging_bits, noise_room=room)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the budget."""
-        return {"epsilon": checked_epsilon(request.options)}
+        """Return the budget of this session and of one before it."""
+        two_sessions.left_for_counts(request.options, checked_epsilon)
+        return dict(two_sessions.settings(request.options))
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.check_options(manifest.options)
         return DistributedTask(manifest, data)
@@ -86,7 +91,7 @@ class DistributedTask(HistogramTask):
     """Adds shares of noise to the counts, and reads the pooled noisy counts off the sum."""
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        self._epsilon = checked_epsilon(manifest.options)
+        self._epsilon = two_sessions.left_for_counts(manifest.options, checked_epsilon)
         self._shares = noise_parties(manifest.min_parties)
         room = noise_room(
             self._epsilon, bins=len(manifest.thresholds), parties=len(manifest.parties), shares=self._shares
@@ -98,7 +103,7 @@ class DistributedTask(HistogramTask):
         shares = noise.polya(self._bins.size, scale_of(self._epsilon), self._shares).reshape(self._bins.shape)
         return [self.plan.pack(np.clip(self._bins + shares, -self.plan.max_total, self.plan.max_total))]
 
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `fhe_auc.sums.SumPlan.sums`, and `UndefinedAucError`."""
         histogram = pooled_histogram(self._manifest.thresholds, self.plan.sums(slots))
         deviation = noise_deviation(self._epsilon, parties / self._shares)
@@ -112,7 +117,11 @@ class DistributedTask(HistogramTask):
             thresholds=self.plan.thresholds,
             verified=False,
             security_bits=ckks.SECURITY_BITS,
-            settings={"epsilon": self._epsilon, "noise_deviation": deviation, "noise_parties": self._shares},
+            settings={
+                **two_sessions.settings(self._manifest.options),
+                "noise_deviation": deviation,
+                "noise_parties": self._shares,
+            },
             histogram=histogram,
             warnings=noise_warnings(self._manifest, histogram, deviation, parties),
         )
@@ -172,30 +181,3 @@ def fallen_short(epsilon: float, shares: int, needed: int) -> float:
         return math.inf
     r, p = shares / needed, math.exp(-epsilon)
     return math.log(hyp2f1(r, r, 1, p * p) / (r * p * hyp2f1(r, r + 1, 2, p * p)))
-
-
-def noisy_hierarchy(data: PartyData, height: int, epsilon: float, shares: int) -> HierarchicalCounts:
-    """Return what one party sends of its hierarchical counts: Pólya shares on every level, ε/h each.
-
-    A row counts once a level, so that the pooled levels together are ε-private for a row added or removed. Levels no
-    longer agree with one another.
-
-    Parameters
-    ----------
-    data : PartyData
-        With scores in [0, 1].
-    height : int
-        Number of levels h, 1 to 20.
-    epsilon : float
-        For all levels together; each level's h-th part of it in [1e-6, 32].
-    shares : int
-        n, `noise_parties`.
-
-    Raises
-    ------
-    InputError
-        As `fhe_auc.hierarchy.count`, or the budget is out of range.
-    """
-    scale = scale_of(checked_epsilon({"epsilon": epsilon / height}))
-    exact = hierarchy.count(data, height).levels
-    return HierarchicalCounts(tuple(level + noise.polya(len(level), scale, shares) for level in exact))

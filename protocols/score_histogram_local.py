@@ -9,8 +9,9 @@
 
 **Privacy unit: one row**, label and score: whatever they are, a row's report is ε-locally private, against everybody
 but the row's own party, whatever others do. Nothing is encrypted, for the reports are private already. How many rows a
-party has is public. Each session on the same rows adds its ε: rows are randomised afresh. As both classes are cells of
-one encoding, there is no row without a value.
+party has is public. Each session on the same rows adds its ε: rows are randomised afresh. Where a session before it has
+found quantile thresholds (`protocols.boundaries_local`), ε is that of both (`protocols.two_sessions`). As both classes
+are cells of one encoding, there is no row without a value.
 
 A lying aggregator, or party, is not noticed.
 """
@@ -18,29 +19,27 @@ A lying aggregator, or party, is not noticed.
 from __future__ import annotations
 
 import math
-import time
-from types import MappingProxyType
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import DeserialisationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session
+from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from protocols import two_sessions
+from protocols.in_the_clear import INTEGER_BYTES, MOST_ROWS, CleartextProtocol, SummingAggregator, SummingParty
 from protocols.options import EPSILON_ADVICE, positive_number
 from protocols.score_histogram import noise_warnings, noisy_auc, pooled_histogram, rows_by_bin
 from protocols.u_statistics import randomness
 from protocols.unary_encoding import UnaryEncoding
 
-_ROUNDS = 2
 _LABELS = 2
-_MOST_ROWS = 2**62
-_INTEGER_BYTES = 9  # most that msgpack needs for an int64
 
 
 class Tally(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -61,59 +60,46 @@ class Tally(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
     def array(self, cells: int) -> NDArray[np.int64]:
         """Return `ones`; raise `DeserialisationError` where this is no tally of so many cells."""
-        if not 0 < self.rows <= _MOST_ROWS:
+        if not 0 < self.rows <= MOST_ROWS:
             raise DeserialisationError(f"a tally of {self.rows} rows")
         if len(self.ones) != cells or min(self.ones) < 0 or max(self.ones) > self.rows:
             raise DeserialisationError(f"these are not {cells} counts of at most as many reports as rows")
         return np.array(self.ones, dtype=np.int64)
 
 
-class HistogramLocalDp(Protocol):
+class HistogramLocalDp(CleartextProtocol[Evaluation, UnaryEncoding]):
     """Plug-in ``histogram-local-dp``."""
 
     name = "histogram-local-dp"
     summary = "local differential privacy: each row's label and bin by unary encoding, nothing encrypted"
     trust = "nobody but its own party with a row; aggregator and parties compute what they should"
-    options = MappingProxyType({"epsilon": "privacy budget of a row, label and score; must be given"})
+    options = two_sessions.OPTIONS
+    boundaries = "boundaries-local-dp"
 
-    def prepare(self, request: Request) -> Session:
-        """Check the budget and name the session; there are no keys.
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split the budget."""
+        return two_sessions.staged(request, bins, checked_budget)
 
-        Raises
-        ------
-        InputError
-            No budget, or a bad one; or something that only encryption has: a backend, joint keys, smudging.
-        """
-        self.check_options(request.options)
-        if request.keys != "sealed" or request.backend is not None or request.smudging_bits is not None:
-            raise InputError(f"protocol {self.name!r} encrypts nothing: it has no backend, and no joint keys")
-        manifest = self.manifest(
-            request, options={"epsilon": positive_number(request.options, "epsilon", EPSILON_ADVICE)}
-        )
-        self.encoding(manifest)
-        return Session(manifest, b"", b"")
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the budget of this session and of one before it."""
+        two_sessions.left_for_counts(request.options, checked_budget)
+        return dict(two_sessions.settings(request.options))
 
-    def encoding(self, manifest: Manifest) -> UnaryEncoding:
-        """Return the session's encoding; raise `InputError` where the manifest is not one of this protocol."""
-        if manifest.plan is not None or manifest.context:
-            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
-        self.check_options(manifest.options)
-        epsilon = positive_number(manifest.options, "epsilon", EPSILON_ADVICE)
-        return UnaryEncoding(_LABELS * len(manifest.thresholds), epsilon)
+    def terms(self, options: Mapping[str, object], thresholds: int) -> UnaryEncoding:
+        """Return the session's encoding; raise `InputError` for a bad budget."""
+        return UnaryEncoding(_LABELS * thresholds, two_sessions.left_for_counts(options, checked_budget))
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        return LocalHistogramAggregator(manifest, self.encoding(manifest))
+        return LocalHistogramAggregator(manifest, self.checked(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party whose rows are `data`; `material` is empty."""
-        return LocalHistogramParty(manifest, self.encoding(manifest), data)
+        return LocalHistogramParty(manifest, self.checked(manifest), data)
 
 
-class LocalHistogramAggregator(Aggregator):
-    """Adds up tallies as they arrive."""
-
-    rounds = _ROUNDS
+class LocalHistogramAggregator(SummingAggregator):
+    """Adds up tallies."""
 
     def __init__(self, manifest: Manifest, encoding: UnaryEncoding) -> None:
         super().__init__(manifest)
@@ -121,14 +107,12 @@ class LocalHistogramAggregator(Aggregator):
         self._ones = np.zeros(encoding.cells, np.int64)
         self._rows = 0
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round > 1:
-            return
+    def _add(self, payload: bytes) -> None:
         tally = decode(payload, Tally, "submission")
         if tally.parties != 1:
             raise DeserialisationError(f"a party sent the reports of {tally.parties}")
         ones = tally.array(len(self._ones))
-        if self._rows + tally.rows > _MOST_ROWS:
+        if self._rows + tally.rows > MOST_ROWS:
             raise DeserialisationError("with it there would be more than 2^62 rows")
         self._ones += ones
         self._rows += tally.rows
@@ -137,39 +121,27 @@ class LocalHistogramAggregator(Aggregator):
         return encode(Tally(len(self.counted), self._rows, self._ones.tolist()))
 
 
-class LocalHistogramParty(Party):
+class LocalHistogramParty(SummingParty[Evaluation]):
     """Randomises its rows one by one and tallies the reports; then estimates the histogram from the sums."""
 
-    rounds = _ROUNDS
-
     def __init__(self, manifest: Manifest, encoding: UnaryEncoding, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
-        self.download_limit = _payload_limit(encoding)
-        self._encoding, self._data = encoding, data
-        self._seconds: dict[str, float] = {}
+        super().__init__(manifest, data, download_limit=_payload_limit(encoding))
+        self._encoding = encoding
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            bins = rows_by_bin(self._data, self.manifest.thresholds)
-            rows = np.repeat(np.arange(bins.size), bins.ravel())
-            ones = self._encoding.tally(rows, randomness.secure())
-            answer = encode(Tally(1, len(rows), ones.tolist()))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
+    def _submission(self) -> Tally:
+        bins = rows_by_bin(self._data, self.manifest.thresholds)
+        rows = np.repeat(np.arange(bins.size), bins.ravel())
+        return Tally(1, len(rows), self._encoding.tally(rows, randomness.secure()).tolist())
+
+    def _read(self, payload: bytes) -> Evaluation:
         tally = decode(payload, Tally, "result")
         self._check_counted(tally.parties)
-        estimate = self._encoding.estimate(tally.array(self._encoding.cells), tally.rows)
-        self._evaluation = self._evaluated(estimate.reshape(_LABELS, -1), tally, started)
-        return b""
-
-    def _evaluated(self, estimate: NDArray[np.float64], tally: Tally, started: float) -> Evaluation:
+        encoding = self._encoding
+        estimate = encoding.estimate(tally.array(encoding.cells), tally.rows).reshape(_LABELS, -1)
         histogram = pooled_histogram(self.manifest.thresholds, estimate)
-        auc = noisy_auc(histogram)
-        deviation = math.sqrt(float(self._encoding.variance(tally.rows / self._encoding.cells, tally.rows)))
-        self._seconds["recover"] = time.perf_counter() - started
+        deviation = math.sqrt(float(encoding.variance(tally.rows / encoding.cells, tally.rows)))
         return Evaluation(
-            auc=auc,
+            auc=noisy_auc(histogram),
             resolution=math.nan,
             precision=math.nan,
             protocol=self.manifest.protocol,
@@ -178,10 +150,9 @@ class LocalHistogramParty(Party):
             thresholds=len(self.manifest.thresholds),
             verified=False,
             security_bits=0,
-            seconds=self._seconds,
             settings={
-                "epsilon": self._encoding.epsilon,
-                "flip_probability": self._encoding.flip_probability,
+                **two_sessions.settings(self.manifest.options),
+                "flip_probability": encoding.flip_probability,
                 "noise_deviation": deviation,
             },
             histogram=histogram,
@@ -189,5 +160,10 @@ class LocalHistogramParty(Party):
         )
 
 
+def checked_budget(options: Mapping[str, object]) -> float:
+    """Return the budget of a row's report; raise `InputError` unless it is there and from 0.000001 to 32."""
+    return randomness.checked_epsilon(positive_number(options, "epsilon", EPSILON_ADVICE))
+
+
 def _payload_limit(encoding: UnaryEncoding) -> int:
-    return 64 + (encoding.cells + 1) * _INTEGER_BYTES
+    return 64 + (encoding.cells + 1) * INTEGER_BYTES

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from fhe_auc.hierarchy import HierarchicalCounts
 from protocols.unary_encoding import UnaryEncoding
+from protocols.unary_hierarchy import LevelTally, UnaryHierarchy
 
-__all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local"]
+__all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local", "local_hierarchy"]
 
 
 def distributed(
@@ -55,3 +56,15 @@ def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: np.ra
     encoding = UnaryEncoding(counts.size, epsilon)
     tallies = encoding.simulated_tallies(counts.ravel(), runs=runs, random=random)
     return encoding.estimate(tallies, int(counts.sum())).reshape(runs, *counts.shape)
+
+
+def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: np.random.Generator) -> HierarchicalCounts:
+    """Return estimates of hierarchical counts from one report a row, on a level of the row's choice."""
+    height = counts.height
+    chosen = random.multinomial(counts.levels[-1].astype(np.int64), [1 / height] * height)  # of each lowest segment
+    tallies = []
+    for k in range(1, height + 1):
+        own = chosen[:, k - 1].reshape(2**k, -1).sum(axis=1)
+        ones = UnaryEncoding(2**k, epsilon).simulated_tallies(own, runs=1, random=random)[0]
+        tallies.append(LevelTally(int(own.sum()), ones))
+    return UnaryHierarchy(height, epsilon).estimate(tallies)

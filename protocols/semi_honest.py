@@ -53,12 +53,12 @@ class SemiHonest(BlindedAuc):
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
         """Return a party's computation on its own rows."""
         return SemiHonestTask(manifest, data)
 
 
-class SemiHonestTask(PartyTask):
+class SemiHonestTask(PartyTask[Evaluation]):
     """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
 
     plan: Plan
@@ -76,7 +76,7 @@ class SemiHonestTask(PartyTask):
         """Return the packed class vectors of this party's counts."""
         return self.plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
 
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         """Return AUC and resolution; errors as `recover`."""
         recovered = recover(slots, self.plan)
         return Evaluation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import calibration_file, datasets, metrics, thresholds
 from fhe_auc.cli import main
+from fhe_auc.cli.histograms import HistogramSession
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.metrics import CalibrationMap, Histogram
@@ -121,6 +123,18 @@ def test_fit_refuses_what_it_cannot_do(folder: Path, map_json: str) -> None:
     assert not Path("new.json").exists()
 
 
+def test_a_folder_that_cannot_be_written_to_is_an_error_before_the_session(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    monkeypatch.setattr(HistogramSession, "run", lambda *_: pytest.fail("a session was run"))
+    file = write_csv("good.csv", [0, 1], [0.2, 0.9])
+    assert_refused(call("fit", file, "--out", "new.json"), "'new.json' cannot be written: No space left on device")
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_apply_copies_the_table_and_adds_the_scores(folder: Path, map_json: str, kind: str) -> None:
     source, target = Path(f"in.{kind}"), Path(f"out.{kind}")
@@ -195,6 +209,7 @@ def test_a_map_of_a_part_of_the_scores_refuses_the_others(folder: Path) -> None:
         (("in.csv", "--out", "out.parquet"), "'out.parquet': its name must end in .csv"),
         (("in.csv", "--out", "there.csv"), "'there.csv' is there already; .*--force"),
         (("in.csv", "--out", "in.csv", "--force"), "would be overwritten by its own copy"),
+        (("in.csv", "--out", "linked.csv", "--force"), "would be overwritten by its own copy"),
         (("in.csv", "--out", "out.csv", "--column", "y_true"), "file 'in.csv': there is a column 'y_true' already"),
         (("in.csv", "--out", "out.csv", "--column", " "), "needs a name"),
         (("in.csv", "--out", "out.csv", "--score-column", "risk"), "there is no column 'risk'"),
@@ -206,6 +221,7 @@ def test_a_map_of_a_part_of_the_scores_refuses_the_others(folder: Path) -> None:
 def test_apply_refuses_what_it_cannot_do(folder: Path, map_json: str, arguments: tuple[str, ...], message: str) -> None:
     write_csv("in.csv", [0, 1, 1], SCORES)
     Path("there.csv").write_text("mine")
+    Path("linked.csv").hardlink_to("in.csv")
     Path("in.txt").write_text("y_score\n0.5\n")
     np.savez("objects.npz", y_score=SCORES, who=np.array([None, 1, 2], dtype=object))
     assert_refused(call("apply", map_json, *arguments), message)

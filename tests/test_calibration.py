@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve as sklearn_calibration_curve
 
@@ -31,8 +32,8 @@ def distorted(rows: int, seed: int = 5) -> PartyData:
 
 
 def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int) -> float:
-    """Return the calibration error by its definition, in uniform bins [k/K, (k+1)/K)."""
-    bins = np.minimum((scores * n_bins).astype(int), n_bins - 1)
+    """Return the calibration error by its definition, in uniform bins (k/K, (k+1)/K]."""
+    bins = np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], scores)
     return float(
         sum(
             (bins == k).mean() * abs(data.y_true[bins == k].mean() - scores[bins == k].mean())
@@ -43,11 +44,17 @@ def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int) -> float:
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(strategy: str) -> None:
+@pytest.mark.parametrize("digits", [1, 2, 17])
+@pytest.mark.parametrize("n_bins", [1, 8, 10])
+def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(
+    strategy: str, digits: int, n_bins: int
+) -> None:
+    """With few digits many scores are equal, and lie where evaluation bins end."""
     data = distorted(2000)
-    ours = calibration_curve(Histogram.exact(data), n_bins=8, strategy=strategy)
-    theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=8, strategy=strategy)
-    np.testing.assert_allclose(ours.prob_true, theirs[0], rtol=0, atol=1e-12)
+    data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
+    ours = calibration_curve(Histogram.exact(data), n_bins=n_bins, strategy=strategy)
+    theirs = sklearn_calibration_curve(data.y_true, data.y_score, n_bins=n_bins, strategy=strategy)
+    np.testing.assert_array_equal(ours.prob_true, theirs[0])
     np.testing.assert_allclose(ours.prob_pred, theirs[1], rtol=0, atol=1e-12)
     assert ours.rows.sum() == 2000
 
@@ -77,6 +84,50 @@ def test_the_range_holds_the_rows_own_calibration_error(scores: list[float], fin
     expected = sum(
         (bins == k).mean() * abs(data.y_true[bins == k].mean() - data.y_score[bins == k].mean())
         for k in np.unique(bins)
+    )
+    assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
+
+
+@st.composite
+def histograms_and_maps(draw: st.DrawFn) -> tuple[PartyData, Histogram, CalibrationMap]:
+    """Few rows, coarse bins, and a map whose steps are anywhere; either may end in a bin of the score 1 alone."""
+    scores = draw(st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])), min_size=1, max_size=20))
+    labels = draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    data = PartyData.from_arrays("pool", labels, scores)
+
+    def edges() -> np.ndarray:
+        inner = draw(st.lists(st.one_of(st.floats(0, 1), st.just(0.5)), max_size=4))
+        return np.append(np.unique([0.0, *inner, 1.0]), [1.0] * draw(st.booleans()))
+
+    steps = edges()
+    answers = draw(st.lists(st.floats(0, 1), min_size=len(steps) - 1, max_size=len(steps) - 1))
+    return data, Histogram.from_rows(data, edges()), CalibrationMap(steps, answers)
+
+
+@settings(max_examples=150, deadline=None)
+@given(made=histograms_and_maps(), n_bins=st.integers(1, 5), strategy=st.sampled_from(["uniform", "quantile"]))
+@example(
+    made=(
+        PartyData.from_arrays("pool", [True], [1.0]),
+        Histogram([0, 1], [1], [0]),
+        CalibrationMap([0, 0.5, 1, 1], [0.1, 0.6, 1.0]),
+    ),
+    n_bins=1,
+    strategy="uniform",
+)  # the only row is where the bin includes its upper edge, and the map is right there
+def test_the_range_holds_the_error_of_calibrated_scores(
+    made: tuple[PartyData, Histogram, CalibrationMap], n_bins: int, strategy: str
+) -> None:
+    data, histogram, calibration = made
+    estimate = expected_calibration_error(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
+    middles = calibration(histogram.centres)
+    edges = np.linspace(0, 1, n_bins + 1)
+    if strategy == "quantile":
+        edges = np.percentile(np.repeat(middles, histogram.counts.astype(int)), 100 * edges)
+    mine = np.clip(np.searchsorted(histogram.edges, data.y_score, side="right") - 1, 0, histogram.bins - 1)
+    bins, scores = np.searchsorted(edges[1:-1], middles)[mine], calibration(data.y_score)
+    expected = sum(
+        (bins == k).mean() * abs(data.y_true[bins == k].mean() - scores[bins == k].mean()) for k in np.unique(bins)
     )
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
@@ -173,6 +224,17 @@ def test_bayesian_binning_bears_noise() -> None:
     noisy = Histogram(true.edges, true.positives + draw(), true.negatives + draw())
     assert noisy.positives.min() < 0
     assert ece_of_rows(data, bayesian_binning(noisy)(data.y_score), 10) < 0.03
+
+
+def test_the_map_of_a_million_rows_in_as_many_bins_takes_little_memory() -> None:
+    """1,000 models of 2^17 bins would be 1 GB of averages."""
+    tracemalloc.start()
+    bins = 2**17
+    calibration = bayesian_binning(Histogram(np.arange(bins + 1) / bins, np.full(bins, 2.0), np.full(bins, 6.0)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2e8
+    assert calibration.probabilities == pytest.approx(0.25, abs=0.01)
 
 
 def test_a_map_survives_json() -> None:

@@ -426,13 +426,13 @@ def test_equal_manifests_with_options_are_one_in_a_set() -> None:
 def test_a_budget_is_read_from_a_manifest_of_its_protocol_only() -> None:
     manifest = manifest_of("dpauc-rr")  # the same options would do for the other
     with pytest.raises(InputError, match="the session's manifest is of protocol 'dpauc-rr', not 'dpauc-laplace'"):
-        plugin("dpauc-laplace").budget(manifest)
+        plugin("dpauc-laplace").checked(manifest)
 
 
 def test_the_manifest_carries_the_whole_budget_and_gives_it_back() -> None:
     options = {"epsilon": 2, "budget_thresholds": 12, "clip": "false", "endpoints": True}
     manifest = Manifest.from_bytes(manifest_of("dpauc-laplace", **options).to_bytes())
-    budget = plugin("dpauc-laplace").budget(manifest)
+    budget = plugin("dpauc-laplace").checked(manifest)
     assert budget == Budget.checked("laplace", options, 11)
     assert (budget.epsilon, budget.budget_thresholds, budget.curve.clip, budget.curve.endpoints) == (2, 12, False, True)
     assert budget.noise_scale == 24

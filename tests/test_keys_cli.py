@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fhe_auc import ckks, registry
+from fhe_auc import ckks, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.serialise import encode
@@ -237,6 +237,45 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
         message = aggregator.finish_round()
     for role in roles.values():  # few rows: below min_rows the noise of both shows
         assert role.result().auc == pytest.approx(16 / 24, abs=1e-5)
+
+
+@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=needs_openfhe)])
+def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
+    consortium: Path, keys: tuple[str, ...]
+) -> None:
+    """Sites exchange files: the first session finds quantiles, its result is a file, and the second is for these."""
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    common_options = (*credentials, *keys, "--store", "north/store")
+    first = ok("session", *common_options, "--thresholds", "quantile:8", "--out", "first", "--json")
+    assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
+    assert "this session finds the thresholds" in first.stderr
+
+    thresholds.save("found.txt", np.arange(8) / 16)
+    ok("session", *common_options, "--thresholds", "found.txt", "--out", "second")
+    thresholds.save("other.txt", np.arange(8) / 8)
+    bundle = "second/session.joint" if "joint" in keys else "second/south.bundle"
+    refused = open_as("south", bundle, "--thresholds", "other.txt")
+    assert_fails(refused, 1, "the session is for other thresholds than those agreed on")
+    agreed = open_as("south", bundle, "--thresholds", "found.txt")  # a refused bundle is not used up
+    assert agreed.exit_code == 0, agreed.output
+    assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
+
+
+def test_options_of_a_protocol_go_into_the_session_and_what_has_no_keys_is_refused(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "quantile:8")
+    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
+    made = json.loads(ok("session", *at_north, *noisy, "-o", "height=6", "--out", "noisy", "--json").stdout)
+    assert (made["protocol"], made["thresholds"]) == ("boundaries-distributed-dp", 64)
+    assert made["options"] == {"bins": 8, "epsilon": 0.25}  # a quarter of both sessions' budget
+    shown = open_as("south", "noisy/south.bundle").stdout
+    assert re.search("thresholds +8 +to be found, from counts in 64 cells of scores", shown)
+    assert re.search(r"option +epsilon +0\.25", shown)
+    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
+    local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
+    assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: there are no keys to make")
+    dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
+    assert_fails(call("session", *at_north, *dpauc), 2, "has no private way to find quantile thresholds")
 
 
 def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:

@@ -192,16 +192,20 @@ def test_the_shares_of_all_parties_add_up_to_discrete_laplace_noise(scale: float
 
 
 @settings(max_examples=20, deadline=None)
-@given(parties=st.integers(1, 6), k=st.integers(0, 12))
-def test_what_a_draw_is_taken_with_makes_a_negative_binomial_of_a_geometric(parties: int, k: int) -> None:
-    """Exactly: Π ((j−1)n+1)/(jn) = C(k + 1/n − 1, k), the coefficient in (1 − x)^(−1/n)."""
-    power = [Fraction(1)] + [Fraction(0)] * k  # the series Σ a_k x^k, multiplied n times, is Σ x^k
-    series = [Fraction(1)]
-    for j in range(1, k + 1):
-        series.append(series[-1] * Fraction((j - 1) * parties + 1, j * parties))
-    for _ in range(parties):
-        power = [sum((power[i] * series[d - i] for i in range(d + 1)), Fraction(0)) for d in range(k + 1)]
-    assert power == [1] * (k + 1)
+@given(parties=st.integers(2, 6), k=st.integers(0, 6))
+def test_an_urn_shares_a_geometric_variable_out_into_negative_binomial_ones(parties: int, k: int) -> None:
+    """At p = 1/2, with exact fractions: the urn's law, mixed over geometric sums, is NB(1/n, p) at k."""
+    p, r = Fraction(1, 2), Fraction(1, parties)
+    urn, found = [Fraction(1)], 0.0  # P[x of the first j units]
+    for j in range(60):
+        found += float((1 - p) * p**j * (urn[k] if k < len(urn) else 0))
+        grown = [Fraction(0)] * (len(urn) + 1)
+        for x, mass in enumerate(urn):
+            mine = (x + r) / (j + 1)
+            grown[x] += mass * (1 - mine)
+            grown[x + 1] += mass * mine
+        urn = grown
+    assert found == pytest.approx(stats.nbinom.pmf(k, float(r), 0.5), rel=1e-9)
 
 
 @pytest.mark.parametrize("arguments", [(-1, 1.0, 2), (1, 0.0, 2), (1, float("nan"), 2), (1, 1.0, 0)])

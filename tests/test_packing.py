@@ -15,7 +15,7 @@ def packings(draw: st.DrawFn) -> Packing:
     log_slots = draw(st.integers(3, 9))
     log_classes = draw(st.integers(0, min(3, log_slots - 1)))
     log_bins = draw(st.integers(0, log_slots - 1 - log_classes))
-    return Packing(2**log_slots, 2**log_classes, 2**log_bins, draw(st.integers(1, 4)))
+    return Packing(2**log_slots, 2**log_classes, 2**log_bins, draw(st.integers(1, 4)), draw(st.integers(0, 3)))
 
 
 @st.composite
@@ -45,7 +45,7 @@ def circuit(packing: Packing, sums: list[np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize("name", ["slots", "classes", "bins"])
 @pytest.mark.parametrize("value", [0, -2, 3, 6, 4097])
 def test_a_size_that_is_no_power_of_two_is_refused(name: str, value: int) -> None:
-    sizes = {"slots": 4096, "classes": 2, "bins": 128, "blocks": 1}
+    sizes = {"slots": 4096, "classes": 2, "bins": 128, "blocks": 1, "x_bits": 4}
     with pytest.raises(ValueError, match=f"{name} must be a power of two, got {value}"):
         Packing(**{**sizes, name: value})
 
@@ -55,12 +55,18 @@ def test_a_size_that_is_no_power_of_two_is_refused(name: str, value: int) -> Non
 )
 def test_what_does_not_fit_is_refused(slots: int, classes: int, bins: int, blocks: int) -> None:
     with pytest.raises(ValueError, match=f"{classes} classes of {bins} bins do not fit {slots} slots"):
-        Packing(slots, classes, bins, blocks)
+        Packing(slots, classes, bins, blocks, 4)
+
+
+@pytest.mark.parametrize("x_bits", [-1, 33])
+def test_a_unit_of_x_that_is_no_fraction_or_next_to_nothing_is_refused(x_bits: int) -> None:
+    with pytest.raises(ValueError, match=f"x_bits must lie between 0 and 32, got {x_bits}"):
+        Packing(64, 2, 4, 1, x_bits)
 
 
 @pytest.mark.parametrize("shape", [(2, 9), (3, 8), (1, 8), (4, 8), (8,), (2, 8, 1)])
 def test_vectors_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
-    packing = Packing(64, 2, 4, 2)  # two blocks of four bins
+    packing = Packing(64, 2, 4, 2, 2)  # two blocks of four bins
     good, bad = np.ones((2, 8), complex), np.ones(shape, complex)
     for x, y in ((bad, good), (good, bad), (bad, bad)):
         with pytest.raises((ValueError, IndexError)):
@@ -69,7 +75,7 @@ def test_vectors_of_the_wrong_shape_are_refused(shape: tuple[int, ...]) -> None:
 
 def test_x_and_y_of_different_numbers_of_bins_are_refused() -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
-        Packing(64, 2, 4, 2).pack(np.ones((2, 8), complex), np.ones((2, 5), complex))
+        Packing(64, 2, 4, 2, 2).pack(np.ones((2, 8), complex), np.ones((2, 5), complex))
 
 
 # --- The layout -------------------------------------------------------------------------------------------------------
@@ -92,10 +98,10 @@ def test_every_slot_holds_what_the_formula_says(drawn: tuple[Packing, np.ndarray
 
 def test_the_layout_of_a_small_case_written_out() -> None:
     x, y = np.array([[4, 8, 12], [44, 48, 52]], complex), np.array([[5, 6, 7], [15, 16, 17]], complex)
-    assert Packing(16, 2, 4, 1).x_unit == Packing(8, 2, 2, 2).x_unit == 1 / 4  # four bins in all
-    (vector,) = Packing(16, 2, 4, 1).pack(x, y)
+    assert Packing(16, 2, 4, 1, 2).x_unit == 1 / 4
+    (vector,) = Packing(16, 2, 4, 1, 2).pack(x, y)
     assert vector.real.astype(int).tolist() == [1, 11, 2, 12, 3, 13, 0, 0, 5, 15, 6, 16, 7, 17, 0, 0]
-    first, second = Packing(8, 2, 2, 2).pack(x, y)
+    first, second = Packing(8, 2, 2, 2, 2).pack(x, y)
     assert first.real.astype(int).tolist() == [1, 11, 2, 12, 5, 15, 6, 16]
     assert second.real.astype(int).tolist() == [3, 13, 0, 0, 7, 17, 0, 0]
 
@@ -142,7 +148,7 @@ def test_packed_parties_add_up(drawn: tuple[Packing, np.ndarray, np.ndarray], pa
 def test_blocks_change_nothing(drawn: tuple[Packing, np.ndarray, np.ndarray]) -> None:
     packing, x, y = drawn
     bins = 1 << (packing.blocks * packing.bins - 1).bit_length()
-    whole = Packing(2 * packing.classes * bins, packing.classes, bins, 1)
+    whole = Packing(2 * packing.classes * bins, packing.classes, bins, 1, 2)
     split_total = packing.by_class(circuit(packing, packing.pack(x, y)))[:, 0] / packing.gain
     whole_total = whole.by_class(circuit(whole, whole.pack(x, y)))[:, 0] / whole.gain
     assert np.array_equal(split_total, whole_total)
@@ -150,7 +156,7 @@ def test_blocks_change_nothing(drawn: tuple[Packing, np.ndarray, np.ndarray]) ->
 
 def test_without_the_trace_slots_show_partial_products() -> None:
     # What the trace is there for: this must differ from slot to slot.
-    packing = Packing(64, 2, 4, 1)
+    packing = Packing(64, 2, 4, 1, 2)
     x = np.arange(8, dtype=complex).reshape(2, 4)
     (vector,) = packing.pack(x, x)
     product = packing.by_class(vector * np.roll(vector, -packing.half))

@@ -38,9 +38,11 @@ instance = Coin()
 def test_a_plug_in_says_whether_it_encrypts() -> None:
     found = {name: registry.load(name).encrypts for name in registry.names()}
     assert {name for name, encrypts in found.items() if not encrypts} == {
+        "boundaries-local-dp",
         "dpauc-gaussian",
         "dpauc-laplace",
         "dpauc-rr",
+        "histogram-local-dp",
         "ustat-hierarchy",
         "ustat-krr",
     }

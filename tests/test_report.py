@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 import re
 from functools import lru_cache
@@ -13,13 +14,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fhe_auc import hierarchy, metrics, report
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
 
@@ -130,6 +133,14 @@ def test_every_text_passed_in_is_escaped() -> None:
     assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
 
 
+def test_what_a_page_cannot_hold_is_replaced() -> None:
+    facts = report.Facts(title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",))
+    text = report.render(card(), facts)
+    assert {"a��", "b�", "c�", "d�", "e�"} <= set(Page(text).texts)
+    text.encode()
+    json.dumps(report.as_dict(card(), facts)).encode()
+
+
 def test_the_page_refers_to_nothing_outside_itself() -> None:
     text = report.render(card(), FACTS)
     assert "http://" not in text
@@ -207,6 +218,63 @@ def test_noisy_counts_make_a_report() -> None:
     noisy = [counts + generator.normal(0, 40, true.bins) for counts in (true.positives, true.negatives)]
     assert min(counts.min() for counts in noisy) < 0
     Page(report.render(report.report_card(Histogram(true.edges, *noisy)), FACTS))
+
+
+def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
+    exact, noisy = (
+        " ".join(" ".join(Page(report.render(card(), facts)).texts).split())
+        for facts in (FACTS, dataclasses.replace(FACTS, noisy=True))
+    )
+    for claim in (
+        "wherever rows lie inside their bins",
+        "metric of the counted rows lies inside it",
+        "from 4,000 rows",
+    ):
+        assert claim in exact
+        assert claim not in noisy
+    for caution in (
+        "which no range on this page covers",
+        "metric of the rows may lie outside",
+        "from about 4,000 rows",
+    ):
+        assert caution in noisy
+        assert caution not in exact
+    assert report.as_dict(card(), dataclasses.replace(FACTS, noisy=True))["noisy"] is True
+
+
+@st.composite
+def noisy_histograms(draw: st.DrawFn) -> Histogram:
+    """Few bins, or one; counts of any sign and size, or none; perhaps a last bin of the score 1 alone."""
+    inner = draw(st.lists(st.floats(0, 1), max_size=5))
+    edges = np.append(np.unique([0.0, *inner, 1.0]), [1.0] * draw(st.booleans()))
+    some = st.one_of(st.just(0), st.integers(-50, 100), st.integers(-(10**9), 10**12).map(lambda k: k / 2**20))
+    counts = st.lists(some, min_size=len(edges) - 1, max_size=len(edges) - 1)
+    return Histogram(edges, draw(counts), draw(counts))
+
+
+@settings(max_examples=30, deadline=None)
+@given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.sampled_from([True] + [False] * 9))
+def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
+    histogram: Histogram, threshold: float, drawn: bool
+) -> None:
+    try:
+        ours = report.report_card(histogram, threshold=threshold)
+    except (UndefinedAucError, UndefinedMetricError):
+        cleaned = histogram.cleaned()
+        assert not (cleaned.positives.sum() > 0 and cleaned.negatives.sum() > 0)
+        return
+    plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
+    for decision in plain["decisions"].values():
+        assert np.min(decision["confusion_matrix"]) >= 0
+    for estimate in [*plain["metrics"].values(), *plain["decisions"]["best_f1"]["metrics"].values()]:
+        assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
+    for axis in ("fpr", "tpr"):
+        points = plain["roc_curve"][axis]
+        assert points == sorted(points)
+        assert (points[0], points[-1]) == (0, 1)
+    assert plain["precision_recall_curve"]["recall"] == sorted(plain["precision_recall_curve"]["recall"], reverse=True)
+    if drawn:
+        Page(report.render(ours, FACTS))
 
 
 @pytest.mark.parametrize("name", FIGURES)

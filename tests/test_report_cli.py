@@ -196,9 +196,9 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]
 
 
 class NoisyTask(FederatedTask):
-    def evaluation(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
         noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
-        exact = super().evaluation(slots, parties)
+        exact = super().outcome(slots, parties)
         return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
 
 
@@ -235,9 +235,11 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     text = " ".join(result.stdout.split())
     exact = (40.25 * 30 + 0.5 * 10.5 * 30 + 0.5 * 40.25 * 21) / (50.75 * 51)
     assert f"AUC {exact:.6f} the noise is random" in text
+    assert "about 102 rows" in text
     said = json.loads((folder / "report" / "report.json").read_text())
     assert said["histogram"]["positives"] == [10.5, 40.25]
     assert said["session"]["settings"] == {"epsilon": 2}
+    assert said["noisy"] is True
     assert "random noise (epsilon 2)" in said["privacy"]
     assert "No noise" not in said["privacy"]
 
@@ -275,6 +277,7 @@ def test_a_protocol_without_a_histogram_is_an_error() -> None:
         (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
         (("--threshold", "1.5"), "1.5 is not in the range"),
         (("--threshold", "nan"), "nan is not a threshold"),
+        (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
         (("--out", "grid.txt"), "folder 'grid.txt' cannot be written to"),
         (("--out", "grid.txt/deeper"), "cannot be written to"),

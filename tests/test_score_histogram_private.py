@@ -22,6 +22,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
 from protocols import score_histogram_distributed as distributed
 from protocols import score_histogram_simulation as simulation
+from protocols.boundaries_distributed import noisy_hierarchy
 from protocols.score_histogram import HistogramFederated, noisy_auc, pooled_histogram, rows_by_bin
 from protocols.score_histogram_distributed import HistogramDistributedDp
 from protocols.score_histogram_local import HistogramLocalDp, Tally
@@ -88,6 +89,22 @@ def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answ
     assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
 
 
+def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
+    pool = sites(1, rows)[0]
+    order = {"by label": np.argsort(pool.y_true), "by score": np.argsort(pool.y_score)}.get(how, np.arange(rows))
+    cuts = np.arange(1, parties) if how == "nearly all with one" else np.arange(1, parties) * rows // parties
+    parts = np.split(order, cuts)
+    return [PartyData.from_arrays(f"site {i}", pool.y_true[p], pool.y_score[p]) for i, p in enumerate(parts)]
+
+
+@pytest.mark.parametrize("how", ["by label", "by score", "nearly all with one"])
+def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
+    """Real encrypted sessions; of 3 parties one share is a half, so that 3 make one and a half."""
+    noise = noise_of(dealt(3, 900, how), 3, 1000)
+    assert laplace_p_value(noise, 1.0, 3 / 2) > FALSE_ALARM
+    assert laplace_p_value(noise, 1.0, 1 / 2) < FALSE_ALARM
+
+
 def test_shares_are_for_one_party_fewer_than_must_take_part_and_for_one_at_least() -> None:
     assert [distributed.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
 
@@ -130,13 +147,13 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
 
 def test_each_level_of_a_noisy_hierarchy_has_a_share_of_the_budget() -> None:
     data = sites(1, rows=500)[0]
-    found = distributed.noisy_hierarchy(data, 8, 8.0, 1)
+    found = noisy_hierarchy(data, 8, 8.0, 1)
     truth = hierarchy.count(data, 8)
     noise = np.concatenate([a - b for a, b in zip(found.levels, truth.levels, strict=True)])
     assert laplace_p_value(noise, 1.0) > FALSE_ALARM
     assert laplace_p_value(noise, 8.0) < FALSE_ALARM
     with pytest.raises(InputError, match="score histograms need scores"):
-        distributed.noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
+        noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
 
 
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:

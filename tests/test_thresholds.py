@@ -53,12 +53,34 @@ def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
         thresholds.explicit(given)
 
 
-@pytest.mark.parametrize("spec", ["", "quantile:100", "Uniform:100", "100", "grid.json", "uniform 100"])
+@pytest.mark.parametrize("spec", ["", "Quantile:100", "Uniform:100", "100", "grid.json", "uniform 100"])
 def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
-    with pytest.raises(
-        ThresholdError, match=rf"{spec!r} are unknown; known are uniform:SIZE, hybrid:SIZE, dpauc:SIZE, or a \.npy/"
-    ):
+    known = r"uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
+    with pytest.raises(ThresholdError, match=rf"{spec!r} are unknown; known are {known}"):
         thresholds.parse(spec)
+
+
+def test_quantiles_are_a_wish_that_no_grid_is_made_of() -> None:
+    assert thresholds.quantiles_wanted(" quantile:200 ") == 200
+    assert [thresholds.quantiles_wanted(other) for other in ("uniform:5", None, [0.1, 0.5], "q.txt")] == [None] * 4
+    with pytest.raises(ThresholdError, match="have to be found first, by a session of all parties"):
+        thresholds.parse("quantile:100")
+
+
+@pytest.mark.parametrize(
+    "spec", ["quantile", "quantile:", "quantile:1", "quantile:-5", "quantile:9999999", "quantile:ten"]
+)
+def test_quantiles_without_a_proper_size_are_refused(spec: str) -> None:
+    with pytest.raises(ThresholdError, match="2 to 1,048,576"):
+        thresholds.quantiles_wanted(spec)
+
+
+def test_saved_thresholds_are_read_back_to_the_last_bit(tmp_path: Path) -> None:
+    grid = np.sort(np.random.default_rng(0).random(50))
+    thresholds.save(tmp_path / "grid.txt", grid)
+    assert thresholds.parse(str(tmp_path / "grid.txt")).tobytes() == grid.tobytes()
+    with pytest.raises(ThresholdError, match=r"must end in \.txt or \.csv"):
+        thresholds.save(tmp_path / "grid.npy", grid)
 
 
 @pytest.mark.parametrize(

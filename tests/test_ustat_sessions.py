@@ -217,7 +217,7 @@ def test_an_evaluation_says_that_budgets_add_up_and_whose_auc_one_party_s_is(nam
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
-        ({"protocol": "semi-honest"}, "manifest is not one of 'ustat-"),
+        ({"protocol": "semi-honest"}, "manifest is of protocol 'semi-honest', not 'ustat-"),
         ({"context": bytes(FINGERPRINT_BYTES)}, "manifest is not one of 'ustat-"),
         ({"options": {"epsilon": 1.0, "bins": 8, "secret": 1}}, "no option '(bins|secret)'"),
         ({"options": {"bins": 8}}, "epsilon|no option 'bins'"),

@@ -23,6 +23,7 @@ from fhe_auc.cli.evaluate import evaluate
 from fhe_auc.cli.plan import plan
 from fhe_auc.cli.protocols import protocols
 from fhe_auc.cli.report import report
+from fhe_auc.cli.thresholds import thresholds
 from fhe_auc.errors import EvaluationError
 
 __all__ = ["GROUP", "main"]
@@ -136,5 +137,5 @@ def main(ctx: click.Context, debug: bool) -> None:
         ctx.exit(2)
 
 
-for _command in (calibrate, demo, evaluate, plan, protocols, report):
+for _command in (calibrate, demo, evaluate, plan, protocols, report, thresholds):
     main.add_command(_command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path,
     if not column.strip():
         raise InputError("the column that is added needs a name")
     _check_target(out, file.suffix.lower(), force=force)
-    if out.resolve() == file.resolve():
+    if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out")
     found = calibration_file.load(map_file)
     scores = read_columns([file], [score_column])[:, 0]
@@ -141,6 +142,10 @@ def _check_target(path: Path, suffix: str, *, force: bool) -> None:
         raise InputError(f"file {str(path)!r} cannot be written: name a file in a folder that exists")
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def _require_covered(found: CalibrationMap, scores: NDArray[np.float64], file: Path) -> None:

@@ -28,6 +28,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo",
         "fhe-auc demo --plot demo.png",
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
+        "fhe-auc demo --thresholds quantile:200",
         "fhe-auc demo --dataset credit-default --keys joint",
         "fhe-auc demo --protocol malicious --cheat scale-num",
         "fhe-auc demo --protocol malicious -o executions=2",

@@ -13,6 +13,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
         "fhe-auc evaluate north.csv south.csv west.csv",
         "fhe-auc evaluate all.parquet --site-column hospital --label-column outcome --score-column risk",
         "fhe-auc evaluate *.csv --thresholds uniform:100 --release-digits 3",
+        "fhe-auc evaluate *.csv --thresholds quantile:200",
         "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
         "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",

@@ -125,12 +125,12 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
             smudging_bits=smudging_bits,
             options=_with_epsilon(options, epsilon),
         )
-        if session.thresholds[0] < 0 or session.thresholds[-1] > 1:
+        grid = session.thresholds
+        if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise ThresholdError(
-                f"thresholds {thresholds!r} run from {session.thresholds[0]} to {session.thresholds[-1]}; score "
-                "histograms are of scores in [0, 1]"
+                f"thresholds {thresholds!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores in [0, 1]"
             )
-        return command(*args, session=HistogramSession(model, thresholds, session), **others)
+        return command(*args, session=HistogramSession(model, click.format_filename(thresholds), session), **others)
 
     return with_session
 

@@ -91,7 +91,8 @@ thresholds_option = click.option(
     default="hybrid:1000",
     show_default=True,
     help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, dpauc:SIZE (dense near 0), "
-    "or a .npy, .txt or .csv file of numbers.",
+    "a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with about "
+    "equally many rows between them: parties see the pooled scores, and everybody the points.",
 )
 """Decorator: the command receives ``thresholds``, not yet parsed."""
 
@@ -159,16 +160,19 @@ def key_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return who(noise(command))
 
 
+max_rows = click.option(
+    "--max-rows",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=DEFAULT_MAX_ROWS,
+    show_default=True,
+    help="Most rows of all parties together; beyond it the result may be refused.",
+)
+"""Decorator: the command receives ``max_rows``, a public bound on the pooled rows."""
+
+
 def row_bounds(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``max_rows`` and ``min_rows``, public bounds on the pooled rows."""
-    most = click.option(
-        "--max-rows",
-        metavar="N",
-        type=click.IntRange(min=2),
-        default=DEFAULT_MAX_ROWS,
-        show_default=True,
-        help="Most rows of all parties together; beyond it the result may be refused.",
-    )
     least = click.option(
         "--min-rows",
         metavar="N",
@@ -177,4 +181,4 @@ def row_bounds(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Fewest rows of all parties together for which the stated precision must hold.",
     )
-    return most(least(command))
+    return max_rows(least(command))

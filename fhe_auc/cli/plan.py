@@ -14,6 +14,7 @@ from fhe_auc.errors import BackendUnavailableError, CapacityError
 if TYPE_CHECKING:
     from fhe_auc.ckks import BackendName
     from fhe_auc.planner import Plan, Workload
+    from fhe_auc.sums import SumPlan
 
 
 @click.command(
@@ -47,13 +48,15 @@ def plan(
     """Show the encryption parameters that fit, and why.
 
     Nothing is encrypted. Without --backend, the parameters of all backends available here stand side by side. The
-    workload is that of the protocol semi-honest, with two classes of totals.
+    workload is that of the protocol semi-honest, with two classes of totals; for quantile:SIZE, with so many thresholds
+    as are asked for, and a session before that finds them.
     """
     from fhe_auc import ckks, planner
     from fhe_auc import thresholds as grids
 
+    bins = grids.quantiles_wanted(thresholds)
     workload = planner.Workload(
-        thresholds=len(grids.resolve(thresholds)),
+        thresholds=bins or len(grids.resolve(thresholds)),
         parties=parties,
         max_rows=max_rows,
         min_rows=min_rows,
@@ -79,13 +82,50 @@ def plan(
         raise CapacityError("; ".join(dict.fromkeys(unfit.values())))
     for name, reason in unfit.items():
         output.print_warning(f"{name}: {reason}")
+    before = {name: _first_session(name, workload, smudging_bits) for name in plans} if bins is not None else {}
     if as_json:
         described = {name: _as_dict(found) for name, found in plans.items()}
+        for name, first in before.items():
+            described[name]["boundaries"] = _sum_as_dict(first)
         output.print_json({**_workload_as_dict(workload), "plans": described, "unfit": unfit})
         return
     rows = f"{min_rows:,} to {max_rows:,} rows of all parties together"
     output.print_text(f"For {workload.thresholds:,} thresholds, {parties:,} parties and {rows}:")
     _print_table(plans, workload)
+    for name, first in before.items():
+        output.print_text(
+            f"{name}: before it, a session that finds the thresholds: {first.integers:,} exact sums, N = "
+            f"{first.parameters.ring_dimension:,}, upload of a party {output.bytes_text(first.submission_bytes)}"
+        )
+
+
+def _first_session(name: BackendName, workload: Workload, smudging_bits: int | None) -> SumPlan:
+    """Return the parameters of the session that finds quantile thresholds from exact counts."""
+    from fhe_auc.boundaries import EXACT_HEIGHT
+    from fhe_auc.planner import DEFAULT_SMUDGING_BITS
+    from fhe_auc.sums import plan_sum
+
+    return plan_sum(
+        thresholds=2**EXACT_HEIGHT,
+        vectors=1,
+        parties=workload.parties,
+        backend=name,
+        max_total=workload.max_rows,
+        joint_keys=workload.joint_keys,
+        smudging_bits=smudging_bits or DEFAULT_SMUDGING_BITS,
+    )
+
+
+def _sum_as_dict(found: SumPlan) -> dict[str, Any]:
+    parameters = found.parameters
+    return {
+        "sums": found.integers,
+        "ring_dimension": parameters.ring_dimension,
+        "modulus_bits": list(parameters.modulus_bits),
+        "special_bits": parameters.special_bits,
+        "smudging_bits": found.smudging_bits,
+        "upload_bytes": found.submission_bytes,
+    }
 
 
 def _workload_as_dict(workload: Workload) -> dict[str, Any]:

@@ -39,10 +39,17 @@ def _finite(context: click.Context, parameter: click.Parameter, threshold: float
     return threshold
 
 
+def _printable(context: click.Context, parameter: click.Parameter, title: str | None) -> str | None:
+    if title is not None and not title.isprintable():  # a byte that is not UTF-8, say
+        raise click.BadParameter("a title must be printable text")
+    return title
+
+
 @click.command(
     epilog=output.examples(
         "fhe-auc report north.csv south.csv west.csv",
         "fhe-auc report *.csv --threshold 0.2 --title 'Sepsis alarm, 2026' --out sepsis",
+        "fhe-auc report *.csv --thresholds quantile:200",
         "fhe-auc report *.csv --keys joint --thresholds uniform:100",
         "fhe-auc report all.parquet --site-column hospital --json | jq .metrics.roc_auc",
     )
@@ -58,7 +65,9 @@ def _finite(context: click.Context, parameter: click.Parameter, threshold: float
     callback=_finite,
     help="Decision threshold to report beside the one with the best F1.",
 )
-@click.option("--title", metavar="TEXT", help="Heading of the page. Default: the number of parties.")
+@click.option(
+    "--title", metavar="TEXT", callback=_printable, help="Heading of the page. Default: the number of parties."
+)
 @click.option(
     "--out",
     metavar="DIR",
@@ -138,10 +147,16 @@ def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
         "seconds in all": round(pooled.wall_seconds, 3),
         "fhe-auc": __version__,
     }
-    return Facts(title=title, privacy=_privacy(session.model, pooled), session=facts, warnings=evaluation.warnings)
+    return Facts(
+        title=title,
+        privacy=_privacy(session, pooled),
+        session=facts,
+        warnings=evaluation.warnings,
+        noisy=not pooled.exact,
+    )
 
 
-def _privacy(model: str, pooled: Pooled) -> str:
+def _privacy(session: HistogramSession, pooled: Pooled) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
     from fhe_auc import registry
 
@@ -163,9 +178,11 @@ def _privacy(model: str, pooled: Pooled) -> str:
             f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
             "else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
+    if session.options.quantiles:
+        learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     return "\n\n".join(
         (
-            f"Model “{model}”. {aggregator} {learnt}",
+            f"Model “{session.model}”. {aggregator} {learnt}",
             f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
             "For this page one process has read the rows of all parties and has played every role in turn. The above "
             "describes what the roles exchange, and holds between sites where each runs its own role.",
@@ -174,7 +191,11 @@ def _privacy(model: str, pooled: Pooled) -> str:
 
 
 def _settings(evaluation: Evaluation) -> str:
-    return ", ".join(f"{name} {value}" for name, value in evaluation.settings.items()) or "no settings stated"
+    return ", ".join(f"{name} {_number(value)}" for name, value in evaluation.settings.items()) or "no settings stated"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
@@ -190,7 +211,9 @@ def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) ->
         *_decision(card.best),
         *_decision(card.chosen),
     ]
-    output.print_text(f"{facts.title}: {card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive.")
+    about = "about " if facts.noisy else ""
+    total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
+    output.print_text(f"{facts.title}: {total}.")
     output.print_text()
     output.print_table(rows)
     output.print_text()

@@ -48,7 +48,8 @@ class SessionOptions:
     Attributes
     ----------
     protocol : str
-    thresholds : ndarray of float64, shape (m,)
+    thresholds : ndarray of float64, shape (m,), or str
+        "quantile:SIZE" where they are to be found first.
     keys : "sealed" or "joint"
     backend, max_rows, min_rows, release_digits, smudging_bits
         None: the engine's default.
@@ -59,7 +60,7 @@ class SessionOptions:
     """
 
     protocol: str
-    thresholds: NDArray[np.float64]
+    thresholds: NDArray[np.float64] | str
     keys: str = "sealed"
     backend: str | None = None
     max_rows: int | None = None
@@ -89,8 +90,11 @@ class SessionOptions:
         from fhe_auc import thresholds as grids
         from fhe_auc.errors import InputError
 
-        plugin = registry.load(protocol)
+        plugin = registry.evaluating(protocol)
         plugin.check_options(options or ())
+        bins = grids.quantiles_wanted(thresholds)
+        if bins is not None:
+            plugin.require_boundaries()
         if cheat is not None and cheat not in plugin.attacks():
             known = ", ".join(plugin.attacks()) or "none"
             raise InputError(f"protocol {protocol!r} knows no attack {cheat!r} (it knows: {known})")
@@ -98,7 +102,7 @@ class SessionOptions:
             raise InputError("attacks are played with sealed keys only")
         return cls(
             protocol=protocol,
-            thresholds=grids.resolve(thresholds),
+            thresholds=grids.resolve(thresholds) if bins is None else thresholds,
             keys=keys,
             backend=backend and ckks.choose_backend(backend),
             max_rows=max_rows,
@@ -108,6 +112,11 @@ class SessionOptions:
             options=options or {},
             cheat=cheat,
         )
+
+    @property
+    def quantiles(self) -> bool:
+        """Whether a session before finds the thresholds."""
+        return isinstance(self.thresholds, str)
 
     def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
         """Return the evaluation and how many seconds the session took; progress is shown on stderr."""
@@ -168,6 +177,7 @@ def print_evaluation(
         Notes for the rows "parties" and "sent".
     """
     from fhe_auc import registry
+    from fhe_auc.boundaries import FIRST_SESSION
 
     notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
@@ -191,11 +201,10 @@ def print_evaluation(
         ]
     )
     output.print_text()
-    known = [phase for phase in _PHASES if phase in evaluation.seconds]
-    other = [phase for phase in evaluation.seconds if phase not in _PHASES]
     does = _PHASES if encrypted else _PHASES | _PHASES_IN_THE_CLEAR
     rows: list[tuple[output.Cell, ...]] = [
-        (phase, output.seconds_text(evaluation.seconds[phase]), does.get(phase, "")) for phase in known + other
+        (phase, output.seconds_text(seconds), does.get(phase.removeprefix(FIRST_SESSION), ""))
+        for phase, seconds in _in_order(evaluation.seconds)
     ]
     whole = "all roles in this process, one after another"
     output.print_table(
@@ -206,6 +215,14 @@ def print_evaluation(
     output.print_text()
     for warning in evaluation.warnings:
         output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return phases in the order in which they happen, those of a session for thresholds first."""
+    from fhe_auc.boundaries import FIRST_SESSION
+
+    order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
+    return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
 
 def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:

@@ -53,8 +53,11 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
     rows = float(usable.counts.sum())
     if rows < 1:
         raise UndefinedMetricError("the histogram holds no row, so there is nothing to calibrate by")
-    scores, estimates = zip(*(_model(usable, cuts) for cuts in _binnings(usable, rows)), strict=True)
-    return CalibrationMap(usable.edges, np.clip(softmax(scores) @ np.array(estimates), 0.0, 1.0))
+    scores, models = zip(*(_model(usable, cuts) for cuts in _binnings(usable, rows)), strict=True)
+    probabilities = np.zeros(usable.bins)
+    for weight, (estimates, widths) in zip(softmax(scores), models, strict=True):
+        probabilities += weight * np.repeat(estimates, widths)
+    return CalibrationMap(usable.edges, np.clip(probabilities, 0.0, 1.0))
 
 
 def _binnings(histogram: Histogram, rows: float) -> Iterator[NDArray[np.intp]]:
@@ -68,8 +71,8 @@ def _binnings(histogram: Histogram, rows: float) -> Iterator[NDArray[np.intp]]:
         yield cuts[cuts <= np.searchsorted(cumulative, cumulative[-1])]  # no merged bin without rows at the end
 
 
-def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, NDArray[np.float64]]:
-    """Return the log score of one binning and its calibrated score in every fine bin."""
+def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, tuple[NDArray[np.float64], NDArray[np.intp]]]:
+    """Return the log score of one binning, the calibrated score in each merged bin, and how many bins it is of."""
     ends = np.append(cuts[1:], histogram.bins)
     positives, negatives = (np.add.reduceat(counts, cuts) for counts in (histogram.positives, histogram.negatives))
     middles = (histogram.edges[cuts] + histogram.edges[ends]) / 2
@@ -77,4 +80,4 @@ def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, NDArray
     beta = _PRIOR_ROWS - alpha
     score = float((betaln(positives + alpha, negatives + beta) - betaln(alpha, beta)).sum())
     estimates = (positives + alpha) / (positives + negatives + _PRIOR_ROWS)
-    return score, np.repeat(estimates, ends - cuts)
+    return score, (estimates, ends - cuts)

@@ -160,7 +160,7 @@ def calibration_curve(
     n_bins : int
         Number of evaluation bins K.
     strategy : {"uniform", "quantile"}
-        Evaluation bins of equal width, or of about equally many rows.
+        Evaluation bins of equal width, or of about equally many rows; as in scikit-learn, they include their upper end.
     calibration : CalibrationMap, optional
         Judge calibrated scores instead.
 
@@ -237,7 +237,9 @@ def _scores(
         return histogram.centres, np.diff(histogram.edges) / 2
     scores = calibration(histogram.centres)
     first, last = (bin_index(calibration.edges, edges) for edges in (histogram.edges[:-1], histogram.edges[1:]))
-    last = np.maximum(first, last - (calibration.edges[last] == histogram.edges[1:]))  # upper edges are not included
+    excluded = calibration.edges[last] == histogram.edges[1:]  # a bin does not include its upper edge,
+    excluded[-1] = False  # but for the last one
+    last = np.maximum(first, last - excluded)
     reach = [
         np.abs(calibration.probabilities[i : j + 1] - score).max()
         for i, j, score in zip(first, last, scores, strict=True)
@@ -246,15 +248,29 @@ def _scores(
 
 
 def _evaluation_bins(histogram: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.intp]:
+    """Return the evaluation bin of each bin's score; bins include their upper and not their lower end, as sklearn's."""
     if n_bins < 1:
         raise InputError(f"n_bins is {n_bins}; it must be at least 1")
-    if strategy == "uniform":
-        share = scores
-    elif strategy == "quantile":
-        order = np.argsort(scores, kind="stable")
-        counts = histogram.counts[order]
-        share = np.empty(len(scores))
-        share[order] = (np.cumsum(counts) - counts / 2) / counts.sum()
-    else:
+    edges = np.linspace(0, 1, n_bins + 1, dtype=np.float64)
+    if strategy == "quantile":
+        edges = _percentiles(scores, histogram.counts, 100 * edges)
+    elif strategy != "uniform":
         raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
-    return np.minimum((share * n_bins).astype(np.intp), n_bins - 1)
+    return np.searchsorted(edges[1:-1], scores)
+
+
+def _percentiles(
+    scores: NDArray[np.float64], counts: NDArray[np.float64], percents: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what `numpy.percentile` does of the rows' scores, of which there are so many each."""
+    order = np.argsort(scores)
+    order = order[counts[order] > 0]
+    up_to = np.cumsum(counts[order])
+    position = percents / 100 * max(0.0, up_to[-1] - 1)
+    whole = np.floor(position)
+    lower, upper = (
+        scores[order[np.minimum(np.searchsorted(up_to, place, side="right"), len(order) - 1)]]
+        for place in (whole, whole + 1)
+    )
+    percentiles: NDArray[np.float64] = lower + (upper - lower) * (position - whole)
+    return percentiles

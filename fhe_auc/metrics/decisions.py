@@ -141,16 +141,7 @@ def _share(tp: float, fp: float) -> float:
 def recall_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of positive rows that are predicted positive: TP / P, also called sensitivity.
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
+    Parameters and result as for `precision_score`.
 
     Raises
     ------
@@ -165,16 +156,7 @@ def recall_score(histogram: Histogram, threshold: float) -> Estimate:
 def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of negative rows that are predicted negative: TN / N.
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1]; scikit-learn's ``recall_score`` with ``pos_label=0``.
+    scikit-learn's ``recall_score`` with ``pos_label=0``. Parameters and result as for `precision_score`.
 
     Raises
     ------
@@ -189,16 +171,7 @@ def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
 def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of rows that are predicted right: (TP + TN) / (P + N).
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
+    Parameters and result as for `precision_score`.
 
     Raises
     ------
@@ -214,16 +187,7 @@ def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the mean of recall and specificity.
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
+    Parameters and result as for `precision_score`.
 
     Raises
     ------
@@ -239,16 +203,7 @@ def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def f1_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the harmonic mean of precision and recall: 2 TP / (P + TP + FP).
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
+    Parameters and result as for `precision_score`.
 
     Raises
     ------

@@ -157,8 +157,13 @@ class Histogram:
 
     @property
     def centres(self) -> NDArray[np.float64]:
-        """Middle of each bin, shape (B,): the score that metrics of probabilities take for its rows."""
-        return self.edges[:-1] + np.diff(self.edges) / 2
+        """Middle of each bin, shape (B,): the score that metrics of probabilities take for its rows.
+
+        Where it would round to the upper edge, which the bin does not include, it is the lower one.
+        """
+        lower, upper = self.edges[:-1], self.edges[1:]
+        middles = lower + (upper - lower) / 2
+        return np.where(middles < upper, middles, lower)
 
     def cleaned(self) -> Histogram:
         """Return the nearest histogram that rows could have: no count negative, the totals P and N as they are.

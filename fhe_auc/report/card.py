@@ -113,12 +113,15 @@ class Facts:
         Facts by name, in the order in which they are shown: texts, numbers, or sequences and mappings of them.
     warnings : tuple of str
         What the reader ought to know first.
+    noisy : bool
+        Whether the counts carry privacy noise, which no range covers.
     """
 
     title: str
     privacy: str
     session: Mapping[str, object]
     warnings: tuple[str, ...] = ()
+    noisy: bool = False
 
 
 def _calibration_error(histogram: Histogram) -> Estimate:
@@ -241,6 +244,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "title": facts.title,
         "privacy": facts.privacy,
         "warnings": list(facts.warnings),
+        "noisy": facts.noisy,
         "session": {str(name): _plain(value) for name, value in facts.session.items()},
         "metrics": _measures(card.measures),
         "decisions": {

@@ -90,13 +90,12 @@ def _paint_roc(axes: Axes, card: ReportCard) -> None:
     axes.fill_between(across, low, high, color=LIGHT, linewidth=0, label="left open by the bins")
     axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
-    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
+    for decision, marker in _marked(card):
         (tn, fp), (fn, tp) = decision.confusion
-        label = _label(decision)
-        axes.plot(fp / (fp + tn), tp / (tp + fn), marker, color="white", markeredgecolor=INK, markersize=7, label=label)
+        _mark(axes, fp / (fp + tn), tp / (tp + fn), marker, decision)
     axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
     _unit_square(axes)
-    axes.legend(loc="lower right", fontsize=8, frameon=False)
+    axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
 
 
 def _roc_in_words(card: ReportCard) -> str:
@@ -110,13 +109,10 @@ def _paint_precision_recall(axes: Axes, card: ReportCard) -> None:
     precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
     axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
     axes.axhline(card.prevalence, color=GREY, linestyle=":", linewidth=1.2, label=f"chance ({card.prevalence:.3g})")
-    for decision, marker in ((card.best, "o"), (card.chosen, "D")):
+    for decision, marker in _marked(card):
         (_, fp), (fn, tp) = decision.confusion
         if tp + fp > 0:
-            label = _label(decision)
-            axes.plot(
-                tp / (tp + fn), tp / (tp + fp), marker, color="white", markeredgecolor=INK, markersize=7, label=label
-            )
+            _mark(axes, tp / (tp + fn), tp / (tp + fp), marker, decision)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
 
@@ -131,7 +127,7 @@ def _paint_reliability(axes: Axes, card: ReportCard) -> None:
     observed, score, _ = card.calibration
     reach = _round_up(1.08 * max(observed.max(), score.max()))
     axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
-    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=6, label="classifier")
+    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=6, label="classifier", clip_on=False)
     axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
@@ -165,6 +161,16 @@ def _paint_scores(axes: Axes, card: ReportCard) -> None:
 def _scores_in_words(card: ReportCard) -> str:
     positive, negative = (_quantile(card.histogram.edges, counts, 0.5) for counts in _classes(card.histogram))
     return f"Histogram of scores. The median score is {positive:.3g} for positive and {negative:.3g} for negative rows."
+
+
+def _marked(card: ReportCard) -> tuple[tuple[Decision, str], ...]:
+    return (card.best, "o"), (card.chosen, "D")
+
+
+def _mark(axes: Axes, x: float, y: float, marker: str, decision: Decision) -> None:
+    axes.plot(
+        x, y, marker, color="white", markeredgecolor=INK, markersize=7, label=_label(decision), clip_on=False, zorder=3
+    )  # whole at the ends of the axes too
 
 
 def _label(decision: Decision) -> str:
@@ -209,7 +215,7 @@ FIGURES: dict[str, Illustration] = {
     "roc": Illustration(
         "ROC curve",
         "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
-        "The curve of the counted rows stays inside the grey band.",
+        "The grey band is what the bins leave open.",
         _roc_in_words,
         _paint_roc,
     ),

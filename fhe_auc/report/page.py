@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping
 from html import escape
 from importlib import resources
@@ -21,6 +22,11 @@ FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
+
+_RANGE_HOLDS = {
+    False: "the metric of the counted rows lies inside it.",
+    True: "it leaves out the noise that the counts carry for privacy, so the metric of the rows may lie outside.",
+}
 
 
 def render(metrics: ReportCard, facts: Facts) -> str:
@@ -39,12 +45,13 @@ def render(metrics: ReportCard, facts: Facts) -> str:
     """
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
-        title=escape(facts.title),
+        title=_shown(facts.title),
         warnings=_warnings(facts.warnings),
         auc=f"{metrics.auc.value:.3f}",
-        auc_range=_headline_range(metrics.auc),
+        auc_range=_headline_range(metrics.auc, noisy=facts.noisy),
         in_words=_in_words(metrics),
-        rows=f"{metrics.histogram.counts.sum():,.0f}",
+        rows=f"{'about ' if facts.noisy else ''}{metrics.histogram.counts.sum():,.0f}",
+        range_holds=_RANGE_HOLDS[facts.noisy],
         positives=f"{metrics.histogram.positives.sum():,.0f}",
         prevalence=_percent(metrics.prevalence),
         bins=f"{metrics.histogram.bins:,}",
@@ -52,9 +59,9 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         decision_heads="".join(_decision_head(decision) for decision in (metrics.best, metrics.chosen)),
         decisions="\n".join(_decision_rows(metrics.best, metrics.chosen)),
         figures="\n".join(_figure(metrics, name) for name in FIGURES),
-        privacy="\n".join(f"<p>{escape(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
+        privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session="\n".join(
-            f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(_text(value))}</td></tr>'
+            f'<tr><th scope="row">{_shown(str(name))}</th><td>{_shown(_text(value))}</td></tr>'
             for name, value in facts.session.items()
         ),
     )
@@ -93,8 +100,14 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     return paths
 
 
+def _shown(text: str) -> str:
+    """Escape a text; what a page cannot hold, half a surrogate pair and control characters, becomes U+FFFD."""
+    unfit = ("Cs", "Cc")
+    return escape("".join("�" if unicodedata.category(c) in unfit and c not in "\t\n" else c for c in text))
+
+
 def _warnings(warnings: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
+    items = "".join(f"<li>{_shown(warning)}</li>" for warning in warnings)
     if not items:
         return ""
     return (
@@ -103,7 +116,9 @@ def _warnings(warnings: Iterable[str]) -> str:
     )
 
 
-def _headline_range(auc: Estimate) -> str:
+def _headline_range(auc: Estimate, *, noisy: bool) -> str:
+    if noisy:
+        return "computed from counts with random noise, which no range on this page covers"
     if auc.half_width < _NEGLIGIBLE:
         return "the bins leave nothing open"
     return f"between {auc.low:.3f} and {auc.high:.3f}, wherever rows lie inside their bins"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fhe_auc import registry
+from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
+from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan
 from fhe_auc.sums import SumPlan
 from keys.announcement import Announcement
@@ -27,7 +29,10 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
         ("protocol", manifest.protocol, f"trust: {_trust(manifest.protocol)}"),
-        ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
+        ("thresholds", f"{manifest.options['bins']:,}", f"to be found, from counts in {len(grid):,} cells of scores")
+        if _finds_thresholds(manifest)
+        else ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
+        *(("option", name, str(value)) for name, value in manifest.options.items() if name != "bins"),
     ]
     if isinstance(plan, SumPlan):
         rows.append(("decrypted", f"{plan.integers:,} sums", f"over all parties, each {plan.max_total:,} at most"))
@@ -50,6 +55,14 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     return rows
 
 
+def _finds_thresholds(manifest: Manifest) -> bool:
+    """Return whether the session is to find thresholds, its own being the cells in which rows are counted."""
+    try:
+        return registry.load(manifest.protocol).yields is Boundaries and "bins" in manifest.options
+    except FheAucError:  # not installed here
+        return False
+
+
 def joint(announced: Announcement) -> bool:
     """Return whether the parties make the keys together."""
     plan = announced.manifest.plan
@@ -68,6 +81,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "not_after": common.moment(announced.not_after),
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),
+        "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
         "max_rows": workload and workload.max_rows,
         "min_rows": workload and workload.min_rows,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from fhe_auc import thresholds
 from fhe_auc.cli import output
 from fhe_auc.manifest import SESSION_BYTES
 from keys.announcement import Announcement
@@ -21,6 +22,7 @@ from keys.convening import keep_joint_session, open_joint_session
     epilog=output.examples(
         "fhe-auc keys open north.bundle --holder north --store keystore",
         "fhe-auc keys open south.bundle --holder north --revocation-list ca.crl",
+        "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
         "fhe-auc keys open session.joint --holder north",
         "fhe-auc keys open aggregator.bundle --holder north --authority ca.pem --revocation-list ca.crl \\",
         "                  --out evaluation.keys",
@@ -41,6 +43,13 @@ from keys.convening import keep_joint_session, open_joint_session
     callback=lambda ctx, param, value: None if value is None else common.hexadecimal(value, 2 * SESSION_BYTES),
     help="Id of the session agreed on: no other is taken.",
 )
+@click.option(
+    "--thresholds",
+    "agreed",
+    metavar="FILE",
+    type=common.FILE,
+    help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
+)
 @trusting.authority_option
 @trusting.list_option
 @common.fingerprint_option
@@ -58,6 +67,7 @@ def open_bundle(
     holder: str,
     vault: access.Vault | None,
     expected: bytes | None,
+    agreed: Path | None,
     authorities: tuple[Path, ...],
     lists: tuple[Path, ...],
     fingerprints: tuple[bytes, ...],
@@ -82,6 +92,8 @@ def open_bundle(
             raise click.UsageError(
                 "without a key store, as the aggregator, give --authority, --revocation-list and --out"
             )
+        if agreed is not None:
+            raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
         common.check_free(target, force=force)
         trust = trusting.Trusted().extended(authorities, lists, fingerprints).trust
         with common.about(file):
@@ -95,6 +107,7 @@ def open_bundle(
         common.write(target, material, common.PRIVATE, force=force)
         _report(announced, "aggregator", target, as_json=as_json)
         return
+    grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
     if vault is None or target is not None or authorities or fingerprints:
         raise click.UsageError("a party's file needs --store, and neither --authority, --fingerprint nor --out")
     with vault.open() as store:
@@ -103,11 +116,19 @@ def open_bundle(
         with common.about(file):
             if data.startswith(JOINT_KIND.magic):
                 announced, _ = keep_joint_session(
-                    data, identity, trust, store, convener=holder, session=expected, at=common.now()
+                    data, identity, trust, store, convener=holder, session=expected, at=common.now(), grid=grid
                 )
             else:
                 announced = keep_party_bundle(
-                    data, identity, trust, store, holder=holder, session=expected, context=None, at=common.now()
+                    data,
+                    identity,
+                    trust,
+                    store,
+                    holder=holder,
+                    session=expected,
+                    context=None,
+                    at=common.now(),
+                    grid=grid,
                 ).announcement
     _report(announced, identity.name, vault.directory, as_json=as_json)
 

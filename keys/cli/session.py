@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import click
+import numpy as np
 
 from fhe_auc import ckks, registry
 from fhe_auc import thresholds as grids
@@ -26,12 +27,14 @@ from keys.convening import convene, open_joint_session
         "fhe-auc keys session north.credential south.credential --store keystore --out week-18",
         "fhe-auc keys session *.credential --revocation-list ca.crl --release-digits 3 --days 3",
         "fhe-auc keys session *.credential --keys joint",
+        "fhe-auc keys session *.credential --thresholds quantile:200",
         "fhe-auc keys session *.credential --thresholds uniform:100 --json | jq -r .session",
     ),
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
 @access.key_store
 @inputs.protocol_option
+@inputs.protocol_options
 @inputs.thresholds_option
 @inputs.backend_option
 @inputs.key_options
@@ -58,6 +61,7 @@ def session(
     credentials: tuple[Path, ...],
     vault: access.Vault,
     protocol: str,
+    options: dict[str, int | float | str],
     thresholds: str,
     backend: str | None,
     keys: str,
@@ -76,20 +80,31 @@ def session(
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
     and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked.
 
+    With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
+    result; make the evaluation's session with the file that holds them, and let every party compare the two with
+    `open --thresholds`.
+
     With --keys joint there is no key holder: the parties make the keys together once the evaluation runs. You convene
     the session, and everybody gets the same signed file, which says who takes part.
     """
     plugin = registry.load(protocol)
+    bins = grids.quantiles_wanted(thresholds)
     request = Request(
         parties=(),  # known once their certificates are verified
-        thresholds=grids.resolve(thresholds),
+        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
         backend=backend and ckks.choose_backend(backend),
         max_rows=max_rows,
         min_rows=min_rows,
         keys=keys,
         smudging_bits=smudging_bits,
-        options={} if release_digits is None else {"release_digits": release_digits},
+        options=options if release_digits is None else {**options, "release_digits": release_digits},
     )
+    plugin.check_options(request.options)
+    if bins is not None:
+        request, _ = plugin.staged(request, bins)
+        plugin = registry.finding(plugin.require_boundaries())
+    if not plugin.encrypts:
+        raise InputError(f"protocol {plugin.name!r} encrypts nothing: there are no keys to make")
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with vault.open() as store:
@@ -116,6 +131,8 @@ def session(
             sealed = seal_session(holder, prepared, peers.values(), trusted.trust, lifetime=lifetime, at=common.now())
             announced = open_announcement(sealed.announcement, trusted.trust, holder=holder.name, at=common.now())
             files = _write(folder, sealed)
+    if bins is not None:
+        output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if as_json:
         sent = {role: str(path) for path, role, _ in files}
         output.print_json({**describe.announcement_as_dict(announced), "files": sent})

@@ -101,7 +101,8 @@ def _rows(text: str) -> int | None:
     type=click.Choice(("dpauc", "uniform", "hybrid")),
     default="dpauc",
     show_default=True,
-    help="Where the thresholds lie, for all protocols alike.",
+    help="Where the thresholds lie, for all protocols alike: quantile is not among them, since the dpauc protocols "
+    "have no private way to find quantiles.",
 )
 @click.option(
     "--subsample",

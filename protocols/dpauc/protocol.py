@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
@@ -17,9 +16,10 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session
+from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from protocols.caveats import of_parties
 from protocols.dpauc.budget import (
     COUNT_OPTIONS,
     GAUSSIAN,
@@ -29,8 +29,8 @@ from protocols.dpauc.budget import (
     Budget,
 )
 from protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
+from protocols.in_the_clear import INTEGER_BYTES, CleartextProtocol, SummingAggregator, SummingParty
 
-_INTEGER_BYTES = 9  # most that msgpack needs for an int64
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
 
@@ -79,49 +79,29 @@ def _checked(counts: NoisyCounts, manifest: Manifest, budget: Budget) -> NDArray
     return array
 
 
-class DpaucProtocol(Protocol):
+class DpaucProtocol(CleartextProtocol[Evaluation, Budget]):
     """Base of the three plug-ins."""
 
     mechanism: ClassVar[str]
     """One of `protocols.dpauc.budget`."""
 
-    encrypts = False
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
-    def prepare(self, request: Request) -> Session:
-        """Check the budget and name the session; there are no keys.
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the budget as options."""
+        return self.terms(request.options, len(request.thresholds)).as_options()
 
-        Raises
-        ------
-        InputError
-            No budget, or a bad one; or something that only encryption has: a backend, joint keys, smudging.
-        """
-        self.check_options(request.options)
-        budget = Budget.checked(self.mechanism, request.options, len(request.thresholds))
-        for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):
-            if value is not None:
-                raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
-        if request.keys != "sealed":  # the default
-            raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
-        manifest = self.manifest(request, options=budget.as_options())
-        return Session(manifest, b"", b"")
-
-    def budget(self, manifest: Manifest) -> Budget:
-        """Return the budget that a manifest states; raise `InputError` where it is not one of this protocol."""
-        if manifest.protocol != self.name:
-            raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
-        if manifest.plan is not None or manifest.context:
-            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
-        self.check_options(manifest.options)
-        return Budget.checked(self.mechanism, manifest.options, len(manifest.thresholds))
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:
+        """Return the budget that options state; raise `InputError` for a bad one."""
+        return Budget.checked(self.mechanism, options, thresholds)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is empty."""
-        return DpaucAggregator(manifest, self.budget(manifest))
+        return DpaucAggregator(manifest, self.checked(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party whose rows are `data`; `material` is empty."""
-        return DpaucParty(manifest, self.budget(manifest), data)
+        return DpaucParty(manifest, self.checked(manifest), data)
 
 
 class DpaucLaplace(DpaucProtocol):
@@ -152,10 +132,8 @@ class DpaucRandomizedResponse(DpaucProtocol):
     options = RR_OPTIONS
 
 
-class DpaucAggregator(Aggregator):
-    """Adds up noisy counts as they arrive."""
-
-    rounds = 2
+class DpaucAggregator(SummingAggregator):
+    """Adds up noisy counts."""
 
     def __init__(self, manifest: Manifest, budget: Budget) -> None:
         super().__init__(manifest)
@@ -163,43 +141,34 @@ class DpaucAggregator(Aggregator):
         self._budget = budget
         self._sums = np.zeros((len(STATISTICS), len(manifest.thresholds)), np.int64)
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == 1:
-            counts = decode(payload, NoisyCounts, "submission")
-            if counts.parties != 1:
-                raise DeserialisationError(f"a party sent the counts of {counts.parties}")
-            self._sums += _checked(counts, self.manifest, self._budget)
+    def _add(self, payload: bytes) -> None:
+        counts = decode(payload, NoisyCounts, "submission")
+        if counts.parties != 1:
+            raise DeserialisationError(f"a party sent the counts of {counts.parties}")
+        self._sums += _checked(counts, self.manifest, self._budget)
 
     def _close(self) -> bytes:
         return encode(NoisyCounts.of(len(self.counted), self._sums))
 
 
-class DpaucParty(Party):
+class DpaucParty(SummingParty[Evaluation]):
     """Sends noisy counts, and computes the AUC from the sums of all."""
 
-    rounds = 2
-
     def __init__(self, manifest: Manifest, budget: Budget, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
+        super().__init__(manifest, data, download_limit=_payload_limit(manifest))
         if budget.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
             raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
-        self.download_limit = _payload_limit(manifest)
         self._budget = budget
-        self._data = data
-        self._seconds: dict[str, float] = {}
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            limit = _count_limit(self.manifest)
-            answer = encode(NoisyCounts.of(1, np.clip(self._noisy_counts(), -limit, limit)))
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
+    def _submission(self) -> NoisyCounts:
+        limit = _count_limit(self.manifest)
+        return NoisyCounts.of(1, np.clip(self._noisy_counts(), -limit, limit))
+
+    def _read(self, payload: bytes) -> Evaluation:
         counts = decode(payload, NoisyCounts, "result")
         self._check_counted(counts.parties)
         sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
-        self._evaluation = self._evaluated(sums, counts.parties, started)
-        return b""
+        return self._evaluated(sums, counts.parties)
 
     def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
@@ -214,13 +183,12 @@ class DpaucParty(Party):
         noised = np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale))
         return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
 
-    def _evaluated(self, sums: NDArray[np.float64], parties: int, started: float) -> Evaluation:
+    def _evaluated(self, sums: NDArray[np.float64], parties: int) -> Evaluation:
         budget = self._budget
         flipped = budget.flip_probability if budget.flips else None
         auc = float(unclipped(sums, budget.curve, flip_probability=flipped))
         if math.isnan(auc):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
-        self._seconds["recover"] = time.perf_counter() - started
         return Evaluation(
             auc=min(max(auc, 0.0), 1.0),
             resolution=math.nan,
@@ -231,7 +199,6 @@ class DpaucParty(Party):
             thresholds=len(self.manifest.thresholds),
             verified=False,
             security_bits=0,
-            seconds=self._seconds,
             settings=_settings(budget),
             warnings=_warnings(self.manifest, budget, sums, parties, auc),
         )
@@ -243,7 +210,7 @@ def _count_limit(manifest: Manifest) -> int:
 
 
 def _payload_limit(manifest: Manifest) -> int:
-    return 64 + len(STATISTICS) * len(manifest.thresholds) * _INTEGER_BYTES
+    return 64 + len(STATISTICS) * len(manifest.thresholds) * INTEGER_BYTES
 
 
 def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
@@ -258,10 +225,7 @@ def _warnings(
     found = ["epsilon is spent by every session, and by every restart within one: budgets on the same labels add up"]
     if budget.weak:
         found.append(budget.weak)
-    if len(manifest.parties) == 1:
-        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
-    if parties < len(manifest.parties):
-        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    found += of_parties(manifest, parties)
     if budget.flips and budget.score_epsilon is None:
         found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
     if not 0 <= auc <= 1:

@@ -1,29 +1,34 @@
 """What luck may reach: computed bounds on the probability that a party accepts a wrong AUC.
 
-Each family of attacks shifts the AUC of execution e by s_e = θ·q_e, where θ is the attacker's choice, and q_e depends
-on secrets drawn anew and independently in each execution, so that it has a density f. E executions pass with harm h if
-all s_e lie within w of one another and at least h away from zero. One of them is the least; by Hölder's inequality
+Each family of attacks shifts AUC + i·resolution of execution e by θ·q_e, where θ is the attacker's choice, and the
+complex number q_e depends on secrets drawn anew and independently in each execution. A party accepts only if all
+executions agree, so that E executions pass no more often than E/2 pairs do, each with secrets of its own:
 
-    P ≤ E ∫ f_s(x) (∫_x^{x+w} f_s)^{E-1} dx ≤ E·w^{E-1} ∫_{|x| ≥ h-w} f_s^E dx = E·(w/(h-w))^{E-1} · C_E
+    P_E ≤ P_2^{E/2}
 
-    C_E = max over t of t^{E-1} ∫_{|q| ≥ t} f^E dq           t = (h-w)/θ
+Two agree, with harm h, if real and imaginary part of their shifts differ by at most w, and both are at least h - w away
+from zero. If q has density f on the complex plane, then by Young's inequality, whatever θ,
 
-`coefficient` computes C_E by numerical integration of f, and takes the maximum over t, and with it over θ. w is √2·τ,
-the largest difference that parties accept, though most multipliers allow less: from that the bounds are loose by a
-factor of about 2 at E = 2, and more at E = 4. Numerical error smears f and is neglected: it is below τ, and f varies
+    P_2 ≤ 4w² ∫ f_s² over |s| ≥ h - w   ≤   4 (w/(h-w))² · C        C = ∫ |q|² f(q)² d²q
+
+w is √2·τ, the largest difference that parties accept, though most multipliers allow less: that alone makes the bounds
+loose, and P_2^{E/2} is far above P_E for E > 2. Numerical error smears f and is neglected: it is below τ, and f varies
 over distances of order θ, 10^3 times as long.
 
-f is that of products of multipliers, uniform in [1/4, 1] with random signs, given that `protocols.disguise` does not
-reject them: with a = |R0R1|, b = |R2R3|, c = |R4R5|, where (1 + (a + b)/c)/a ≤ 10. A product of two has density
+Multipliers have magnitudes uniform in [1/4, 1] and uniform phases, given that `protocols.disguise` does not reject
+them: with a = |R0R1|, b = |R2R3|, c = |R4R5|, where (1 + (a + b)/c)/a ≤ 10. A product of two magnitudes has density
 
     g(t) = 16/9 · ln(min(1, 4t)/max(1/4, t))        1/16 ≤ t ≤ 1
 
-The integrals run over a grid of midpoints, and f is a histogram; a test holds the two against simulated rates.
+Where a phase turns q about a point A, only the distance s = |q - A| has to be integrated over: if it has density g_s,
+
+    f = g_s/(2πs)        C ≤ 1/(2π) · ∫ (|A| + s)² g_s(s)²/s ds
+
+The integrals run over a grid of midpoints, and g_s is a histogram; a test holds them against simulated rates.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from functools import lru_cache
@@ -33,6 +38,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fhe_auc.planner import MAX_AMPLIFICATION
+from protocols.red_team import polynomials
 from protocols.red_team.strategies import HARM
 
 Floats = NDArray[np.float64]
@@ -58,27 +64,27 @@ def product_density(t: Floats) -> Floats:
     return np.where(inside, np.log(np.minimum(1, t / _LEAST) / np.maximum(_LEAST, t)) / (1 - _LEAST) ** 2, 0.0)
 
 
-def coefficient(values: Floats, weights: Floats, executions: int) -> float:
-    """Return C_E of a distribution given by weighted points: max over t of t^{E-1} ∫_{|q| ≥ t} f^E.
+def coefficient(distances: Floats, weights: Floats, centre: float = 0.0) -> float:
+    """Return the bound on C of a distribution whose distances from `centre` are given by weighted points.
 
-    f is a histogram of bins equally wide, and so taken as constant over one; the bin that t falls into counts in full.
+    Their density is a histogram of bins equally wide, and so taken as constant over one.
     """
-    low, high = float(values.min()), float(values.max())
-    mass, edges = np.histogram(values, bins=_BINS, range=(low, high), weights=weights)
-    width = (high - low) / _BINS
+    mass, edges = np.histogram(distances, bins=_BINS, weights=weights)
+    width = edges[1] - edges[0]
     density = mass / (mass.sum() * width)
-    farthest = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    order = np.argsort(-farthest)
-    tail = np.cumsum(density[order] ** executions) * width
-    return float((farthest[order] ** (executions - 1) * tail).max())
+    middle = (edges[1:] + edges[:-1]) / 2
+    return float(((centre + middle) ** 2 * density**2 / middle).sum() * width / (2 * math.pi))
 
 
 def bound(coefficient: float, executions: int, tolerance: float) -> float:
-    """Return E·(w/(h-w))^{E-1}·C_E, at most 1."""
+    """Return (4·(w/(h-w))²·C)^{E/2}, at most 1."""
+    return float(min(1.0, 4 * _window(tolerance) ** 2 * coefficient) ** (executions / 2))
+
+
+def _window(tolerance: float) -> float:
+    """Return w/(h-w), infinite where any shift may differ from another by its own size."""
     window = math.sqrt(2) * tolerance
-    if window >= HARM:
-        return 1.0
-    return min(1.0, executions * (window / (HARM - window)) ** (executions - 1) * coefficient)
+    return window / (HARM - window) if window < HARM else math.inf
 
 
 def _midpoints(low: float, high: float, cells: int) -> Floats:
@@ -112,88 +118,44 @@ def _pairs() -> tuple[Floats, Floats, Floats]:
 def scaling(executions: int, tolerance: float) -> float:
     """Bound scaling num' (or den') of every execution by 1 + θ.
 
-    num'/den' = (r0·AUC + r1)/r2, times 1 + θ, shifts the AUC found by θ·(AUC + r1/r0): q = AUC ± b/a. The AUC is taken
-    for what favours the attacker most. Scaling den' by 1/(1 + θ) is the same thing.
+    num'/den' = (r0·A + r1)/r2, times 1 + θ, shifts A = AUC + i·resolution by θ·(A + r1/r0): q has distance b/a from A,
+    and |A| is at most 1. Scaling den' by 1/(1 + θ) is the same thing.
     """
     a, b, weights = _pairs()
-    ratio, both = np.concatenate([b / a, -b / a]), np.tile(weights, 2)
-    return bound(max(coefficient(auc + ratio, both, executions) for auc in _AUCS), executions, tolerance)
+    return bound(coefficient(b / a, weights, centre=1.0), executions, tolerance)
 
 
 def constant(executions: int, tolerance: float) -> float:
-    """Bound adding a constant to num' of every execution: q = ±1/a, in units of 1/(r·den).
-
-    Its sign is that of R0R1; one more scaled part of num' is `polynomial`'s case.
-    """
+    """Bound adding a constant to num' of every execution: |q| = 1/a, in units of 1/(r·den)."""
     a, _, weights = _pairs()
-    both = np.tile(weights, 2)
-    return bound(coefficient(np.concatenate([1 / a, -1 / a]), both, executions), executions, tolerance)
+    return bound(coefficient(1 / a, weights), executions, tolerance)
 
 
 def constant_den(executions: int, tolerance: float) -> float:
-    """Bound adding a small constant to den' of every execution: q = (AUC ± b/a)/c, up to a sign that c has.
+    """Bound adding a small constant to den' of every execution: q = (A + r1/r0)/r2.
 
     A constant θ in den' divides num'/den' by 1 + θ/(r·den·r2), so that to first order the AUC shifts by -θ·q. A
-    shift of order `HARM` needs no larger one.
+    shift of order `HARM` needs no larger one. The integral runs over Sobol points.
     """
-    points = _midpoints(_LEAST**2, 1, 120)
-    a, b, c = (each.ravel() for each in np.meshgrid(points, points, points, indexing="ij"))
+    unit = stats.qmc.Sobol(4, rng=1).random_base2(18).T
+    a, b, c = _LEAST**2 + (1 - _LEAST**2) * unit[:3]
     weights = product_density(a) * product_density(b) * product_density(c)
     weights = weights * ((1 + (a + b) / c) / a <= MAX_AMPLIFICATION)
+    turned = b / a * np.exp(2j * np.pi * unit[3])
     kept = weights > 0
-    a, b, c, weights = a[kept], b[kept], c[kept], weights[kept]
-    worst = 0.0
-    for auc in _AUCS:
-        q = np.concatenate([sign * (auc + other * b / a) / c for sign in (1, -1) for other in (1, -1)])
-        worst = max(worst, coefficient(q, np.tile(weights, 4), executions))
+    worst = max(coefficient(np.abs(auc + turned[kept]) / c[kept], weights[kept]) for auc in _AUCS)
     return bound(worst, executions, tolerance)
 
 
 def polynomial(executions: int, tolerance: float) -> float:
-    """Bound adding θ·(ΣY² + λ·ΣX² + κ·ΣXY + μ) to num' of every execution.
+    """Bound adding a polynomial of per-class sums to num': the pair rate of the worst ones that a search has found.
 
-    ΣY²/N² = u·R1² + v·R3², where u depends on counts, weights and roles and v on the extra element; ΣX² likewise with
-    R0 and R2. In units in which v is 1 for both,
-
-        q = (u·R1² + R3² + λ·(u·R0² + R2²) + μ)/(R0R1) + κ·(AUC + R2R3/(R0R1))
-
-    u and v are random, and f a mixture of the f of fixed u and v; by Minkowski's inequality its E-norm is at most the
-    largest of these, and so is C_E. The maximum over λ, κ, μ and u is looked for on a grid (-1 … 1, and 0, 0.3 for u):
-    a bound for the polynomials on the grid alone. Where the data make u large, and different for X and Y, there are
-    others for which q is flat at a minimum, and which pass more often (docs/security.md). Integration is over Sobol
-    points.
+    Unlike the other bounds this is no theorem: see `protocols.red_team.polynomials`.
     """
-    return bound(_polynomial_coefficient(executions), executions, tolerance)
-
-
-@lru_cache(maxsize=4)
-def _polynomial_coefficient(executions: int) -> float:
-    mixes = itertools.product(
-        (-0.5, 0.0, 0.5, 1.0), (-1.0, -0.3, 0.0, 0.3, 1.0), (-1.0, 0.0, 1.0), (0.0, 0.3), (0.0, 1.0)
-    )
-    few = _sobol(14)
-    ranked = sorted(mixes, key=lambda mix: -_mixed(few, executions, *mix))
-    many = _sobol(18)
-    return max(_mixed(many, executions, *mix) for mix in ranked[:3])
-
-
-def _sobol(log2_points: int) -> tuple[Floats, Floats]:
-    """Return points of R0…R3 in [1/4, 1], shape (4, points), and their weights."""
-    unit = stats.qmc.Sobol(4, rng=1).random_base2(log2_points)
-    r = _LEAST + (1 - _LEAST) * unit.T
-    weights = _accepted(r[0] * r[1], r[2] * r[3])
-    return r[:, weights > 0], weights[weights > 0]
-
-
-def _mixed(
-    points: tuple[Floats, Floats], executions: int, squares: float, kappa: float, mu: float, spread: float, auc: float
-) -> float:
-    (r0, r1, r2, r3), weights = points
-    main = r0 * r1
-    whole = (spread * r1 * r1 + r3 * r3 + squares * (spread * r0 * r0 + r2 * r2) + mu) / main
-    # The sign of R0R1 is on all but κ·AUC, and R2R3 has one of its own: four cases, equally likely.
-    cases = [sign * whole + kappa * (auc + other * r2 * r3 / main) for sign in (1, -1) for other in (1, -1)]
-    return coefficient(np.concatenate(cases), np.tile(weights, 4), executions)
+    window = _window(tolerance)
+    if window >= math.sqrt(0.5):
+        return 1.0
+    return float(max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST) ** (executions / 2))
 
 
 def guessing(executions: int, *, positions: int, thresholds: int, splits: int) -> float:
@@ -245,7 +207,7 @@ def of_strategy(
         return polynomial(executions, tolerance)
     if name == "scale-but-guessed":
         # A set that holds some of the extra element's positions must be as lucky as scaling: given which positions it
-        # holds, it shifts the AUC by θ·(part of the AUC + part of r1/r0).
+        # holds, it shifts by θ·(part of A + part of r1/r0), and the phase of r1/r0 is uniform.
         right = guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
         return min(1.0, right + scaling(executions, tolerance))
     return None

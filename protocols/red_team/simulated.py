@@ -3,7 +3,8 @@
 A trial draws what an aggregator cannot know, from the distributions of `protocols.disguise` but vectorised and from
 numpy's SFC64 with a seed: trials must be many and repeatable, and protect nothing. Multipliers are drawn for all
 strategies; weights, roles, extra and totals only where the strategy touches single positions, since they cancel from
-class totals otherwise. Order and signs need not be drawn where a strategy picks positions at random anyway.
+class totals otherwise; phases of positions only where X and Y of different ones meet. Order need not be drawn where a
+strategy picks positions at random anyway.
 
 What the attack leaves goes through the checks of `protocols.malicious.accept`, vectorised (`checked`; a test compares
 the two). Numerical error is a complex Gaussian on every class total, of which the planner's model gives the standard
@@ -23,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +35,12 @@ from fhe_auc.ckks import BackendName
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError
 from fhe_auc.planner import MAX_AMPLIFICATION, MULTIPLIER_RANGE_BITS, Plan, Workload, fresh_error, plan
-from protocols.disguise import LEAST_MULTIPLIER, amplification, split_weights
+from protocols.disguise import LEAST_MULTIPLIER, Complex, amplification, split_weights
 from protocols.encrypted import slot_error
 from protocols.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
 from protocols.red_team.strategies import HARM, NAMES, Outcome
 
-Floats: TypeAlias = "NDArray[np.float64]"
-Complex: TypeAlias = "NDArray[np.complex128]"
+Floats: TypeAlias = "NDArray[np.floating[Any]]"
 Parameter: TypeAlias = "tuple[float, ...]"
 
 PAPER_TOLERANCE = 1e-5
@@ -129,18 +129,6 @@ class Totals(NamedTuple):
     slots_differ: NDArray[np.bool_] | None = None
 
 
-class Positions(NamedTuple):
-    """X/(2P) and Y/N of the num class at all positions, in no particular order: shape (trials, E, L)."""
-
-    x: Complex
-    y: Floats
-
-    @property
-    def products(self) -> Complex:
-        """X·Y: they add up to num'/(r·den)."""
-        return self.x * self.y
-
-
 class Trials:
     """Secrets and honest totals of some trials.
 
@@ -167,7 +155,7 @@ class Trials:
         return self.multipliers.shape[0], self.multipliers.shape[1]
 
     @cached_property
-    def products(self) -> Floats:
+    def products(self) -> Complex:
         """R0R1, R2R3, R4R5: shape (trials, E, 3)."""
         return np.asarray(self.multipliers[..., 0::2] * self.multipliers[..., 1::2])
 
@@ -177,11 +165,11 @@ class Trials:
         return np.asarray(self.products[..., 0] * self.setting.honest + self.products[..., 1])
 
     @property
-    def dens(self) -> Floats:
+    def dens(self) -> Complex:
         """What den' of an honest aggregator is, relative to `size`."""
         return np.asarray(self.products[..., 2])
 
-    def totals(self, nums: Complex, dens: Complex | Floats) -> Totals:
+    def totals(self, nums: Complex, dens: Complex) -> Totals:
         """Return what a party decrypts of totals relative to `size`: in plain units, with numerical error."""
         chosen = self.setting.plan
         slots_a_class = chosen.packing.slots / chosen.packing.classes
@@ -191,26 +179,66 @@ class Trials:
         return Totals(noisy_nums, dens * self.size + error * _complex_normal(self.rng, self.shape))
 
     @cached_property
-    def positions(self) -> Positions:
-        """X and Y at every position."""
-        workload, counts, rng = self.setting.plan.workload, self.setting.counts, self.rng
-        splits, thresholds, shape = workload.splits, workload.thresholds, self.shape
-        heights = (counts.trapezoid_heights + 1j * counts.bin_positives) / (2 * counts.positives)
-        negatives = counts.bin_negatives / counts.negatives
-        bins = shape[0] * shape[1] * thresholds
-        weights = split_weights(lambda low, high, *size: rng.uniform(low, high, size), splits, bins)
-        weights = weights.reshape(splits, *shape, thresholds).transpose(1, 2, 0, 3)
-        roles = rng.random((*shape, 1, thresholds)) < 0.5
-        r = self.multipliers[..., None, None]
-        main_x = r[..., 0, :, :] * heights * np.where(roles, 1.0, weights)
-        main_y = r[..., 1, :, :] * negatives * np.where(roles, weights, 1.0)
-        x, y = rng.uniform(LEAST_MULTIPLIER, 1, (2, *shape, self.setting.extra))
-        y /= (x * y).sum(axis=-1, keepdims=True)
-        flat = (*shape, splits * thresholds)
-        return Positions(
-            np.concatenate([main_x.reshape(flat), r[..., 2, :, 0] * x], axis=-1),
-            np.concatenate([main_y.reshape(flat), r[..., 3, :, 0] * y], axis=-1),
+    def position_products(self) -> Complex:
+        """X·Y/(2P·N) of the num class at every position, in no particular order: shape (trials, E, L).
+
+        They add up to `nums`, and those of a bin to what it counts, both in double precision: guessing depends on it.
+        """
+        heights, negatives = self._bins
+        main = self.products[..., 0, None, None] * (heights * negatives) * self._weights
+        x, y = self._extra
+        return self._side_by_side(main, self.products[..., 1, None] * (x * y))
+
+    @cached_property
+    def position_factors(self) -> tuple[Complex, Complex]:
+        """X/(2P) and Y/N at every position, turned by its phase, in the same order; single precision is enough here."""
+        heights, negatives = (each.astype(np.complex64) for each in self._bins)
+        roles = self.rng.random((*self.shape, 1, self.setting.plan.workload.thresholds), dtype=np.float32) < 0.5
+        weights, one = self._weights.astype(np.complex64), np.complex64(1)
+        r = self.multipliers.astype(np.complex64)[..., None, None]
+        x, y = (each.astype(np.float32) for each in self._extra)
+        main_x = r[..., 0, :, :] * heights * np.where(roles, one, weights)
+        main_y = r[..., 1, :, :] * negatives * np.where(roles, weights, one)
+        phases = _phases(self.rng, *self.shape, self.setting.positions)
+        return (
+            self._side_by_side(main_x, r[..., 2, :, 0] * x) * phases,
+            self._side_by_side(main_y, r[..., 3, :, 0] * y) * phases.conj(),
         )
+
+    @property
+    def _bins(self) -> tuple[Complex, Floats]:
+        """X/(2P) and Y/N of every bin, not split."""
+        counts = self.setting.counts
+        heights = np.asarray(counts.trapezoid_heights + 1j * counts.bin_positives, np.complex128)
+        return heights / (2 * counts.positives), np.asarray(counts.bin_negatives / counts.negatives)
+
+    @cached_property
+    def _weights(self) -> Complex:
+        """Of every bin: shape (trials, E, S, m)."""
+        splits, thresholds = self.setting.plan.workload.splits, self.setting.plan.workload.thresholds
+        drawn = split_weights(self._disc, splits, self.shape[0] * self.shape[1] * thresholds)
+        return drawn.reshape(splits, *self.shape, thresholds).transpose(1, 2, 0, 3)
+
+    def _disc(self, *shape: int) -> Complex:
+        drawn = np.sqrt(self.rng.random(shape, dtype=np.float32)) * _phases(self.rng, *shape)
+        return np.asarray(drawn, np.complex128)
+
+    @cached_property
+    def _extra(self) -> tuple[Floats, Floats]:
+        """Return x and y of the extra element."""
+        unit = self.rng.random((2, *self.shape, self.setting.extra), dtype=np.float32).astype(float)
+        x, y = LEAST_MULTIPLIER + (1 - LEAST_MULTIPLIER) * unit
+        return x, y / (x * y).sum(axis=-1, keepdims=True)
+
+    def _side_by_side(self, main: Complex, extra: Complex) -> Complex:
+        return np.concatenate([main.reshape(*self.shape, -1), extra], axis=-1)
+
+    @cached_property
+    def power_sums(self) -> tuple[Complex, Complex, Complex]:
+        """ΣX², ΣY² and Σ(X·Y)², each of shape (trials, E)."""
+        x, y = self.position_factors
+        of_x, of_y, of_products = (np.einsum("ijk,ijk->ij", each, each) for each in (x, y, self.position_products))
+        return of_x, of_y, of_products
 
     def chosen(self, how_many: int) -> NDArray[np.int64]:
         """Return so many positions, all different, drawn anew in every execution: shape (trials, E, how_many)."""
@@ -228,7 +256,7 @@ class Trials:
 
     def sum_at(self, chosen: NDArray[np.int64]) -> Complex:
         """Return what the num class's products at these positions add up to, relative to `size`."""
-        return np.asarray(np.take_along_axis(self.positions.products, chosen, axis=-1).sum(axis=-1))
+        return np.asarray(np.take_along_axis(self.position_products, chosen, axis=-1).sum(axis=-1))
 
     def garbage(self) -> Complex:
         """Return values as large as the modulus leaves room for, in plain units."""
@@ -237,12 +265,20 @@ class Trials:
         return np.asarray(largest * _complex_normal(self.rng, self.shape))
 
 
+def _phases(rng: np.random.Generator, *shape: int) -> Complex:
+    """Return complex numbers on the unit circle, of which single precision is enough."""
+    angles = 2 * np.pi * rng.random(shape, dtype=np.float32)
+    phases = np.empty(shape, np.complex64)
+    phases.real, phases.imag = np.cos(angles), np.sin(angles)
+    return phases
+
+
 def _complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Complex:
     pairs = rng.standard_normal((*shape, 2)) * math.sqrt(0.5)
     return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
 
 
-def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = False) -> Floats:
+def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = False) -> Complex:
     """Return R0…R5 of so many executions, shape (size, 6), distributed as those of `protocols.disguise.Execution`."""
     found: list[Floats] = []
     missing = size
@@ -252,8 +288,8 @@ def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = F
         kept = tried if published else tried[amplification(tried) <= MAX_AMPLIFICATION]
         found.append(kept[:missing])
         missing -= len(found[-1])
-    drawn = np.concatenate(found)
-    return drawn if published else drawn * np.where(rng.random(drawn.shape) < 0.5, -1.0, 1.0)
+    drawn = np.concatenate(found).astype(complex)
+    return drawn if published else drawn * np.exp(2j * np.pi * rng.random(drawn.shape))
 
 
 class Verdicts(NamedTuple):
@@ -263,7 +299,7 @@ class Verdicts(NamedTuple):
     values: Complex
 
 
-def checked(totals: Totals, multipliers: Floats, chosen: Plan) -> Verdicts:
+def checked(totals: Totals, multipliers: Complex, chosen: Plan) -> Verdicts:
     """Return what `protocols.malicious.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
     products = multipliers[..., 0::2] * multipliers[..., 1::2]
     main, extra, whole = (products[..., index] for index in range(3))
@@ -305,18 +341,15 @@ def _scale_all(trials: Trials, parameter: Parameter) -> Totals:
 
 
 def _add_polynomial(trials: Trials, parameter: Parameter) -> Totals:
-    """Add a·ΣX² + b·ΣY² + c·ΣXY + d, where 2P, N and the size of the extra element are taken for known.
+    """Add a·ΣX² + b·ΣY² + c·ΣXY + d + e·Σ(XY)² + f·(ΣXY)², where 2P, N and the size of the extra element are known.
 
-    Sums of odd powers have random signs, so that they do not come with any weight: `shift-bins` is like them.
+    ΣX, ΣY and sums of other odd powers have random phases, as ΣX² and ΣY² have: `shift-bins` is like them.
     """
-    x, y = trials.positions
-    added = np.full(trials.shape, parameter[3] + 0j)
-    added += parameter[2] * trials.nums
-    if parameter[0]:
-        added += parameter[0] / trials.setting.extra * np.einsum("ijk,ijk->ij", x, x)
-    if parameter[1]:
-        added += parameter[1] * trials.setting.extra * np.einsum("ijk,ijk->ij", y, y)
-    return trials.totals(trials.nums + added, trials.dens)
+    a, b, c, d, e, f = parameter
+    of_x, of_y, of_products = trials.power_sums
+    size = trials.setting.extra
+    added = a / math.sqrt(size) * of_x + b * size * of_y + c * trials.nums + d + e * size * of_products
+    return trials.totals(trials.nums + added + f * trials.nums**2, trials.dens)
 
 
 def _scale_positions(trials: Trials, parameter: Parameter) -> Totals:
@@ -336,8 +369,7 @@ def _leave_masks(trials: Trials, parameter: Parameter) -> Totals:
 def _shift_bins(trials: Trials, parameter: Parameter) -> Totals:
     """Add a multiple of ΣX_j·Y_{j+1} to num', or put it in its place where the multiple is 0."""
     order = np.argsort(trials.rng.random((*trials.shape, trials.setting.positions), dtype=np.float32), axis=-1)
-    signs = np.where(trials.rng.random(order.shape, dtype=np.float32) < 0.5, -1.0, 1.0)
-    x, y = (np.take_along_axis(values * signs, order, axis=-1) for values in trials.positions)
+    x, y = (np.take_along_axis(values, order, axis=-1) for values in trials.position_factors)
     shifted = (x * np.roll(y, -1, axis=-1)).sum(axis=-1)
     return trials.totals(trials.nums + parameter[0] * shifted if parameter[0] else shifted, trials.dens)
 
@@ -364,7 +396,7 @@ def _stop_rotations(trials: Trials, parameter: Parameter) -> Totals:
 
 
 def _chosen_values(trials: Trials, parameter: Parameter) -> Totals:
-    return trials.totals(np.full(trials.shape, parameter[0] + 0j), np.ones(trials.shape))
+    return trials.totals(np.full(trials.shape, parameter[0] + 0j), np.ones(trials.shape, complex))
 
 
 def _earlier_result(trials: Trials, parameter: Parameter) -> Totals:
@@ -378,6 +410,10 @@ def _flip_bytes(trials: Trials, parameter: Parameter) -> Totals:
 
 
 _GRID = tuple(float(HARM * factor) for factor in 2.0 ** np.linspace(-3, 4, 15))
+_DIRECTIONS = (
+    *((1, 0, 0, 0, 0, 0), (0, 1, 0, 0, 0, 0), (1, 1, 0, 0, 0, 0), (0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 1)),
+    *((0.1, 0, 1, 0, 0, 0), (0, 0.1, 1, 0, 0, 0), (0, 0, 1, 0.1, 0, 0), (0, 0, 0, 0.1, 1, 0), (0, 0, -1, 0.1, 0, 1)),
+)
 _SIGNED = tuple(sign * value for value in _GRID for sign in (1, -1))
 _Candidates: TypeAlias = "Callable[[Setting], tuple[Parameter, ...]]"
 
@@ -387,16 +423,11 @@ def _one(*values: float) -> _Candidates:
 
 
 def _polynomials(_: Setting) -> tuple[Parameter, ...]:
-    directions = ((1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0), (1, -1, 0, 0), (0, 1, 1, 0), (0, 1, -1, 0), (0, 1, 0, -1))
-    values = (value for value in _GRID for _ in directions)
-    return tuple(
-        tuple(value * part for part in direction)
-        for value, direction in zip(values, directions * len(_GRID), strict=True)
-    )
+    return tuple(tuple(value * part for part in direction) for value in _GRID[::2] for direction in _DIRECTIONS)
 
 
 def _guesses(of: Setting) -> tuple[Parameter, ...]:
-    sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits}
+    sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits, 1}
     return tuple((value, size) for size in sorted(sizes) for value in (0.002, 0.02, 0.2, 2.0))
 
 
@@ -458,7 +489,10 @@ def best(name: str, of: Setting, seed: int = 0) -> Parameter:
     parameters = _ATTACKS[name][1](of)
     if len(parameters) == 1:
         return parameters[0]
-    return max(parameters, key=_estimates(name, of, parameters, _PILOT_DRAWS, seed).__getitem__)
+    draws = min(_PILOT_DRAWS, _most_draws(of))
+    found = _shifted(name, of, parameters, draws, seed)
+    # Where no E-tuple agrees, pairs still tell which parameter is the best.
+    return max(parameters, key=lambda each: [found.agreeing(each, size) for size in (of.executions, 2)])
 
 
 def estimate(name: str, of: Setting, parameter: Parameter, draws: int = 200_000, seed: int = 0) -> float:
@@ -469,15 +503,30 @@ def estimate(name: str, of: Setting, parameter: Parameter, draws: int = 200_000,
     found, each is the least of a tuple with those that follow it and agree with it, which holds for all tuples
     that pass, and for some that do not: the estimate is a little too high where E > 2.
     """
-    return _estimates(name, of, (parameter,), draws, seed)[parameter]
+    return _shifted(name, of, (parameter,), min(draws, _most_draws(of)), seed).agreeing(parameter, of.executions)
 
 
-def _estimates(
-    name: str, of: Setting, parameters: tuple[Parameter, ...], draws: int, seed: int
-) -> dict[Parameter, float]:
+def _most_draws(of: Setting) -> int:
+    """Return how many executions are counted right: of more neighbours than `_MOST_NEIGHBOURS` some would be missed."""
+    return int(1 / of.plan.tolerance)
+
+
+class _Shifted(NamedTuple):
+    """What many independent executions come out as under an attack, by parameter, and each one's window."""
+
+    setting: Setting
+    values: dict[Parameter, Complex]
+    windows: Floats
+
+    def agreeing(self, parameter: Parameter, executions: int) -> float:
+        """Return the share of tuples of so many executions that agree on a wrong AUC between 0 and 1."""
+        of = self.setting
+        return _agreeing(self.values[parameter], self.windows, executions, of.honest.real, of.plan.tolerance)
+
+
+def _shifted(name: str, of: Setting, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
     attack = _ATTACKS[name][0]
     chosen = of.plan
-    draws = min(draws, int(1 / chosen.tolerance))  # with more neighbours than `_MOST_NEIGHBOURS` some would be missed
     found: dict[Parameter, list[Complex]] = {parameter: [] for parameter in parameters}
     allowed = []
     for each in _trials(name, of, draws // of.executions, seed):
@@ -487,11 +536,7 @@ def _estimates(
             totals = attack(each, parameter)
             values = (totals.nums / totals.dens - each.products[..., 1] / whole) * whole / main
             found[parameter].append(values.ravel())
-    windows = np.concatenate(allowed)
-    return {
-        parameter: _agreeing(np.concatenate(values), windows, of.executions, of.honest.real, chosen.tolerance)
-        for parameter, values in found.items()
-    }
+    return _Shifted(of, {each: np.concatenate(parts) for each, parts in found.items()}, np.concatenate(allowed))
 
 
 def _agreeing(found: Complex, windows: Floats, executions: int, honest: float, tolerance: float) -> float:

@@ -23,8 +23,8 @@ Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
@@ -37,9 +37,11 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Protocol, Request, Session
+from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from protocols.caveats import of_parties
+from protocols.in_the_clear import INTEGER_BYTES, MOST_ROWS, CleartextProtocol, SummingAggregator, SummingParty
 from protocols.u_statistics import randomness
 from protocols.u_statistics.hadamard import HadamardTree, Reports
 from protocols.u_statistics.hierarchy import HierarchicalAuc
@@ -48,10 +50,6 @@ from protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from protocols.u_statistics.randomness import Source
 
 Integers = NDArray[np.int64]
-
-_ROUNDS = 2
-_MOST_ROWS = 2**62
-_BYTES = 9  # of a 64-bit integer in msgpack
 
 
 @dataclass(frozen=True)
@@ -156,15 +154,13 @@ class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     def arrays(self, size: int) -> tuple[Integers, Integers]:
         """Return both as arrays; raise `DeserialisationError` where they cannot be tallies of that size."""
         for name, tally in (("positives", self.positives), ("negatives", self.negatives)):
-            if len(tally) != size or min(tally) < 0 or sum(tally) > _MOST_ROWS:
+            if len(tally) != size or min(tally) < 0 or sum(tally) > MOST_ROWS:
                 raise DeserialisationError(f"{name}: these are not {size} counts of at most 2^62 reports")
         return np.array(self.positives, np.int64), np.array(self.negatives, np.int64)
 
 
-class LocalAggregator(Aggregator):
+class LocalAggregator(SummingAggregator):
     """Adds up counts of reports, and sends the sums to all."""
-
-    rounds = _ROUNDS
 
     def __init__(self, manifest: Manifest, mechanism: Mechanism) -> None:
         super().__init__(manifest)
@@ -172,15 +168,13 @@ class LocalAggregator(Aggregator):
         self._size = mechanism.size
         self._sums = [[0] * self._size, [0] * self._size]
 
-    def _accept(self, party: str, payload: bytes) -> None:
-        if self.round > 1:
-            return
+    def _add(self, payload: bytes) -> None:
         submission = decode(payload, Sums, "submission")
         tallies = submission.arrays(self._size)
         if submission.parties != 1:
             raise DeserialisationError("a submission holds one party's reports")
         added = [[a + b for a, b in zip(s, t.tolist(), strict=True)] for s, t in zip(self._sums, tallies, strict=True)]
-        if any(sum(tally) > _MOST_ROWS for tally in added):
+        if any(sum(tally) > MOST_ROWS for tally in added):
             raise DeserialisationError("with it there would be more than 2^62 reports")
         self._sums = added
 
@@ -188,32 +182,20 @@ class LocalAggregator(Aggregator):
         return encode(Sums(len(self.counted), *map(tuple, self._sums)))
 
 
-class LocalParty(Party):
+class LocalParty(SummingParty[Evaluation]):
     """Randomises its rows one by one and tallies the reports; then estimates from the sums."""
 
-    rounds = _ROUNDS
-
     def __init__(self, manifest: Manifest, mechanism: Mechanism, data: PartyData) -> None:
-        super().__init__(manifest, data.name)
-        self.download_limit = _payload_limit(mechanism)
-        self._mechanism, self._data = mechanism, data
-        self._seconds: dict[str, float] = {}
+        super().__init__(manifest, data, download_limit=_payload_limit(mechanism))
+        self._mechanism = mechanism
 
-    def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
-        if round_number == 1:
-            answer = encode(self._submission())
-            self._seconds["submit"] = time.perf_counter() - started
-            return answer
+    def _read(self, payload: bytes) -> Evaluation:
         sums = decode(payload, Sums, "result")
         self._check_counted(sums.parties)
         positives, negatives = sums.arrays(self._mechanism.size)
         if not positives.any() or not negatives.any():
             raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
-        estimate = self._mechanism.estimate(positives, negatives)
-        self._seconds["recover"] = time.perf_counter() - started
-        self._evaluation = self._told(estimate, sums.parties)
-        return b""
+        return self._told(self._mechanism.estimate(positives, negatives), sums.parties)
 
     def _submission(self) -> Sums:
         grid, data, bins = self.manifest.thresholds, self._data, self._mechanism.bins
@@ -229,14 +211,9 @@ class LocalParty(Party):
             "labels are public: the aggregator learns how many rows of each class every party has",
             "epsilon is spent by every session: budgets of sessions on the same rows add up",
         )
-        if len(self.manifest.parties) == 1:
-            warnings += ("there is only one party, so the result is that party's own AUC (a site column?)",)
+        warnings += of_parties(self.manifest, parties)
         if not 0 <= estimate.auc <= 1:
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
-        if parties < len(self.manifest.parties):
-            warnings += (
-                f"{len(self.manifest.parties) - parties} of {len(self.manifest.parties)} parties are not in the result",
-            )
         settings = {
             "epsilon": epsilon,
             "bins": self._mechanism.bins,
@@ -256,40 +233,18 @@ class LocalParty(Party):
             thresholds=self._mechanism.bins,
             verified=False,
             security_bits=0,
-            keys="none",
-            seconds=self._seconds,
             settings=settings,
             warnings=warnings,
         )
 
 
-class LocalProtocol(Protocol):
+class LocalProtocol(CleartextProtocol[Evaluation, Mechanism]):
     """Base of both plug-ins."""
 
-    encrypts = False
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
     _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
 
-    @abstractmethod
-    def mechanism(self, manifest: Manifest) -> Mechanism:
-        """Return the session's mechanism; raise `InputError` where the manifest's options do not fit."""
-
-    def prepare(self, request: Request) -> Session:
-        """Name the session and fix its options; there are no keys.
-
-        Raises
-        ------
-        InputError
-            An unknown option or one out of range; or something is asked for that only encryption has.
-        """
-        self.check_options(request.options)
-        if request.keys != "sealed" or request.backend is not None or request.smudging_bits is not None:
-            raise InputError(f"protocol {self.name!r} encrypts nothing: it has no backend, and no joint keys")
-        manifest = self.manifest(request, options=self.chosen(request))
-        self.mechanism(manifest)
-        return Session(manifest, b"", b"")
-
-    def chosen(self, request: Request) -> dict[str, bool | int | float | str]:
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options."""
         if request.options.get("epsilon") is None:
             raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
@@ -297,18 +252,11 @@ class LocalProtocol(Protocol):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
-        return LocalAggregator(manifest, self._checked(manifest))
+        return LocalAggregator(manifest, self.checked(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return a party; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
-        return LocalParty(manifest, self._checked(manifest), data)
-
-    def _checked(self, manifest: Manifest) -> Mechanism:
-        """Return the mechanism of a manifest that somebody else has made."""
-        if manifest.protocol != self.name or manifest.plan is not None or manifest.context:
-            raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
-        self.check_options(manifest.options)
-        return self.mechanism(manifest)
+        return LocalParty(manifest, self.checked(manifest), data)
 
 
 class UstatKrr(LocalProtocol):
@@ -323,21 +271,21 @@ class UstatKrr(LocalProtocol):
         }
     )
 
-    def chosen(self, request: Request) -> dict[str, bool | int | float | str]:
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options, the number of bins among them."""
-        found = super().chosen(request)
+        found = super().agreed(request)
         most = len(request.thresholds)
         bins = request.options.get("bins", min(most, bins_by_rule(request.min_rows, float(found["epsilon"]))))
         if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= most:
             raise InputError(f"bins must be a whole number from 2 to the number of thresholds, {most}, got {bins!r}")
         return {**found, "bins": bins}
 
-    def mechanism(self, manifest: Manifest) -> Mechanism:
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return randomised response on the session's bins."""
-        bins = manifest.options.get("bins")
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= len(manifest.thresholds):
+        bins = options.get("bins")
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= thresholds:
             raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
-        return KrrMechanism(bins, randomness.checked_epsilon(manifest.options.get("epsilon")))
+        return KrrMechanism(bins, randomness.checked_epsilon(options.get("epsilon")))
 
 
 class UstatHierarchy(LocalProtocol):
@@ -347,10 +295,10 @@ class UstatHierarchy(LocalProtocol):
     summary = "local differential privacy: one bit a row on a tree over all thresholds' bins"
     options = MappingProxyType({"epsilon": LocalProtocol._epsilon})
 
-    def mechanism(self, manifest: Manifest) -> Mechanism:
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins."""
-        return HierarchyMechanism(len(manifest.thresholds), randomness.checked_epsilon(manifest.options.get("epsilon")))
+        return HierarchyMechanism(thresholds, randomness.checked_epsilon(options.get("epsilon")))
 
 
 def _payload_limit(mechanism: Mechanism) -> int:
-    return 2 * (_BYTES * mechanism.size + 16) + 64
+    return 2 * (INTEGER_BYTES * mechanism.size + 16) + 64

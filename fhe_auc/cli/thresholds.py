@@ -1,0 +1,108 @@
+"""``fhe-auc thresholds``: find quantile thresholds by a session of their own, and write them to a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import click
+
+from fhe_auc.cli import inputs, output
+from fhe_auc.errors import InputError
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc thresholds north.csv south.csv west.csv --out thresholds.txt",
+        "fhe-auc thresholds *.csv --bins 50 --protocol boundaries-distributed-dp -o epsilon=0.25 --out thresholds.txt",
+        "fhe-auc evaluate *.csv --thresholds thresholds.txt",
+    )
+)
+@inputs.party_files
+@click.option(
+    "--bins",
+    metavar="N",
+    type=click.IntRange(min=2),
+    default=200,
+    show_default=True,
+    help="How many thresholds; fewer where many rows have one score.",
+)
+@click.option(
+    "--protocol",
+    metavar="NAME",
+    default="boundaries-federated",
+    show_default=True,
+    help="One that finds thresholds; see `fhe-auc protocols`.",
+)
+@inputs.protocol_options
+@inputs.backend_option
+@inputs.key_options
+@inputs.max_rows
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help="A .txt or .csv file.")
+@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@output.json_option
+def thresholds(
+    files: inputs.PartyFiles,
+    bins: int,
+    protocol: str,
+    options: dict[str, int | float | str],
+    backend: str | None,
+    keys: str,
+    smudging_bits: int | None,
+    max_rows: int,
+    out: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Find thresholds between which about equally many rows of all parties lie.
+
+    The parties count their rows in cells of scores, labels left out, and learn the sums; scores must lie in [0, 1].
+    `--thresholds quantile:N` of other commands does the same for one evaluation; with the file, several can use the
+    same thresholds, or sites that exchange files can check what a session is announced with
+    (`fhe-auc keys open --thresholds`).
+    """
+    from fhe_auc import ckks, registry
+    from fhe_auc import thresholds as grids
+    from fhe_auc.api import federated_thresholds
+
+    grids.check_savable(out)
+    if out.is_dir() or not out.parent.is_dir():
+        raise InputError(f"file {str(out)!r} cannot be written: name a file in a folder that exists")
+    if os.path.lexists(out) and not force:
+        raise InputError(f"file {str(out)!r} is there already; choose another --out, or say --force")
+    registry.finding(protocol).check_options({"bins": bins, **options})
+    if "bins" in options:
+        raise InputError("bins is given with --bins, not with -o")
+    parties = files.read()
+    started = time.perf_counter()
+    with output.progress("Keys and parties") as report:
+        found = federated_thresholds(
+            parties,
+            bins,
+            protocol=protocol,
+            backend=backend and ckks.choose_backend(backend),
+            max_rows=max_rows,
+            keys=keys,
+            smudging_bits=smudging_bits,
+            progress=report,
+            **options,
+        )
+    grids.save(out, found.grid)
+    if as_json:
+        about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}
+        cost = {"sent": found.upload_bytes_per_party, "received": found.download_bytes_per_party}
+        told = {"settings": dict(found.settings), "warnings": list(found.warnings)}
+        output.print_json({"file": str(out), "thresholds": found.grid.tolist(), **about, **cost, **told})
+        return
+    output.print_table(
+        [
+            ("thresholds", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
+            ("parties", f"{found.parties:,}", ""),
+            ("protocol", found.protocol, f"trust: {registry.load(found.protocol).trust}"),
+            ("a party sent", output.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),
+            ("whole session", output.seconds_text(time.perf_counter() - started), "all roles in this process"),
+        ]
+    )
+    for warning in found.warnings:
+        output.print_text(output.styled(f"warning: {warning}", "yellow"))

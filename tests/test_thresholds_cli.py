@@ -1,0 +1,147 @@
+"""Quantile thresholds on the command line: in every command, or a reason why not; and a file of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.cli import main
+
+FILES = ("north.csv", "south.csv", "west.csv")
+SUMS = ("--protocol", "histogram-federated")
+TENSEAL = ("--backend", "tenseal")
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def ok(*arguments: str) -> Result:
+    result = call(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def assert_fails(result: Result, status: int, message: str) -> None:
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr
+
+
+@pytest.fixture
+def truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Three sites' files in the current folder; scikit-learn's AUC of all their rows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+    random = np.random.default_rng(0)
+    labels, scores = [], []
+    for name in FILES:
+        labels.append(random.random(400) < 0.4)
+        scores.append(random.beta(2 + labels[-1], 3))
+        rows = zip(labels[-1].astype(int), scores[-1].tolist(), strict=True)
+        Path(name).write_text("y_true,y_score\n" + "".join(f"{label},{score!r}\n" for label, score in rows))
+    return float(roc_auc_score(np.concatenate(labels), np.concatenate(scores)))
+
+
+def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
+    found = json.loads(ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, "--json").stdout)
+    assert abs(found["auc"] - truth) < 5e-4
+    assert list(found)[:3] == ["auc", "resolution", "precision"]
+    assert (found["thresholds"], found["rounds"]) == (100, 4)
+    text = ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS).stdout
+    assert re.search(r"^thresholds +100 +quantile:100$", text, re.MULTILINE)
+    phases = re.findall(r"^(boundaries: submit|boundaries: recover|submit|recover) +[0-9.]+ ", text, re.MULTILINE)
+    assert phases == ["boundaries: submit", "boundaries: recover", "submit", "recover"]
+    assert "every party learns how many pooled rows lie in each of 16,384 cells" in " ".join(text.split())
+
+
+def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
+    said = ok("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "found.txt").stdout
+    assert re.search(r"^thresholds +40 +from 0 to 0\.\d+, in found\.txt$", said, re.MULTILINE)
+    grid = thresholds.parse("found.txt")
+    again = json.loads(ok("thresholds", *FILES, "--bins", "40", *TENSEAL, "--out", "again.csv", "--json").stdout)
+    assert again["thresholds"] == grid.tolist()
+    assert (again["protocol"], again["rounds"], again["file"]) == ("boundaries-federated", 2, "again.csv")
+    with_file, wished = (
+        json.loads(ok("evaluate", *FILES, "--thresholds", spec, *TENSEAL, "--json").stdout)
+        for spec in ("found.txt", "quantile:40")
+    )
+    assert with_file["auc"] == pytest.approx(wished["auc"], abs=1e-6)
+    assert with_file["rounds"] == 2
+
+
+def test_private_thresholds_take_their_options(truth: float) -> None:
+    noisy = ("--protocol", "boundaries-local-dp", "-o", "epsilon=6", "-o", "height=3")
+    found = json.loads(ok("thresholds", *FILES, "--bins", "4", *noisy, "--out", "found.txt", "--json").stdout)
+    assert found["settings"] == {"epsilon": 6.0, "height": 3}
+    assert_fails(call("thresholds", *FILES, "--out", "a.txt", *noisy[:2]), 2, "epsilon has no default")
+    assert_fails(call("thresholds", *FILES, "--out", "a.txt", "-o", "bins=5"), 2, "with --bins, not with -o")
+    assert not Path("a.txt").exists()
+
+
+def test_thresholds_are_not_written_where_they_should_not_be(truth: float) -> None:
+    Path("there.txt").write_text("0\n1\n")
+    assert_fails(call("thresholds", *FILES, "--out", "there.txt"), 2, "is there already; choose another --out")
+    assert_fails(call("thresholds", *FILES, "--out", "found.npy"), 2, r"must end in \.txt or \.csv")
+    assert_fails(call("thresholds", *FILES, "--out", "absent/found.txt"), 2, "name a file in a folder that exists")
+    assert Path("there.txt").read_text() == "0\n1\n"
+    ok("thresholds", *FILES, *TENSEAL, "--bins", "3", "--out", "there.txt", "--force")
+    assert len(thresholds.parse("there.txt")) == 3
+
+
+def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) -> None:
+    quantiles = ("--thresholds", "quantile:20")
+    dpauc = call("evaluate", "absent.csv", *quantiles, "--protocol", "dpauc-laplace", "-o", "epsilon=1")
+    assert_fails(
+        dpauc, 2, "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data"
+    )
+    no_auc = call("evaluate", "absent.csv", "--protocol", "boundaries-federated")
+    assert_fails(no_auc, 2, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
+    no_thresholds = call("thresholds", "absent.csv", "--protocol", "semi-honest", "--out", "a.txt")
+    assert_fails(no_thresholds, 2, "'semi-honest' finds no thresholds")
+    assert_fails(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), 2, "from 2 to 1,048,576, not 1")
+    assert_fails(call("compare", "absent.csv", "--grid", "quantile"), 2, "'quantile' is not one of")
+    assert "no private way to find quantiles" in " ".join(ok("compare", "--help").stdout.split())
+
+
+def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> None:
+    Path("logits.csv").write_text("y_true,y_score\n0,-1.5\n1,2.0\n")
+    refused = call("evaluate", "logits.csv", "north.csv", "--thresholds", "quantile:20", *TENSEAL)
+    assert_fails(refused, 2, "'logits', row 0: score is -1.5; .* map the scores there by a fixed rising function")
+
+
+def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> None:
+    asked = (*FILES, "--thresholds", "quantile:15", "--json")
+    card = json.loads(ok("report", *asked, *TENSEAL, "--out", "card").stdout)
+    assert card["session"]["thresholds"] == "quantile:15"
+    assert "Thresholds come from the scores themselves, by a session before" in card["privacy"]
+    assert any("quantile thresholds" in warning for warning in card["warnings"])
+    local = ("--model", "local-dp", "--epsilon", "8")
+    fitted = json.loads(ok("calibrate", "fit", *asked, *local, "--out", "map.json").stdout)
+    assert any("quantile thresholds" in warning for warning in fitted["warnings"])
+    assert any("epsilon = 8 is of two sessions" in warning for warning in fitted["warnings"])
+    assert Path("map.json").exists()
+
+
+def test_the_demo_takes_quantiles() -> None:
+    found = json.loads(
+        ok("demo", "--dataset", "credit-default", "--thresholds", "quantile:200", *SUMS, "--json").stdout
+    )
+    assert abs(found["auc"] - found["sklearn_auc"]) < 5e-5
+
+
+def test_plan_shows_both_sessions() -> None:
+    name = ckks.available_backends()[0]
+    found = json.loads(ok("plan", "--thresholds", "quantile:200", "--backend", name, "--json").stdout)
+    first = found["plans"][name]["boundaries"]
+    assert (found["thresholds"], first["sums"], first["ring_dimension"]) == (200, 2**14, 16384)
+    assert "a session that finds the thresholds: 16,384 exact sums" in " ".join(
+        ok("plan", "--thresholds", "quantile:200", "--backend", name).stdout.split()
+    )
+    assert "boundaries" not in json.loads(ok("plan", "--backend", name, "--json").stdout)["plans"][name]
