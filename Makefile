@@ -23,8 +23,9 @@ test: dev-venv ## run the tests, but for the slow ones
 test-all: dev-venv ## run all tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m "" $(ARGS)
 
-bench: dev-venv ## run the benchmarks
-	$(ONE_THREAD) $(BIN)/python -m pytest benchmarks --benchmark-only $(ARGS)
+bench: dev-venv ## run the benchmark suites; fhe-auc benchmark compares with peers
+	$(ONE_THREAD) $(BIN)/python -m pytest benchmarks --benchmark-only \
+		--benchmark-timer=time.process_time --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name $(ARGS)
 
 lint: dev-venv ## check style, format, and which package may import which
 	$(BIN)/ruff check .

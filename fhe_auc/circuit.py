@@ -19,6 +19,7 @@ import numpy as np
 
 from fhe_auc import blinding
 from fhe_auc.ckks import Ciphertext, PublicContext
+from fhe_auc.ckks.polynomials import Sum
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.packing import Packing
 from fhe_auc.planner import CHECK_WEIGHT, Plan
@@ -27,6 +28,8 @@ from fhe_auc.sums import SumPlan
 
 class Aggregation(ABC):
     """Running sum of submissions, and what becomes of it; it never holds more than one submission's ciphertexts.
+
+    Adding up is arithmetic on coefficients: the encryption library sees the sum only.
 
     Parameters
     ----------
@@ -38,8 +41,7 @@ class Aggregation(ABC):
 
     def __init__(self, context: PublicContext, blocks: int) -> None:
         self._context = context
-        self._blocks = blocks
-        self._sums: list[Ciphertext] = []
+        self._running = [Sum(context.ciphertext_shape) for _ in range(blocks)]
 
     def add(self, blocks: Sequence[bytes]) -> None:
         """Add one party's submission; on error the running sum is as it was.
@@ -49,14 +51,33 @@ class Aggregation(ABC):
         DeserialisationError
             Not the ciphertexts that the plan calls for.
         """
-        if len(blocks) != self._blocks:
-            raise DeserialisationError(f"expected {self._blocks} ciphertexts, got {len(blocks)}")
-        ciphertexts = [self._context.load_submission(block) for block in blocks]
-        if not self._sums:
-            self._sums = ciphertexts
-            return
-        for total, ciphertext in zip(self._sums, ciphertexts, strict=True):
-            self._context.add_in_place(total, ciphertext)
+        if len(blocks) != len(self._running):
+            raise DeserialisationError(f"expected {len(self._running)} ciphertexts, got {len(blocks)}")
+        read = [self._context.read_submission(block) for block in blocks]
+        for total, words in zip(self._running, read, strict=True):
+            total.add(words)
+
+    def partial(self) -> tuple[bytes, ...]:
+        """Return the running sums as they are, packed, for `add_partial` of another aggregation of the session."""
+        return tuple(total.polynomials.pack(total.words) for total in self._running)
+
+    def add_partial(self, sums: Sequence[bytes]) -> None:
+        """Add what another aggregation has added up; on error the running sum is as it was.
+
+        Raises
+        ------
+        DeserialisationError
+            Not sums of this shape.
+        """
+        if len(sums) != len(self._running):
+            raise DeserialisationError(f"expected {len(self._running)} sums, got {len(sums)}")
+        read = [total.polynomials.unpack(each) for total, each in zip(self._running, sums, strict=True)]
+        for total, words in zip(self._running, read, strict=True):
+            total.add(words)
+
+    def sums(self) -> list[Ciphertext]:
+        """Return the sum of all submissions, block by block."""
+        return [self._context.ciphertext(total.words) for total in self._running]
 
     @abstractmethod
     def result(self) -> bytes:
@@ -75,7 +96,7 @@ class SumAggregation(Aggregation):
 
     def result(self) -> bytes:
         """Return the serialised sum."""
-        (total,) = self._sums
+        (total,) = self.sums()
         return self._context.dump_result(self._context.raised(total))
 
 
@@ -99,7 +120,7 @@ class BlindedTotals(Aggregation):
         Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
         in ±½·10^-digits.
         """
-        product = trace(self._context, self._plan.packing, products(self._context, self._plan.packing, self._sums))
+        product = trace(self._context, self._plan.packing, products(self._context, self._plan.packing, self.sums()))
         multiplier = blinding.multiplier(self._plan.blinding_bits)
         slots = self._plan.packing.slots
         result = self._context.multiply_integers(product, np.full(slots, multiplier, complex))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Generic, TypeAlias, TypeVar
 
@@ -17,14 +17,18 @@ import msgspec
 from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.errors import InputError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
+from fhe_auc.names import MAX_CHARACTERS
+from fhe_auc.partial_sums import MAX_REASON, PartialSum
 from fhe_auc.planner import Plan
-from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 
 _ROUNDS = 2
+_NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"
+_UTF8_BYTES = 4  # of a character, at most
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -89,7 +93,7 @@ class CkksAggregator(Aggregator):
 
     def __init__(self, manifest: Manifest, context: ckks.PublicContext) -> None:
         super().__init__(manifest)
-        plan = _plan_of(manifest, context)
+        self._plan = plan = _plan_of(manifest, context)
         self.submission_limit = payload_limit(plan)
         self._aggregation = aggregation(context, plan)
 
@@ -99,6 +103,93 @@ class CkksAggregator(Aggregator):
 
     def _close(self) -> bytes:
         return encode(Result(len(self.counted), self._aggregation.result()))
+
+    def receive_partial(self, data: bytes) -> tuple[str, ...]:
+        """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
+
+        Parameters
+        ----------
+        data : bytes
+            From `Branch.partial`, over a link on which nobody else can write: a partial sum is not signed.
+
+        Raises
+        ------
+        MessageError
+            Damaged, of another session, or it counts a party that is no party of this session or has been counted
+            already: a sum cannot be taken apart. The session is as it was.
+        """
+        try:
+            return self._receive_partial(data)
+        except DeserialisationError as error:
+            raise MessageError(f"partial sum refused: {error}", field=error.field) from None
+
+    def _receive_partial(self, data: bytes) -> tuple[str, ...]:
+        if self.round != 1 or self._ended:
+            raise MessageError("the session is not open for submissions", field="round")
+        found = PartialSum.from_bytes(data, limit=partial_limit(self.manifest, self._plan))
+        if found.manifest != self._digest:
+            raise MessageError("it is of another session", field="manifest")
+        counted = found.parties(self.manifest)
+        for party in counted:
+            if party in self._answered or party not in self._awaited:
+                reason = "has been counted already" if party in self._answered else self._stranger
+                raise MessageError(f"party {party!r}: {reason}", field="sender")
+        self._aggregation.add_partial(found.sums)
+        self._answered.update(dict.fromkeys(counted))
+        self._refused.update((party, reason) for party, reason in found.refused if party in self._names)
+        return counted
+
+
+class Branch(CkksAggregator):
+    """A part of an aggregator: it adds up the submissions of some parties and hands on their sum.
+
+    Every party belongs to one branch, so that none can be counted twice. Branches may hand on to branches, in a tree
+    whose root is a `CkksAggregator`. A branch sees what the aggregator sees, and is trusted as far.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    context : PublicContext
+    parties : iterable of str
+        Whose submissions this branch takes.
+
+    Raises
+    ------
+    InputError
+        A name that is not one of the manifest's parties.
+    """
+
+    _stranger = "not a party of this branch"
+
+    def __init__(self, manifest: Manifest, context: ckks.PublicContext, parties: Iterable[str]) -> None:
+        super().__init__(manifest, context)
+        self._awaited = frozenset(parties)
+        if strangers := self._awaited - self._names:
+            raise InputError(f"party {min(strangers)!r} is not one of the session's, so no branch takes it")
+        self._names = self._awaited
+        self.start()
+
+    def partial(self) -> bytes:
+        """End the branch and return its sum, whose submissions are in it, and what it has refused.
+
+        Raises
+        ------
+        EvaluationError
+            The branch has ended.
+        """
+        if self._ended:
+            raise EvaluationError("the branch has ended; it hands its sum on once")
+        self._ended = True
+        refused = tuple((party, reason) for party, reason in self._refused.items())
+        return PartialSum.of(self.manifest, self._answered, self._aggregation.partial(), refused).to_bytes()
+
+    def finish_round(self) -> bytes | None:
+        """Refuse: a branch has no result; its `partial` goes to the aggregator."""
+        raise EvaluationError(_NO_RESULT)
+
+    def result(self) -> SessionRecord:
+        """Refuse: who took part is in the aggregator's record."""
+        raise EvaluationError(_NO_RESULT)
 
 
 class CkksParty(Party[R]):
@@ -155,6 +246,11 @@ def plan_of(manifest: Manifest, kind: type[P]) -> P:
 def payload_limit(plan: AnyPlan) -> int:
     """Return more bytes than any honest submission or result: either has at most two polynomials a block."""
     return 2 * plan.submission_bytes + 1024 * (1 + plan.blocks)
+
+
+def partial_limit(manifest: Manifest, plan: AnyPlan) -> int:
+    """Return more bytes than any honest partial sum: two polynomials a block, a bit a party, and some reasons."""
+    return payload_limit(plan) + len(manifest.parties) * (1 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON))
 
 
 def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> AnyPlan:

@@ -299,7 +299,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertexts, without envelopes."""
-        return self.packing.blocks * self.parameters.ciphertext_bytes(joint_keys=self.workload.joint_keys)
+        return self.packing.blocks * self.parameters.submission_bytes
 
     @property
     def key_bytes(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.ckks_rounds import Branch
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
@@ -198,6 +199,16 @@ class Protocol(ABC, Generic[R]):
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator of a session."""
+
+    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
+        """Return a branch of the session's aggregator, for the submissions of these parties.
+
+        Raises
+        ------
+        InputError
+            The protocol has no partial sums, or a name is not that of a party.
+        """
+        raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
 
     @abstractmethod
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

@@ -64,12 +64,15 @@ class Aggregator(ABC):
     submission_limit: int
     """Largest payload of a submission, in bytes."""
 
+    _stranger = "not a party of this session, or left out in an earlier round"
+
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
         self._digest = manifest.digest
         self.round = 0
         self._answered: dict[str, None] = {}  # ordered by arrival
         self._counted = manifest.parties
+        self._names = self._awaited = frozenset(manifest.parties)  # the same, and who is still counted, to look up in
         self._refused: dict[str, str] = {}
         self._ended = False
 
@@ -102,15 +105,15 @@ class Aggregator(ABC):
         try:
             self._receive(party, submission)
         except DeserialisationError as error:
-            if party in self.manifest.parties:  # whatever strangers send is not worth keeping
+            if party in self._names:  # whatever strangers send is not worth keeping
                 self._refused[party] = str(error)
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
 
     def _receive(self, party: str, submission: bytes) -> None:
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
-        if party not in self._counted:
-            raise MessageError("not a party of this session, or left out in an earlier round", field="sender")
+        if party not in self._awaited:
+            raise MessageError(self._stranger, field="sender")
         message = Message.from_bytes(submission, limit=self.submission_limit + _ENVELOPE_BYTES)
         message.require(
             protocol=self.manifest.protocol,
@@ -145,6 +148,7 @@ class Aggregator(ABC):
             )
         if self._must_answer():
             self._counted = tuple(party for party in self._counted if party in self._answered)
+            self._awaited = frozenset(self._counted)
         if self.round == self.rounds:
             self._ended = True
             return None

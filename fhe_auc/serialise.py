@@ -26,7 +26,7 @@ def encode(value: object) -> bytes:
     return msgspec.msgpack.encode(value, order="deterministic")
 
 
-def decode(data: bytes, shape: type[T], what: str) -> T:
+def decode(data: bytes | memoryview, shape: type[T], what: str) -> T:
     """Return msgpack `data` as a `shape`; raise `DeserialisationError` naming `what` where it does not fit."""
     try:
         return msgspec.msgpack.decode(data, type=shape)
@@ -56,7 +56,7 @@ def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
             "install the same version of fhe-auc everywhere",
             field="version",
         )
-    digest, body = data[_HEAD : _HEAD + _DIGEST], data[_HEAD + _DIGEST :]
+    digest, body = data[_HEAD : _HEAD + _DIGEST], memoryview(data)[_HEAD + _DIGEST :]
     if hashlib.sha256(body).digest() != digest:
         raise DeserialisationError(f"{what} truncated or damaged (checksum mismatch)", field="checksum")
     return decode(body, shape, what)

@@ -127,7 +127,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     @property
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertext, without envelope."""
-        return self.blocks * self.parameters.ciphertext_bytes(joint_keys=self.joint_keys)
+        return self.blocks * self.parameters.submission_bytes
 
     def pack(self, integers: ArrayLike) -> Slots:
         """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.

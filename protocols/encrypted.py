@@ -7,7 +7,7 @@ keys "joint"    the parties make the keys together; nobody has the whole secret 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
-from fhe_auc.ckks_rounds import AnyPlan, CkksAggregator, CkksParty, PartyTask
+from fhe_auc.ckks_rounds import AnyPlan, Branch, CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
@@ -108,6 +108,12 @@ class EncryptedProtocol(Protocol[R]):
         from keys.joint import JointAggregator  # needs OpenFHE
 
         return JointAggregator(manifest, Roster.from_bytes(material))
+
+    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
+        """Return a branch of the aggregator; sealed keys only."""
+        if _joint(manifest):
+            raise InputError("sessions with joint keys cannot be aggregated in branches")
+        return Branch(manifest, ckks.load_public(material), parties)
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""

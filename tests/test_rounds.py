@@ -17,6 +17,7 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.ckks import container
+from fhe_auc.ckks.seeded import SEED_BYTES, Seeded
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import (
@@ -444,9 +445,8 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
     # The aggregator cannot see it: under encryption garbage looks like everything else.
     generator = np.random.default_rng(4)
     public: Any = contexts(roles.session.aggregator_material, roles.session.party_material).public
-    layout = public._scheme.submission
-    packed = layout.polynomials.pack(layout.polynomials.uniform(generator.bytes(32)))
-    packed = packed.ljust(layout.packed_size, b"s")
+    half = Seeded(public.ciphertext_shape).half
+    packed = half.pack(half.uniform(generator.bytes(32))) + generator.bytes(SEED_BYTES)
     garbage = encode((container.seal("submission", public.fingerprint, packed),))
     result = delivered(roles, [submissions[0], changed(submissions[1], payload=garbage), submissions[2]])
     for party in roles.parties:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import container
-from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.ckks.seeded import Seeded
 from fhe_auc.serialise import encode
 
 Ciphertext: TypeAlias = Any
@@ -115,15 +115,30 @@ class PublicContext(ABC):
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
 
-    def load_submission(self, data: bytes) -> Ciphertext:
-        """Return the ciphertext in what `SecretContext.encrypt` wrote.
+    @property
+    @abstractmethod
+    def ciphertext_shape(self) -> Polynomials:
+        """Shape of a submission: both polynomials, modulo all primes of Q."""
+
+    def read_submission(self, data: bytes) -> Words:
+        """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
+
+        Adding them up needs no encryption library: see `fhe_auc.ckks.polynomials.Sum`.
 
         Raises
         ------
         DeserialisationError
             Damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return self._parse_submission(container.open_for("submission", self.fingerprint, data))
+        return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
+
+    @abstractmethod
+    def ciphertext(self, words: Words) -> Ciphertext:
+        """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1."""
+
+    def load_submission(self, data: bytes) -> Ciphertext:
+        """Return the ciphertext of a submission; errors as `read_submission`."""
+        return self.ciphertext(self.read_submission(data))
 
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
         """Serialise a ciphertext of degree 2 for `SecretContext.decrypt`; ValueError for another degree."""
@@ -142,9 +157,6 @@ class PublicContext(ABC):
     def _degree(self, ciphertext: Ciphertext) -> int: ...
 
     @abstractmethod
-    def _parse_submission(self, packed: bytes) -> Ciphertext: ...
-
-    @abstractmethod
     def _pack_result(self, ciphertext: Ciphertext) -> bytes: ...
 
 
@@ -159,9 +171,7 @@ class SecretContext(ABC):
     @property
     def mask_shape(self) -> Polynomials:
         """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
-        layout = self._submission_layout
-        towers = len(self.parameters.modulus_bits)
-        return Polynomials(layout.polynomials.ring_dimension, layout.polynomials.moduli[:towers])
+        return self._seeded.half
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
@@ -184,12 +194,9 @@ class SecretContext(ABC):
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        packed = self._encrypt(checked(values, self.parameters, 1))
+        packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self._secret_words)
         if mask is not None:
-            size = self.mask_shape.packed_size
-            words = self.mask_shape.unpack(packed[:size])
-            self.mask_shape.add_in_place(words, mask)
-            packed = self.mask_shape.pack(words) + packed[size:]
+            packed = self._seeded.mask(packed, mask)
         return container.seal("submission", self.fingerprint, packed)
 
     def decrypt(self, data: bytes) -> Slots:
@@ -208,10 +215,17 @@ class SecretContext(ABC):
 
     @property
     @abstractmethod
-    def _submission_layout(self) -> Layout: ...
+    def _seeded(self) -> Seeded:
+        """Form of submissions."""
+
+    @property
+    @abstractmethod
+    def _secret_words(self) -> Words:
+        """Coefficients of the secret key, modulo all primes of Q."""
 
     @abstractmethod
-    def _encrypt(self, values: Slots) -> bytes: ...
+    def _encrypt(self, values: Slots) -> Words:
+        """Return the coefficients of a fresh encryption under the secret key."""
 
     @abstractmethod
     def _decrypt(self, packed: bytes) -> Slots: ...

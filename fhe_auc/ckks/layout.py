@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fhe_auc.ckks.polynomials import WORD, Polynomials
+from fhe_auc.ckks.polynomials import WORD, Polynomials, Words
 from fhe_auc.errors import DeserialisationError
 
 
@@ -38,7 +38,7 @@ class Finder(Protocol):
     """Finds what differs from object to object in a library's serialisation."""
 
     def __call__(self, raw: bytes) -> tuple[Sequence[Run], Sequence[tuple[int, int]]]:
-        """Return coefficient runs, and (offset, length) of the seeds of compressed ciphertexts."""
+        """Return coefficient runs, and (offset, length) of the seeds of compressed keys."""
         ...
 
 
@@ -76,12 +76,14 @@ class Layout:
         DeserialisationError
             `raw` is not an object of this kind.
         """
-        runs, seeds = self._find(raw)
-        shape = [(run.count, run.modulus) for run in runs], [length for _, length in seeds]
-        if shape != ([(run.count, run.modulus) for run in self._runs], [length for _, length in self._seeds]):
-            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
-        words = np.array([np.frombuffer(raw, "<u8", run.count, run.offset) for run in runs], np.uint64)
-        return self.polynomials.pack(words) + b"".join(raw[offset : offset + length] for offset, length in seeds)
+        runs, seeds = self._found(raw)
+        packed = self.polynomials.pack(_words(raw, runs))
+        return packed + b"".join(raw[offset : offset + length] for offset, length in seeds)
+
+    def words(self, raw: bytes) -> Words:
+        """Return the coefficients alone, not packed; errors as `pack`."""
+        runs, _ = self._found(raw)
+        return _words(raw, runs)
 
     def unpack(self, packed: bytes, tag: bytes = b"") -> bytes:
         """Return bytes that the library can parse: this layout's header, the coefficients in `packed`, the name `tag`.
@@ -93,13 +95,29 @@ class Layout:
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
+        size = self.polynomials.packed_size
+        return self.raw(self.polynomials.unpack(packed[:size]), tag, packed[size:])
+
+    def raw(self, words: Words, tag: bytes = b"", seeds: bytes = b"") -> bytes:
+        """Return the same for coefficients that are not packed, and seeds."""
         if len(tag) != len(self._tag):
             raise DeserialisationError(f"expected a key name of {len(self._tag)} bytes, got {len(tag)}")
         raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)
-        position = self.polynomials.packed_size
-        for run, words in zip(self._runs, self.polynomials.unpack(packed[:position]), strict=True):
-            raw[run.offset : run.end] = words.data.cast("B")
+        for run, row in zip(self._runs, words, strict=True):
+            raw[run.offset : run.end] = row.data.cast("B")
+        position = 0
         for offset, length in self._seeds:
-            raw[offset : offset + length] = packed[position : position + length]
+            raw[offset : offset + length] = seeds[position : position + length]
             position += length
         return bytes(raw)
+
+    def _found(self, raw: bytes) -> tuple[Sequence[Run], Sequence[tuple[int, int]]]:
+        runs, seeds = self._find(raw)
+        shape = [(run.count, run.modulus) for run in runs], [length for _, length in seeds]
+        if shape != ([(run.count, run.modulus) for run in self._runs], [length for _, length in self._seeds]):
+            raise DeserialisationError("the library's object does not have the layout that these parameters call for")
+        return runs, seeds
+
+
+def _words(raw: bytes, runs: Sequence[Run]) -> Words:
+    return np.array([np.frombuffer(raw, "<u8", run.count, run.offset) for run in runs], np.uint64)

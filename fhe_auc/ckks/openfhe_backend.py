@@ -38,6 +38,7 @@ from fhe_auc.ckks.context import (
 from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.ckks.seeded import Seeded
 from fhe_auc.errors import DeserialisationError
 
 if not _threads_chosen:
@@ -239,8 +240,13 @@ class Scheme:
         return ciphertext
 
     def load(self, parse: Any, layout: Layout, packed: bytes, tag: str) -> Any:
+        """Return the library's object, called `tag`, from packed coefficients."""
+        return self.parse(parse, layout.unpack(packed, tag.encode()))
+
+    def parse(self, parse: Any, raw: bytes) -> Any:
+        """Return the library's object from what a `Layout` made."""
         try:
-            return parse(layout.unpack(packed, tag.encode()), openfhe.BINARY)
+            return parse(raw, openfhe.BINARY)
         except RuntimeError as error:
             raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
 
@@ -299,8 +305,13 @@ class OpenFhePublicContext(PublicContext):
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         return self._scheme.context.EvalAutomorphism(ciphertext, self._scheme.elements[step], self._rotation)
 
-    def _parse_submission(self, packed: bytes) -> Ciphertext:
-        return self._scheme.load(openfhe.DeserializeCiphertextString, self._scheme.submission, packed, self._tag)
+    @property
+    def ciphertext_shape(self) -> Polynomials:
+        return self._scheme.submission.polynomials
+
+    def ciphertext(self, words: Words) -> Ciphertext:
+        raw = self._scheme.submission.raw(words, self._tag.encode())
+        return self._scheme.parse(openfhe.DeserializeCiphertextString, raw)
 
     def _pack_result(self, ciphertext: Ciphertext) -> bytes:
         return self._scheme.result.pack(openfhe.Serialize(ciphertext, openfhe.BINARY))
@@ -316,12 +327,16 @@ class OpenFheSecretContext(SecretContext):
         self._secret_key = scheme.load(openfhe.DeserializePrivateKeyString, scheme.secret_key, stored.secret_key, tag)
 
     @property
-    def _submission_layout(self) -> Layout:
-        return self._scheme.submission
+    def _seeded(self) -> Seeded:
+        return Seeded(self._scheme.submission.polynomials)
 
-    def _encrypt(self, values: Slots) -> bytes:
+    @cached_property
+    def _secret_words(self) -> Words:
+        return self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
+
+    def _encrypt(self, values: Slots) -> Words:
         ciphertext = self._scheme.encrypt(self._secret_key, values, 1)
-        return self._scheme.submission.pack(openfhe.Serialize(ciphertext, openfhe.BINARY))
+        return self._scheme.submission.words(openfhe.Serialize(ciphertext, openfhe.BINARY))
 
     def _decrypt(self, packed: bytes) -> Slots:
         ciphertext = self._scheme.load(openfhe.DeserializeCiphertextString, self._scheme.result, packed, self._tag)

@@ -96,8 +96,11 @@ class JointSetup:
 
     def common(self, purpose: Purpose, index: int = 0) -> Words:
         """Return the polynomials `a` for a purpose; submissions have others for every block."""
+        return self.halves[purpose].half.uniform(self._seed(purpose, index))
+
+    def _seed(self, purpose: Purpose, index: int) -> bytes:
         label = encode((self.session, encode(self.parameters), purpose, index))
-        return self.halves[purpose].half.uniform(hashlib.sha256(b"fhe-auc joint keys\0" + label).digest())
+        return hashlib.sha256(b"fhe-auc joint keys\0" + label).digest()
 
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
@@ -115,7 +118,7 @@ class JointSetup:
 
     def submission(self, total: Words, block: int, fingerprint: bytes) -> bytes:
         """Return the sum of all parties' parts of a block, for `PublicContext.load_submission`."""
-        packed = self.halves["submission"].pack(total, self.common("submission", block))
+        packed = self.submission_part.pack(total) + self._seed("submission", block)
         return container.seal("submission", fingerprint, packed)
 
     def fuse(self, result: bytes, partials: Iterable[Words]) -> Slots:

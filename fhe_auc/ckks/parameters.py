@@ -43,10 +43,6 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
 """All chains in use. Parameters come from outside as well (keys, manifests): no others reach a library."""
 
 
-_POLYNOMIALS: dict[BackendName, int] = {"tenseal": 1, "openfhe": 2}
-"""Of a submission: SEAL sends a seed for the second."""
-
-
 class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One CKKS parameter set, complete: two sites with equal values compute in the same rings.
 
@@ -109,9 +105,10 @@ class CkksParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the bytes of a polynomial modulo Q, and modulo primes of so many more bits."""
         return self.ring_dimension * sum(-(-each // 8) for each in (*self.modulus_bits, *more_bits))
 
-    def ciphertext_bytes(self, *, joint_keys: bool) -> int:
-        """Return the bytes of a party's ciphertext, without envelope; with joint keys one polynomial is everybody's."""
-        return (1 if joint_keys else _POLYNOMIALS[self.backend]) * self.polynomial_bytes()
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of a party's ciphertext, without seed and envelope: of one polynomial, the other being the seed's."""
+        return self.polynomial_bytes()
 
     @property
     def scale(self) -> float:

@@ -20,6 +20,9 @@ WORD = 8
 
 Words = NDArray[np.uint64]
 
+_MULTIPLIED_BITS = 56
+_MOST_OF_THEM = 0.99
+
 
 @dataclass(frozen=True)
 class Polynomials:
@@ -51,7 +54,7 @@ class Polynomials:
         octets = np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(len(self.moduli), self.ring_dimension, WORD)
         return b"".join(row[:, :width].tobytes() for row, width in zip(octets, self.widths, strict=True))
 
-    def unpack(self, packed: bytes) -> Words:
+    def unpack(self, packed: bytes | memoryview) -> Words:
         """Return coefficients of shape (polynomials, N).
 
         Raises
@@ -61,14 +64,11 @@ class Polynomials:
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
-        octets = np.zeros((len(self.moduli), self.ring_dimension, WORD), np.uint8)
+        words = np.empty(self.shape, np.uint64)
         position = 0
-        for row, width in zip(octets, self.widths, strict=True):
-            size = self.ring_dimension * width
-            row[:, :width] = np.frombuffer(packed, np.uint8, size, position).reshape(self.ring_dimension, width)
-            position += size
-        words: Words = octets.view("<u8").reshape(len(self.moduli), self.ring_dimension)
-        for row, modulus in zip(words, self.moduli, strict=True):
+        for row, width, modulus in zip(words, self.widths, self.moduli, strict=True):
+            _read(packed, position, width, row)
+            position += self.ring_dimension * width
             if int(row.max()) >= modulus:
                 raise DeserialisationError("a coefficient is not below its modulus")
         return words
@@ -85,27 +85,58 @@ class Polynomials:
             row += np.uint64(modulus) - summand
             row[row >= modulus] -= np.uint64(modulus)
 
+    def multiply(self, left: Words, right: Words) -> Words:
+        """Return the products, coefficient by coefficient, each modulo its prime.
+
+        Raises
+        ------
+        ValueError
+            A prime has more than 56 bits.
+        """
+        if max(self.moduli, default=0).bit_length() > _MULTIPLIED_BITS:
+            raise ValueError(f"only modulo primes of at most {_MULTIPLIED_BITS} bits")
+        product = np.empty(self.shape, np.uint64)
+        for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
+            # In double precision the quotient is right up to 2^6, and what that leaves of the remainder is exact modulo
+            # 2^64: between -2^62 and 2^62.
+            quotient = (x.astype(np.float64) * y / modulus).astype(np.uint64)
+            remainder = (x * y - quotient * np.uint64(modulus)).view(np.int64)
+            row[:] = np.remainder(remainder, np.int64(modulus))
+        return product
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the arrays: polynomials, coefficients of each."""
+        return len(self.moduli), self.ring_dimension
+
     def zeros(self) -> Words:
         """Return polynomials that are zero, shaped as `unpack` returns them."""
-        return np.zeros((len(self.moduli), self.ring_dimension), np.uint64)
+        return np.zeros(self.shape, np.uint64)
 
     def uniform(self, seed: bytes) -> Words:
         """Return polynomials with independent uniform coefficients, expanded from a seed of 32 bytes by ChaCha20."""
         stream = KeyStream(seed)
-        words = np.empty((len(self.moduli), self.ring_dimension), np.uint64)
+        words = np.empty(self.shape, np.uint64)
         for row, modulus in zip(words, self.moduli, strict=True):
-            mask = np.uint64((1 << modulus.bit_length()) - 1)
+            # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power
+            # of two; draws of 64 bits, below its largest multiple, hardly ever are.
+            bits = modulus.bit_length()
+            bits = bits if modulus > _MOST_OF_THEM * 2**bits else 8 * WORD
+            limit = 2**bits // modulus * modulus
             filled = 0
-            while filled < self.ring_dimension:  # rejection: at least every second draw is below the modulus
-                drawn = stream.words(self.ring_dimension) & mask
-                drawn = drawn[drawn < modulus][: self.ring_dimension - filled]
-                row[filled : filled + len(drawn)] = drawn
+            while filled < self.ring_dimension:
+                drawn = stream.words(self.ring_dimension - filled) & np.uint64(2**bits - 1)
+                below = drawn < np.uint64(limit)
+                drawn = drawn if below.all() else drawn[below]
+                row[filled : filled + len(drawn)] = drawn if limit == modulus else drawn % np.uint64(modulus)
                 filled += len(drawn)
         return words
 
 
 class Sum:
-    """A running sum of packed polynomials; it holds one summand's worth of memory.
+    """A running sum of polynomials; it holds one summand's worth of memory.
+
+    Summands are added as 64-bit integers, and reduced only when the next one might not fit.
 
     Parameters
     ----------
@@ -114,8 +145,34 @@ class Sum:
 
     def __init__(self, polynomials: Polynomials) -> None:
         self.polynomials = polynomials
-        self.words = polynomials.zeros()
+        self._words = polynomials.zeros()
+        self._most = 2 ** (64 - max(polynomials.moduli, default=1).bit_length())
+        self._pending = 1  # summands below their modulus that the words may stand for
 
     def add(self, words: Words) -> None:
-        """Add what `unpack` returned."""
-        self.polynomials.add_in_place(self.words, words)
+        """Add what `Polynomials.unpack` returned."""
+        if self._pending == self._most:
+            self._reduce()
+        self._words += words
+        self._pending += 1
+
+    @property
+    def words(self) -> Words:
+        """The sum, each polynomial modulo its prime; it changes as more is added."""
+        self._reduce()
+        return self._words
+
+    def _reduce(self) -> None:
+        for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
+            row %= np.uint64(modulus)
+        self._pending = 1
+
+
+def _read(packed: bytes | memoryview, position: int, width: int, into: Words) -> None:
+    """Read as many little-endian numbers of `width` bytes as there is room for."""
+    whole = max(len(into) - (WORD - 1) // width, 0)  # eight bytes from the last ones on would reach beyond their end
+    numbers: Words = np.ndarray(whole, "<u8", packed, position, (width,))
+    np.bitwise_and(numbers, np.uint64(256**width - 1), out=into[:whole])
+    for index in range(whole, len(into)):
+        start = position + index * width
+        into[index] = int.from_bytes(packed[start : start + width], "little")

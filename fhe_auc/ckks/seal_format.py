@@ -90,7 +90,11 @@ def layout_of(item: Any, ring_dimension: int, moduli: Sequence[int]) -> Layout:
 
 def load(empty: Any, context: Any, layout: Layout, packed: bytes) -> Any:
     """Fill `empty`, a new SEAL object, from packed coefficients; `DeserialisationError` where they are none."""
-    raw = layout.unpack(packed)
+    return parse(empty, context, layout.unpack(packed))
+
+
+def parse(empty: Any, context: Any, raw: bytes) -> Any:
+    """Fill `empty`, a new SEAL object, from what a `Layout` made; `DeserialisationError` where SEAL refuses it."""
     with _memory_file() as (descriptor, path):
         with open(descriptor, "wb", closefd=False) as stream:
             stream.write(raw)

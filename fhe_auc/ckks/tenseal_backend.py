@@ -1,8 +1,4 @@
-"""CKKS on Microsoft SEAL, through `tenseal.sealapi`.
-
-Submissions are seeded: the second polynomial of a secret-key encryption is the output of a generator whose seed is
-sent in its place, which halves the upload.
-"""
+"""CKKS on Microsoft SEAL, through `tenseal.sealapi`."""
 
 from __future__ import annotations
 
@@ -26,6 +22,8 @@ from fhe_auc.ckks.context import (
 )
 from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.ckks.seeded import Seeded
 
 
 class _Scheme:
@@ -50,10 +48,8 @@ class _Scheme:
         secret_key = generator.secret_key()
         encryptor = seal.Encryptor(self.context, secret_key)
         zeros = np.zeros(parameters.slots, complex)
-        self.submission = self._learn(encryptor.encrypt_symmetric(self.encode(zeros, parameters.scale)), moduli)
-        product = seal.Ciphertext()
-        encryptor.encrypt_symmetric(self.encode(zeros, parameters.scale**2), product)
-        self.result = self._learn(product, moduli)
+        self.submission = self._learn(self.encrypt(encryptor, zeros, parameters.scale), moduli)
+        self.result = self._learn(self.encrypt(encryptor, zeros, parameters.scale**2), moduli)
         self.secret_key = self._learn(secret_key, key_moduli)
         self.public_key = self._learn(seal_format.public_key(generator), key_moduli)
         self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
@@ -72,6 +68,12 @@ class _Scheme:
         plaintext = seal.Plaintext()
         self.encoder.encode(values, scale, plaintext)
         return plaintext
+
+    def encrypt(self, encryptor: Any, values: Slots, scale: float) -> Any:
+        """Encrypt under the encryptor's secret key."""
+        ciphertext = seal.Ciphertext()
+        encryptor.encrypt_symmetric(self.encode(values, scale), ciphertext)
+        return ciphertext
 
     def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""
@@ -133,8 +135,12 @@ class SealPublicContext(PublicContext):
         self._scheme.evaluator.apply_galois(ciphertext, self._scheme.elements[step], self._galois, rotated)
         return rotated
 
-    def _parse_submission(self, packed: bytes) -> Ciphertext:
-        return self._scheme.load(seal.Ciphertext(), self._scheme.submission, packed)
+    @property
+    def ciphertext_shape(self) -> Polynomials:
+        return self._scheme.submission.polynomials
+
+    def ciphertext(self, words: Words) -> Ciphertext:
+        return seal_format.parse(seal.Ciphertext(), self._scheme.context, self._scheme.submission.raw(words))
 
     def _pack_result(self, ciphertext: Ciphertext) -> bytes:
         return self._scheme.result.pack(seal_format.save(ciphertext))
@@ -151,12 +157,17 @@ class SealSecretContext(SecretContext):
         self._decryptor = seal.Decryptor(scheme.context, secret_key)
 
     @property
-    def _submission_layout(self) -> Layout:
-        return self._scheme.submission
+    def _seeded(self) -> Seeded:
+        return Seeded(self._scheme.submission.polynomials)
 
-    def _encrypt(self, values: Slots) -> bytes:
-        plaintext = self._scheme.encode(values, self.parameters.scale)
-        return self._scheme.submission.pack(seal_format.save(self._encryptor.encrypt_symmetric(plaintext)))
+    @cached_property
+    def _secret_words(self) -> Words:
+        words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
+        return words[: len(self.parameters.modulus_bits)]
+
+    def _encrypt(self, values: Slots) -> Words:
+        ciphertext = self._scheme.encrypt(self._encryptor, values, self.parameters.scale)
+        return self._scheme.submission.words(seal_format.save(ciphertext))
 
     def _decrypt(self, packed: bytes) -> Slots:
         ciphertext = self._scheme.load(seal.Ciphertext(), self._scheme.result, packed)

@@ -144,7 +144,7 @@ def styled(text: str, style: str) -> Text:
 
 
 @contextmanager
-def progress(first: str, *, unit: str = "parties") -> Iterator[Progress]:
+def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> Iterator[Progress]:
     """Show a progress bar on stderr, if that is a terminal, for as long as the block runs.
 
     What a library prints on stdout meanwhile goes to stderr.
@@ -155,18 +155,21 @@ def progress(first: str, *, unit: str = "parties") -> Iterator[Progress]:
         What is done until the first report.
     unit : str
         What is counted, in the plural.
+    time_left : bool
+        Whether to guess how long it will still take.
     """
     with redirect_stdout(sys.stderr):
         if not _is_terminal(sys.stderr):
             yield _silent
             return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.fields[counted]}"),
             TimeElapsedColumn(),
+            *((TextColumn("left:"), TimeRemainingColumn()) if time_left else ()),
         )
         with Progress(*columns, console=_console(sys.stderr), transient=True) as bars:
             task = bars.add_task(first, total=None, counted="")

@@ -1,0 +1,81 @@
+"""Ingest on several cores: branches of an aggregator in processes of their own.
+
+    ingest(aggregator, material, [Inbox(north_parties, NorthFolder()), Inbox(south_parties, SouthFolder())])
+
+What a branch takes in does not pass through the aggregator's process: each reads its own inbox. Processes, not threads:
+most of the work is hashing and arithmetic that hold Python's lock in between.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from fhe_auc import registry
+from fhe_auc.ckks_rounds import CkksAggregator
+from fhe_auc.errors import MessageError
+from fhe_auc.manifest import Manifest
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """Where the submissions of some parties arrive.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        Whose; every party of a session has one inbox.
+    read : callable
+        Called in the branch's process, to which it is pickled; returns pairs of who the transport says a submission is
+        from, and its bytes, one at a time.
+    """
+
+    parties: tuple[str, ...]
+    read: Callable[[], Iterable[tuple[str, bytes]]]
+
+
+def ingest(
+    aggregator: CkksAggregator, material: bytes, inboxes: Sequence[Inbox], *, processes: int | None = None
+) -> None:
+    """Add up the submissions of all inboxes, a branch for each, and hand the sums to the aggregator.
+
+    Submissions that are refused are in the aggregator's record; they spoil nothing.
+
+    Parameters
+    ----------
+    aggregator : CkksAggregator
+        Started. What it has been given so far stays in.
+    material : bytes
+        What it was made from (`fhe_auc.protocol.Protocol.aggregator`).
+    inboxes : sequence of Inbox
+    processes : int, optional
+        How many run at a time; None: one for each inbox.
+
+    Raises
+    ------
+    MessageError
+        A party was in two inboxes, and would have been counted twice. The sums handed over before stay in.
+    """
+    spawn = multiprocessing.get_context("spawn")  # OpenMP's threads do not survive a fork
+    manifest = aggregator.manifest.to_bytes()
+    count = len(inboxes)
+    pool = ProcessPoolExecutor(processes or count, mp_context=spawn)
+    try:
+        for partial in pool.map(partial_sum, [manifest] * count, [material] * count, inboxes):
+            aggregator.receive_partial(partial)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # the aggregator can go on while processes end
+
+
+def partial_sum(manifest: bytes, material: bytes, inbox: Inbox) -> bytes:
+    """Run one branch in this process, over all that its inbox holds, and return its `Branch.partial`."""
+    session = Manifest.from_bytes(manifest)
+    branch = registry.load(session.protocol).branch(session, material, inbox.parties)
+    for party, submission in inbox.read():
+        try:
+            branch.receive(party, submission)
+        except MessageError:
+            continue  # the branch has noted it
+    return branch.partial()

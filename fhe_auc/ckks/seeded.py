@@ -1,0 +1,76 @@
+"""Ciphertexts at half their size: of (b, a), encrypted under a secret key s, `a` is expanded from a seed.
+
+    b + a·s = m + e        a = ChaCha20(seed)        sent: b, seed
+
+`a` is random and nothing else, so whoever draws a seed may as well send that. The libraries draw their own, a'. With it
+and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged, under the `a` of a seed. Both libraries
+keep polynomials as values at roots of unity, where products are taken value by value.
+
+A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
+secrets the same `a` is harmless: joint keys, `fhe_auc.ckks.openfhe_joint`.)
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+
+from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.errors import DeserialisationError
+
+SEED_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """The packed form, b and a seed, of ciphertexts of one shape.
+
+    Attributes
+    ----------
+    whole : Polynomials
+        Shape of a ciphertext: b, then a, each modulo all primes of Q.
+    """
+
+    whole: Polynomials
+
+    @property
+    def half(self) -> Polynomials:
+        """Shape of b, and of a."""
+        return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
+
+    def reseed(self, ciphertext: Words, secret: Words) -> bytes:
+        """Return a fresh encryption under `secret` (of the shape `half`), its `a` replaced by that of a new seed."""
+        half, seed = self.half, secrets.token_bytes(SEED_BYTES)
+        b, a = np.split(ciphertext, 2)
+        difference = a.copy()
+        half.subtract_in_place(difference, half.uniform(seed))
+        b = b.copy()
+        half.add_in_place(b, half.multiply(difference, secret))
+        return half.pack(b) + seed
+
+    def mask(self, packed: bytes, mask: Words) -> bytes:
+        """Return the packed form with `mask`, of the shape `half`, added to b."""
+        half = self.half
+        b = half.unpack(packed[: half.packed_size])
+        half.add_in_place(b, mask)
+        return half.pack(b) + packed[half.packed_size :]
+
+    def expand(self, packed: bytes) -> Words:
+        """Return both polynomials.
+
+        Raises
+        ------
+        DeserialisationError
+            Wrong length, or a coefficient that is not below its modulus.
+        """
+        half = self.half
+        if len(packed) != half.packed_size + SEED_BYTES:
+            raise DeserialisationError(
+                f"expected {half.packed_size + SEED_BYTES} bytes of coefficients and seed, got {len(packed)}"
+            )
+        whole = np.empty(self.whole.shape, np.uint64)
+        whole[: len(half.moduli)] = half.unpack(memoryview(packed)[: half.packed_size])
+        whole[len(half.moduli) :] = half.uniform(packed[half.packed_size :])
+        return whole

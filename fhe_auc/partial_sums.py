@@ -1,0 +1,80 @@
+"""What one branch of an aggregator hands on: a sum of submissions, and whose they are.
+
+    each branch   submissions of its parties  ->  partial sum
+    aggregator    partial sums                ->  their sum; it evaluates the circuit once
+
+Sums of ciphertexts are sums modulo primes: any tree over any number of processes or machines gives the very bits that
+one process gives. Every party's submission is in at most one partial sum, and each says which are in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from fhe_auc.errors import DeserialisationError, MessageError
+from fhe_auc.manifest import Manifest
+from fhe_auc.serialise import frame, unframe
+
+_MAGIC = b"fhepart"
+
+MAX_REASON = 500
+"""Characters kept of why a submission was refused."""
+
+
+class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A sum of some parties' submissions of one session.
+
+    Attributes
+    ----------
+    manifest : bytes
+        Digest of the session's manifest.
+    counted : bytes
+        A bit for each party of the manifest, in its order, the lowest of each byte first: is it in the sum?
+    sums : tuple of bytes
+        Packed polynomials, one entry a ciphertext of a submission.
+    refused : tuple of (str, str)
+        Parties of which a submission was refused, and the latest reason.
+    """
+
+    manifest: bytes
+    counted: bytes
+    sums: tuple[bytes, ...]
+    refused: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(
+        cls, manifest: Manifest, parties: Iterable[str], sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...]
+    ) -> PartialSum:
+        """Return the partial sum of these parties of the manifest."""
+        chosen = frozenset(parties)
+        bits = np.array([party in chosen for party in manifest.parties])
+        shortened = tuple((party, reason[:MAX_REASON]) for party, reason in refused)
+        return cls(manifest.digest, np.packbits(bits, bitorder="little").tobytes(), sums, shortened)
+
+    def parties(self, manifest: Manifest) -> tuple[str, ...]:
+        """Return the names of the parties counted.
+
+        Raises
+        ------
+        DeserialisationError
+            It is about another number of parties than the manifest's.
+        """
+        names = manifest.parties
+        bits = np.unpackbits(np.frombuffer(self.counted, np.uint8), bitorder="little")
+        if len(self.counted) != (len(names) + 7) // 8 or bits[len(names) :].any():
+            raise DeserialisationError("the parties counted are not those of the session", field="counted")
+        return tuple(names[index] for index in np.flatnonzero(bits))
+
+    def to_bytes(self) -> bytes:
+        """Serialise."""
+        return frame(_MAGIC, self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, limit: int) -> PartialSum:
+        """Parse at most `limit` bytes; raise `MessageError` for more, or where they are no partial sum."""
+        if len(data) > limit:
+            raise MessageError(f"partial sum of {len(data):,} bytes, at most {limit:,} expected", field="length")
+        return unframe(_MAGIC, data, cls, "partial sum")

@@ -1,0 +1,77 @@
+"""What is measured: some parties, some thresholds, and the AUC that must come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import thresholds
+from fhe_auc.counts import Counts, PartyData, count, trapezoid
+
+_DISTINCT = 20
+_ROWS_PER_PARTY = 100
+_POSITIVE = 0.2
+
+
+@dataclass(frozen=True)
+class Problem:
+    """So many parties of a hundred made-up rows each, and a grid.
+
+    The rows of party i are those of party i + 20 and so on: contenders whose submissions take minutes and gigabytes may
+    make 20 and send them again and again.
+
+    Attributes
+    ----------
+    parties : int
+    thresholds : int
+    grid : str
+        One of `fhe_auc.thresholds.GRIDS`.
+    """
+
+    parties: int
+    thresholds: int
+    grid: str = "uniform"
+
+    @cached_property
+    def points(self) -> NDArray[np.float64]:
+        """The thresholds."""
+        return thresholds.GRIDS[self.grid](self.thresholds)
+
+    @property
+    def distinct(self) -> int:
+        """Parties with rows of their own."""
+        return min(self.parties, _DISTINCT)
+
+    def data(self, party: int) -> PartyData:
+        """Return a party's rows; a seeded generator that protects nobody."""
+        rng = np.random.default_rng(party % _DISTINCT)
+        y_true = rng.random(_ROWS_PER_PARTY) < _POSITIVE
+        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+        return PartyData.from_arrays(f"site {party}", y_true, y_score)
+
+    def counts(self, party: int) -> Counts:
+        """Return a party's counts."""
+        return count(self.data(party), self.points)
+
+    @cached_property
+    def auc(self) -> float:
+        """The AUC of the pooled counts, in exact integers."""
+        total = self.counts(0)
+        for party in range(1, self.parties):
+            total += self.counts(party)
+        return trapezoid(total).auc
+
+    @cached_property
+    def pooled(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+        """Labels and scores of everybody: what nobody has, but scikit-learn."""
+        everybody = [self.data(party) for party in range(self.parties)]
+        return np.concatenate([data.y_true for data in everybody]), np.concatenate([data.y_score for data in everybody])
+
+    @cached_property
+    def sklearn_auc(self) -> float:
+        """scikit-learn's AUC of the pooled rows."""
+        return float(roc_auc_score(*self.pooled))

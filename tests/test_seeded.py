@@ -1,0 +1,86 @@
+"""Submissions carry one polynomial and a seed: still a fresh encryption of the same values, half as long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fhe_auc import ckks
+from fhe_auc.ckks import container
+from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.ckks.seeded import SEED_BYTES, Seeded
+from fhe_auc.errors import DeserialisationError
+
+MODULI = (65537, 2**40 + 15, 36028797018652673, 2**56 - 5)
+FALSE_ALARM = 1e-9
+"""Probability with which the statistical test here fails although all is well."""
+
+
+def times(left: Words, right: Words, moduli: tuple[int, ...]) -> list[list[int]]:
+    """The oracle: Python's integers."""
+    return [
+        [x * y % q for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        for a, b, q in zip(left, right, moduli, strict=True)
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(MODULI), st.data())
+def test_products_are_those_of_integers_up_to_primes_of_56_bits(modulus: int, data: st.DataObject) -> None:
+    extremes = st.sampled_from((0, 1, modulus // 2, modulus - 2, modulus - 1)) | st.integers(0, modulus - 1)
+    left, right = (np.array([data.draw(st.lists(extremes, min_size=8, max_size=8))], np.uint64) for _ in range(2))
+    assert Polynomials(8, (modulus,)).multiply(left, right).tolist() == times(left, right, (modulus,))
+
+
+def test_products_modulo_larger_primes_are_refused_rather_than_wrong() -> None:
+    polynomials = Polynomials(8, (2**56 + 81,))
+    with pytest.raises(ValueError, match="56 bits"):
+        polynomials.multiply(polynomials.zeros(), polynomials.zeros())
+
+
+def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:
+    """b + a·s of an encryption of zero: its error, coefficients still as values at roots of unity."""
+    half = Seeded(pair.public.ciphertext_shape).half
+    b, a = np.split(words.copy(), 2)
+    product = np.array(times(a, pair.secret._secret_words, half.moduli), np.uint64)
+    half.add_in_place(b, product)
+    return b
+
+
+def test_reseeding_changes_neither_message_nor_error(pair: ckks.KeyPair) -> None:
+    seeded = Seeded(pair.public.ciphertext_shape)
+    words = pair.secret._encrypt(np.zeros(pair.public.parameters.slots, complex))
+    again = seeded.expand(seeded.reseed(words, pair.secret._secret_words))
+    assert not np.array_equal(words, again)
+    assert np.array_equal(noise_of(pair, words), noise_of(pair, again))
+
+
+def test_two_encryptions_of_the_same_values_share_neither_seed_nor_polynomial(pair: ckks.KeyPair) -> None:
+    values = np.ones(pair.public.parameters.slots, complex)
+    first, second = (container.open_any("submission", pair.secret.encrypt(values))[1] for _ in range(2))
+    assert first[-SEED_BYTES:] != second[-SEED_BYTES:]
+    seeded = Seeded(pair.public.ciphertext_shape)
+    assert (seeded.expand(first) != seeded.expand(second)).mean() > 0.999
+
+
+def test_both_polynomials_of_a_submission_look_uniform(pair: ckks.KeyPair) -> None:
+    seeded = Seeded(pair.public.ciphertext_shape)
+    words = pair.public.read_submission(pair.secret.encrypt(np.ones(pair.public.parameters.slots, complex)))
+    for row, modulus in zip(words, seeded.whole.moduli, strict=True):
+        found = stats.kstest(row / modulus, "uniform").pvalue
+        assert found > FALSE_ALARM / len(words)
+
+
+def test_a_submission_has_one_polynomial_and_a_seed(pair: ckks.KeyPair) -> None:
+    size = len(pair.secret.encrypt(np.ones(pair.public.parameters.slots, complex)))
+    assert 0 <= size - pair.public.parameters.submission_bytes - SEED_BYTES < 150
+
+
+@pytest.mark.parametrize("change", [-1, 1, -SEED_BYTES])
+def test_another_length_is_refused(pair: ckks.KeyPair, change: int) -> None:
+    seeded = Seeded(pair.public.ciphertext_shape)
+    with pytest.raises(DeserialisationError, match="bytes of coefficients and seed"):
+        seeded.expand(bytes(seeded.half.packed_size + SEED_BYTES + change))
