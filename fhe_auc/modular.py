@@ -1,0 +1,89 @@
+"""Arithmetic modulo a prime of up to 56 bits, on arrays of 64-bit words in [0, modulus)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.keystream import KeyStream
+
+Residues: TypeAlias = NDArray[np.uint64]
+
+MULTIPLIED_BITS = 56
+"""Of a modulus, at most: `multiply` needs the quotient in double precision."""
+
+_MOST_OF_THEM = 0.9
+
+
+def multiply(x: Residues, y: Residues | np.uint64, modulus: int) -> Residues:
+    """Return x·y, element by element.
+
+    Raises
+    ------
+    ValueError
+        The modulus has more than 56 bits.
+    """
+    if modulus.bit_length() > MULTIPLIED_BITS:
+        raise ValueError(f"only modulo numbers of at most {MULTIPLIED_BITS} bits")
+    # In double precision the quotient is right up to 2^6, and what that leaves of the remainder is exact modulo 2^64:
+    # between -2^62 and 2^62.
+    quotient = (x.astype(np.float64) * y / modulus).astype(np.uint64)
+    with np.errstate(over="ignore"):  # which numpy tells of scalars only
+        remainder = np.asarray(x * y - quotient * np.uint64(modulus)).view(np.int64)
+    return np.remainder(remainder, np.int64(modulus)).astype(np.uint64)
+
+
+def add(x: Residues, y: Residues, modulus: int) -> Residues:
+    """Return x + y, element by element."""
+    return (x + y) % np.uint64(modulus)
+
+
+def subtract(x: Residues, y: Residues, modulus: int) -> Residues:
+    """Return x - y, element by element."""
+    return (x + (np.uint64(modulus) - y)) % np.uint64(modulus)
+
+
+def total(x: Residues, modulus: int, axis: int | tuple[int, ...] = -1) -> Residues:
+    """Return the sum along one or several axes, which together may have up to 2^8 · (2^56 / modulus) elements."""
+    return np.asarray(x.sum(axis=axis, dtype=np.uint64) % np.uint64(modulus))
+
+
+def inverse(x: Residues, prime: int) -> Residues:
+    """Return 1/x modulo a prime, element by element; no element may be zero."""
+    found, power = np.ones_like(x), x
+    for bit in reversed(bin(prime - 2)[2:]):
+        if bit == "1":
+            found = multiply(found, power, prime)
+        power = multiply(power, power, prime)
+    return found
+
+
+def residues(values: Sequence[int] | NDArray[np.int64], modulus: int) -> Residues:
+    """Return integers of either sign modulo `modulus`."""
+    return np.mod(np.asarray(values, np.int64), np.int64(modulus)).astype(np.uint64)
+
+
+def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
+    """Return independent residues, exactly uniform if the stream's words are."""
+    # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power of two;
+    # draws of 64 bits, below its largest multiple, hardly ever are.
+    bits = modulus.bit_length()
+    bits = bits if modulus > _MOST_OF_THEM * 2**bits else 64
+    limit = 2**bits // modulus * modulus
+    found = np.empty(int(np.prod(shape)), np.uint64)
+    filled = 0
+    while filled < len(found):
+        drawn = stream.words(len(found) - filled) & np.uint64(2**bits - 1)
+        below = drawn <= np.uint64(limit - 1)
+        drawn = drawn if below.all() else drawn[below]
+        found[filled : filled + len(drawn)] = drawn if limit == modulus else drawn % np.uint64(modulus)
+        filled += len(drawn)
+    return found.reshape(shape)
+
+
+def nonzero(stream: KeyStream, modulus: int, *shape: int) -> Residues:
+    """Return independent residues, uniform in 1 … modulus - 1."""
+    return uniform(stream, modulus - 1, *shape) + np.uint64(1)

@@ -1,0 +1,64 @@
+"""What all parties of an exact session derive from their common secret, each value for one purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from functools import cached_property
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from fhe_auc.exact_packing import ExactPacking
+from fhe_auc.keystream import KeyStream
+from fhe_auc.serialise import encode
+from protocols.verified.authentication import Pads, Secrets
+
+_LABEL = b"fhe-auc verified 1\0"
+
+
+class CommonSecrets:
+    """The secrets of one session.
+
+    Parameters
+    ----------
+    secret : bytes
+        Common to the session's parties, and unknown to the aggregator.
+    transcript : bytes
+        The manifest's digest, which binds session id, ordered parties, thresholds, parameters and public key: another
+        session has other secrets.
+    packing : ExactPacking
+    primes : sequence of int
+    """
+
+    def __init__(self, secret: bytes, transcript: bytes, packing: ExactPacking, primes: Sequence[int]) -> None:
+        self._secret = secret
+        self._transcript = transcript
+        self._packing = packing
+        self._primes = tuple(primes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    @cached_property
+    def of_primes(self) -> tuple[Secrets, ...]:
+        """Point, keys and totals for each prime."""
+        return tuple(
+            Secrets.draw(self._stream("secrets", which), self._packing, prime)
+            for which, prime in enumerate(self._primes)
+        )
+
+    def pads(self, which: int, party: int) -> Pads:
+        """Return the pads of the party with this index for the prime with this index."""
+        return Pads.draw(self._stream("pads", which, party), self._packing, self._primes[which])
+
+    def echo(self, party: int, result: bytes) -> bytes:
+        """Return what the party with this index tells the others about the result it was given: 32 bytes."""
+        return hmac.digest(self._key("echo"), encode((party, hashlib.sha256(result).digest())), "sha256")
+
+    def _stream(self, *purpose: str | int) -> KeyStream:
+        return KeyStream(self._key(*purpose))
+
+    def _key(self, *purpose: str | int) -> bytes:
+        return HKDF(hashes.SHA256(), 32, self._transcript, _LABEL + encode(purpose)).derive(self._secret)

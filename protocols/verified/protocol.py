@@ -1,0 +1,148 @@
+"""Plug-ins ``exact`` and ``verified``: the AUC as a fraction of integers, under BFV.
+
+exact       the aggregator follows the protocol; what parties decrypt is the fraction and nothing else
+verified    the aggregator may do what it likes: parties get the right fraction, a verified "undefined", or an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import bfv, exact_planner
+from fhe_auc import thresholds as grids
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.exact_planner import ExactPlan
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Delivery, Protocol, Request, Session
+from fhe_auc.rlwe import choose_backend
+from fhe_auc.rounds import Aggregator, Party
+from keys import rehearsal
+from keys.errors import WrongContextError
+from keys.holder import new_session_keys, party_secrets
+from protocols.verified.roles import ExactAggregator, ExactParty, ExactTask, VerifiedAggregator, VerifiedParty
+
+ROUND_SCORES = "round_scores"
+MAX_DECIMALS = 4
+
+
+class Exact(Protocol[Evaluation]):
+    """Plug-in ``exact``."""
+
+    name = "exact"
+    summary = "BFV: the AUC as an exact fraction; the aggregator sees ciphertexts only and is trusted to compute it"
+    trust = "the aggregator computes what it should and does not collude with a party"
+    boundaries = "boundaries-federated"
+    options: ClassVar[Mapping[str, str]] = {
+        ROUND_SCORES: f"round scores to so many decimals (1 to {MAX_DECIMALS}), each of which is a threshold: "
+        "the AUC is then exactly that of the rounded scores",
+    }
+    authenticated: ClassVar[bool] = False
+
+    def thresholds(self, options: Mapping[str, Any]) -> NDArray[np.float64] | None:
+        """Return every score that there can be where scores are rounded."""
+        decimals = options.get(ROUND_SCORES)
+        return None if decimals is None else grids.decimals(_checked_decimals(decimals))
+
+    def prepare(self, request: Request) -> Session:
+        """Plan, generate keys and name the session."""
+        self.check_options(request.options)
+        if request.keys != "sealed":
+            raise InputError(f"keys must be 'sealed', got {request.keys!r}")
+        if request.smudging_bits is not None:
+            raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
+        if request.min_parties not in (None, len(request.parties)):
+            raise InputError("here no party can be left out: min_parties does not apply")
+        rounded = request.options.get(ROUND_SCORES)
+        if rounded is not None and not np.array_equal(request.thresholds, grids.decimals(_checked_decimals(rounded))):
+            raise InputError(f"with {ROUND_SCORES} the thresholds are the rounded scores: give no others")
+        plan = exact_planner.plan(
+            bins=len(request.thresholds),
+            parties=len(request.parties),
+            max_rows=request.max_rows,
+            ties=rounded is None,
+            authenticated=self.authenticated,
+            backend=choose_backend(request.backend),
+        )
+        keys = new_session_keys(*bfv.generate(plan.parameters))
+        options = {} if rounded is None else {ROUND_SCORES: int(rounded)}
+        manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
+        return Session(manifest, keys.aggregator, keys.party)
+
+    def rehearse(self, session: Session) -> Delivery:
+        """Play authority, key holder and sites in this process; return what each role would be given."""
+        return rehearsal.sealed(session)
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is a public context."""
+        self._check(manifest)
+        kind = VerifiedAggregator if self.authenticated else ExactAggregator
+        return kind(manifest, bfv.load_public(material))
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
+        """Return a party; `material` is `keys.holder.PartySecrets`."""
+        self._check(manifest)
+        try:
+            secrets = party_secrets(material, manifest.context)
+        except (WrongContextError, DeserialisationError) as error:
+            raise InputError(str(error)) from None
+        kind = VerifiedParty if self.authenticated else ExactParty
+        task = ExactTask(manifest, rounded(data, manifest))
+        return kind(manifest, bfv.load_secret(secrets.context), task, common_secret=secrets.common_secret)
+
+    def attacks(self) -> Mapping[str, str]:
+        """Return the red team's strategies."""
+        from protocols.verified.red_team.strategies import STRATEGIES
+
+        return {name: description for name, (description, _) in STRATEGIES.items()}
+
+    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that plays a strategy of the red team."""
+        from protocols.verified.red_team.ciphertexts import lying_aggregator
+
+        return lying_aggregator(attack, manifest, bfv.load_public(material))
+
+    def _check(self, manifest: Manifest) -> None:
+        plan = manifest.plan
+        if not isinstance(plan, ExactPlan) or plan.packing.authenticated != self.authenticated:
+            raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
+
+
+class Verified(Exact):
+    """Plug-in ``verified``."""
+
+    name = "verified"
+    summary = "BFV with one-time authenticators: parties get the exact AUC, or an error; a liar passes below 2^-38"
+    trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
+    authenticated = True
+
+
+def rounded(data: PartyData, manifest: Manifest) -> PartyData:
+    """Return a party's rows with scores rounded as the session says.
+
+    Raises
+    ------
+    InputError
+        A score does not lie between 0 and 1, where scores are rounded.
+    """
+    decimals = manifest.options.get(ROUND_SCORES)
+    if decimals is None:
+        return data
+    outside = (data.y_score < 0) | (data.y_score > 1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"party {data.name!r}, row {row}: score is {data.y_score[row]:g}; to be rounded, scores must lie in [0, 1]"
+        )
+    return PartyData.from_arrays(data.name, data.y_true, np.round(data.y_score, _checked_decimals(decimals)))
+
+
+def _checked_decimals(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_DECIMALS:
+        raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {MAX_DECIMALS}, got {value!r}")
+    return value

@@ -1,0 +1,266 @@
+"""What a lying aggregator may try against exact sessions, by name: how it changes what is in the slots.
+
+A strategy works on the integers that ciphertexts hold, for many sessions at once (`algebra`). Those that need no more
+than the homomorphic operations are played on ciphertexts as well (`ciphertexts`), by the same functions: they see
+nothing but `Slots`, which both of them provide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fhe_auc import modular
+from fhe_auc.exact_packing import ExactPacking
+from fhe_auc.modular import Residues
+
+Vector: TypeAlias = Any
+"""Slots of a left or right ciphertext, or of a product: whatever the `Ring` computes with."""
+
+
+class Ring:
+    """Arithmetic on slots modulo one prime, in the clear: arrays of shape (…, slots)."""
+
+    def __init__(self, packing: ExactPacking, prime: int) -> None:
+        self.packing = packing
+        self.prime = prime
+
+    def add(self, x: Vector, y: Vector) -> Vector:
+        """Return x + y."""
+        return modular.add(x, y, self.prime)
+
+    def times(self, x: Vector, y: Vector) -> Vector:
+        """Return the product of two ciphertexts."""
+        return modular.multiply(x, y, self.prime)
+
+    def scaled(self, x: Vector, weights: Residues) -> Vector:
+        """Return a ciphertext times known weights, shape (slots,)."""
+        return modular.multiply(x, np.broadcast_to(weights, x.shape), self.prime)
+
+    def shifted(self, x: Vector, constants: Residues) -> Vector:
+        """Return a ciphertext plus known constants, shape (slots,)."""
+        return modular.add(x, np.broadcast_to(constants, x.shape), self.prime)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the aggregator has in hand of one prime.
+
+    Attributes
+    ----------
+    ring : Ring
+    left, right : list of Vector
+        Of each party; one pair.
+    earlier : tuple of two lists of Vector
+        The same of an earlier session of the same parties.
+    generator : numpy.random.Generator
+        For the liar's choices.
+    """
+
+    ring: Ring
+    left: list[Vector]
+    right: list[Vector]
+    earlier: tuple[list[Vector], list[Vector]]
+    generator: np.random.Generator
+
+    def product(self, left: list[Vector] | None = None, right: list[Vector] | None = None) -> Vector:
+        """Return the product of the sums of all parties' vectors, or of those given."""
+        return self.ring.times(self.sum(self.left if left is None else left), self.sum(right or self.right))
+
+    def sum(self, vectors: list[Vector]) -> Vector:
+        """Return the sum of vectors."""
+        total, *others = vectors
+        for each in others:
+            total = self.ring.add(total, each)
+        return total
+
+    def constant(self, *, but: tuple[int, ...] = (0,)) -> int:
+        """Return a random residue, none of `but`."""
+        while (drawn := int(self.generator.integers(self.ring.prime))) in but:
+            pass
+        return drawn
+
+    def weights(self, chosen: Any, value: int, elsewhere: int = 1) -> Residues:
+        """Return `value` in the chosen slots and `elsewhere` in the others."""
+        return np.where(chosen, np.uint64(value), np.uint64(elsewhere))
+
+    @property
+    def groups(self) -> Any:
+        """Group of each slot."""
+        return self.ring.packing.groups
+
+    def some_slots(self) -> Any:
+        """Return one to three used slots, as flags."""
+        used = np.flatnonzero(self.groups >= 0)
+        flags = np.zeros(len(self.groups), bool)
+        flags[self.generator.choice(used, size=int(self.generator.integers(1, 4)), replace=False)] = True
+        return flags
+
+
+Strategy: TypeAlias = Callable[[Seen], Vector]
+
+
+def _of_sum(seen: Seen, which: int) -> Any:
+    """Flag the slots of one sum, all its powers."""
+    groups = seen.groups
+    return (groups >= 0) & (groups % seen.ring.packing.sums == which)
+
+
+def _scale(which: int) -> Strategy:
+    def strategy(seen: Seen) -> Vector:
+        flags = _of_sum(seen, which % seen.ring.packing.sums)
+        return seen.ring.scaled(seen.product(), seen.weights(flags, seen.constant(but=(0, 1))))
+
+    return strategy
+
+
+def _scale_all(seen: Seen) -> Vector:
+    return seen.ring.scaled(seen.product(), seen.weights(False, 1, seen.constant()))
+
+
+def _scale_group(seen: Seen) -> Vector:
+    group = int(seen.generator.integers(seen.ring.packing.group_count))
+    return seen.ring.scaled(seen.product(), seen.weights(seen.groups == group, seen.constant(but=(0, 1))))
+
+
+def _forge(power: int, which: int) -> Strategy:
+    """Add a constant to one coefficient of one sum."""
+
+    def strategy(seen: Seen) -> Vector:
+        packing = seen.ring.packing
+        group = packing.sums * power + which % packing.sums
+        places = np.flatnonzero(seen.groups == group)[:1]
+        flags = np.isin(np.arange(len(seen.groups)), places)
+        return seen.ring.shifted(seen.product(), seen.weights(flags, seen.constant(), 0))
+
+    return strategy
+
+
+def _add_polynomial(seen: Seen) -> Vector:
+    """Add ΣX² or ΣY², weighted, to the constant coefficient of num."""
+    side = seen.left if seen.generator.integers(2) else seen.right
+    square = seen.ring.times(seen.sum(side), seen.sum(side))
+    return seen.ring.add(seen.product(), seen.ring.scaled(square, seen.weights(seen.groups == 0, seen.constant(), 0)))
+
+
+def _drop(which: int | None) -> Strategy:
+    def strategy(seen: Seen) -> Vector:
+        left_out = int(seen.generator.integers(1, len(seen.left))) if which is None else which
+        kept = [party for party in range(len(seen.left)) if party != left_out]
+        return seen.product([seen.left[each] for each in kept], [seen.right[each] for each in kept])
+
+    return strategy
+
+
+def _twice(seen: Seen) -> Vector:
+    again = int(seen.generator.integers(len(seen.left)))
+    return seen.product([*seen.left, seen.left[again]], [*seen.right, seen.right[again]])
+
+
+def _replaced(seen: Seen, left: Vector, right: Vector) -> Vector:
+    which = int(seen.generator.integers(len(seen.left)))
+    lefts, rights = list(seen.left), list(seen.right)
+    lefts[which], rights[which] = left, right
+    return seen.product(lefts, rights)
+
+
+def _replay(seen: Seen) -> Vector:
+    which = int(seen.generator.integers(len(seen.left)))
+    lefts, rights = list(seen.left), list(seen.right)
+    lefts[which], rights[which] = seen.earlier[0][which], seen.earlier[1][which]
+    return seen.product(lefts, rights)
+
+
+def _with_zero(seen: Seen) -> Vector:
+    nothing = seen.ring.scaled(seen.left[0], seen.weights(False, 0, 0))
+    return _replaced(seen, nothing, nothing)
+
+
+def _with_counts(seen: Seen) -> Vector:
+    nothing = seen.ring.scaled(seen.left[0], seen.weights(False, 0, 0))
+    packing, made = seen.ring.packing, seen.generator.integers(1, 50, (2, len(seen.groups))).astype(np.uint64)
+    made[:, packing.used :] = 0
+    return _replaced(seen, seen.ring.shifted(nothing, made[0]), seen.ring.shifted(nothing, made[1]))
+
+
+def _at_slots(value: int | None, side: str) -> Strategy:
+    def strategy(seen: Seen) -> Vector:
+        factor = seen.constant(but=(0, 1)) if value is None else value
+        weights = seen.weights(seen.some_slots(), factor)
+        left, right = seen.sum(seen.left), seen.sum(seen.right)
+        if side == "left":
+            left = seen.ring.scaled(left, weights)
+        else:
+            right = seen.ring.scaled(right, weights)
+        return seen.ring.times(left, right)
+
+    return strategy
+
+
+def _part_of_slots(seen: Seen) -> Vector:
+    """Leave some slots of the product out of their sums."""
+    return seen.ring.scaled(seen.product(), seen.weights(seen.some_slots(), 0))
+
+
+def _chosen_values(seen: Seen) -> Vector:
+    nothing = seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
+    drawn = seen.generator.integers(0, seen.ring.prime, len(seen.groups)).astype(np.uint64)
+    return seen.ring.shifted(nothing, drawn)
+
+
+def _plausible_values(seen: Seen) -> Vector:
+    """Return constants alone: a good AUC in the constant coefficients, zero elsewhere."""
+    nothing = seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
+    chosen = np.zeros(len(seen.groups), np.uint64)
+    for which, value in zip(range(seen.ring.packing.sums), (9, 0, 10) if seen.ring.packing.ties else (9, 10), strict=True):
+        chosen[np.flatnonzero(seen.groups == which)[0]] = value
+    return seen.ring.shifted(nothing, seen.ring.scaled(chosen, seen.weights(False, 0, seen.constant())))
+
+
+def _earlier_result(seen: Seen) -> Vector:
+    return seen.product(*seen.earlier)
+
+
+def _shift_bins(seen: Seen) -> Vector:
+    """Meet X of one party's sum with Y of others only: products of partial sums, which no rotation is needed for."""
+    half = max(len(seen.left) // 2, 1)
+    return seen.product(seen.left[:half], seen.right[half:] or seen.right)
+
+
+STRATEGIES: Mapping[str, tuple[str, Strategy]] = MappingProxyType(
+    {
+        "scale-num": ("multiply num, with its authenticator, by a constant", _scale(0)),
+        "scale-den": ("multiply den, with its authenticator, by a constant", _scale(-1)),
+        "scale-all": ("multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all),
+        "scale-group": ("multiply one coefficient of one sum by a constant", _scale_group),
+        "forge-num": ("add a constant to num", _forge(0, 0)),
+        "forge-num-1": ("add a constant to the coefficient of z of num", _forge(1, 0)),
+        "forge-num-2": ("add a constant to the coefficient of z² of num", _forge(2, 0)),
+        "forge-den": ("add a constant to den", _forge(0, -1)),
+        "forge-den-1": ("add a constant to the coefficient of z of den", _forge(1, -1)),
+        "forge-den-2": ("add a constant to the coefficient of z² of den", _forge(2, -1)),
+        "add-polynomial": ("add ΣX² or ΣY², weighted, to num", _add_polynomial),
+        "drop-party": ("leave out a party's submission", _drop(None)),
+        "drop-first-party": ("leave out the submission of the party with the ones", _drop(0)),
+        "count-twice": ("add one party's submission twice", _twice),
+        "replay-session": ("replace a submission by the same party's in an earlier session", _replay),
+        "replace-with-zero": ("replace a submission by an encryption of zero", _with_zero),
+        "replace-with-counts": ("replace a submission by an encryption of made-up numbers", _with_counts),
+        "zero-slots": ("set random slots of X to zero before the product", _at_slots(0, "left")),
+        "scale-slots": ("scale random slots of Y before the product", _at_slots(None, "right")),
+        "part-of-slots": ("leave random slots of the product out of the sums", _part_of_slots),
+        "mix-parties": ("multiply X of some parties by Y of others", _shift_bins),
+        "other-subset": ("return the result over the first two parties", lambda seen: seen.product(seen.left[:2], seen.right[:2])),
+        "chosen-values": ("return random numbers", _chosen_values),
+        "plausible-values": ("return chosen num and den, computed without the submissions", _plausible_values),
+        "earlier-result": ("return an earlier session's result", _earlier_result),
+    }
+)
+"""Name to (what the aggregator does, the strategy)."""
+
+HARMLESS = frozenset({"scale-all"})
+"""Strategies that change nothing a party reads off the result."""
