@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,6 +78,11 @@ class Evaluation(Outcome):
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
+    fraction : fractions.Fraction or None
+        The AUC exactly, reduced, where the protocol computes in integers; ``auc`` is this, rounded.
+    soundness : float or None
+        Where that is proved: an aggregator that may do anything has a wrong AUC or resolution accepted with a
+        probability below this.
     """
 
     auc: float
@@ -85,6 +91,8 @@ class Evaluation(Outcome):
     thresholds: int
     verified: bool
     histogram: Histogram | None = None
+    fraction: Fraction | None = None
+    soundness: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
@@ -92,6 +100,8 @@ class Evaluation(Outcome):
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
+        if self.fraction is not None:
+            plain["fraction"] = str(self.fraction)
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain

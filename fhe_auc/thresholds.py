@@ -28,9 +28,11 @@ from fhe_auc.errors import ThresholdError
 
 __all__ = [
     "GRIDS",
+    "MAX_PLACES",
     "MAX_SIZE",
     "MIN_SIZE",
     "check_savable",
+    "decimals",
     "digest",
     "dpauc",
     "explicit",
@@ -45,6 +47,7 @@ __all__ = [
 MIN_SIZE = 2  # with a single bin every AUC is 1/2
 MAX_SIZE = 2**20
 DEFAULT_SIZE = 1000
+MAX_PLACES = 5
 
 _LEAST_DPAUC = 4  # one point in each share
 _LOGIT_REACH = 9  # sigmoid(±9) = 1.2e-4 and 1 - 1.2e-4
@@ -193,6 +196,29 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
         )
     grid.flags.writeable = False
     return grid
+
+
+def decimals(places: int) -> NDArray[np.float64]:
+    """Return every number with so many decimals from 0 to 1, which are the values that numpy.round makes of scores.
+
+    Parameters
+    ----------
+    places : int
+        1 to 5.
+
+    Returns
+    -------
+    ndarray of float64, shape (10^places + 1,)
+        Read-only.
+
+    Raises
+    ------
+    ThresholdError
+        If there are fewer places or more.
+    """
+    if places not in range(1, MAX_PLACES + 1):
+        raise ThresholdError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
+    return explicit(np.arange(10**places + 1) / 10**places)
 
 
 GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(

@@ -181,6 +181,9 @@ def print_evaluation(
 
     notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
+    noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
+    if evaluation.soundness is not None:
+        noticed += f", but for a chance below {output.bound_text(evaluation.soundness)} (proved)"
     encrypted = evaluation.security_bits > 0
     output.print_table(
         [
@@ -189,7 +192,7 @@ def print_evaluation(
             ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
             ("thresholds", f"{evaluation.thresholds:,}", thresholds),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-            ("verified", caught, f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"),
+            ("verified", caught, noticed),
             ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend)
             if encrypted
             else ("encryption", "none", "noise protects what parties send"),
@@ -228,6 +231,8 @@ def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
 def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
+    elif evaluation.fraction is not None:
+        label, note = "AUC, exact", f"{evaluation.fraction}; the AUC of all rows lies within"
     else:
         error = (
             f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"

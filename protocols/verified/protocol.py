@@ -7,10 +7,10 @@ verified    the aggregator may do what it likes: parties get the right fraction,
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc import bfv, exact_planner
 from fhe_auc import thresholds as grids
@@ -28,7 +28,6 @@ from keys.holder import new_session_keys, party_secrets
 from protocols.verified.roles import ExactAggregator, ExactParty, ExactTask, VerifiedAggregator, VerifiedParty
 
 ROUND_SCORES = "round_scores"
-MAX_DECIMALS = 4
 
 
 class Exact(Protocol[Evaluation]):
@@ -39,15 +38,10 @@ class Exact(Protocol[Evaluation]):
     trust = "the aggregator computes what it should and does not collude with a party"
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
-        ROUND_SCORES: f"round scores to so many decimals (1 to {MAX_DECIMALS}), each of which is a threshold: "
+        ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
         "the AUC is then exactly that of the rounded scores",
     }
     authenticated: ClassVar[bool] = False
-
-    def thresholds(self, options: Mapping[str, Any]) -> NDArray[np.float64] | None:
-        """Return every score that there can be where scores are rounded."""
-        decimals = options.get(ROUND_SCORES)
-        return None if decimals is None else grids.decimals(_checked_decimals(decimals))
 
     def prepare(self, request: Request) -> Session:
         """Plan, generate keys and name the session."""
@@ -58,19 +52,22 @@ class Exact(Protocol[Evaluation]):
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         if request.min_parties not in (None, len(request.parties)):
             raise InputError("here no party can be left out: min_parties does not apply")
-        rounded = request.options.get(ROUND_SCORES)
-        if rounded is not None and not np.array_equal(request.thresholds, grids.decimals(_checked_decimals(rounded))):
-            raise InputError(f"with {ROUND_SCORES} the thresholds are the rounded scores: give no others")
+        decimals = request.options.get(ROUND_SCORES)
+        if decimals is not None:
+            own = grids.decimals(_checked_decimals(decimals))
+            if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
+                raise InputError(f"with {ROUND_SCORES} every rounded score is a threshold: give no others")
+            request = replace(request, thresholds=own)
         plan = exact_planner.plan(
             bins=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
-            ties=rounded is None,
+            ties=decimals is None,
             authenticated=self.authenticated,
             backend=choose_backend(request.backend),
         )
         keys = new_session_keys(*bfv.generate(plan.parameters))
-        options = {} if rounded is None else {ROUND_SCORES: int(rounded)}
+        options = {} if decimals is None else {ROUND_SCORES: decimals}
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
@@ -143,6 +140,6 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
 
 
 def _checked_decimals(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_DECIMALS:
-        raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {MAX_DECIMALS}, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
+        raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
     return value
