@@ -291,7 +291,7 @@ def test_masks_of_slots_are_uniform_and_vanish_in_every_group() -> None:
 def test_no_lie_passes(name: str) -> None:
     found = algebra.play(name, PRIMES[0], 4_000, seed=5)
     assert found.passed == 0
-    assert found.changed == found.trials
+    assert found.changed == (0 if name == "spend-noise" else found.trials)
     assert found.harmless == (found.trials if name in HARMLESS else 0)
 
 

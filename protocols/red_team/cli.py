@@ -22,11 +22,17 @@ _CONFIDENCE = 0.95
         "fhe-auc attack --trials 0 --executions 2 --tolerance 1e-5",
         "                                                      about the parameters of the paper: some pass",
         "fhe-auc attack --attack drop-party --json | jq '.attacks[0].malicious'",
+        "fhe-auc attack --protocol verified                    the exact protocols, and attacks of their own",
     )
 )
 @click.option(
-    "--attack", "names", metavar="NAME", multiple=True, type=click.Choice(NAMES), help="May be repeated. Default: all."
+    "--protocol",
+    type=click.Choice(("malicious", "verified")),
+    default="malicious",
+    show_default=True,
+    help="Whom to attack; beside malicious also semi-honest, and beside verified also exact.",
 )
+@click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
 @click.option(
     "--trials",
     metavar="N",
@@ -66,6 +72,7 @@ _CONFIDENCE = 0.95
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Repeat with it.")
 @output.json_option
 def attack(
+    protocol: str,
     names: tuple[str, ...],
     trials: int,
     simulated_trials: int,
@@ -84,6 +91,13 @@ def attack(
     """
     from protocols.red_team import bounds, simulated
 
+    if protocol == "verified":
+        from protocols.verified.red_team import table
+
+        table.attack(names, trials, simulated_trials, seed, as_json=as_json)
+        return
+    if unknown := sorted(set(names) - set(NAMES)):
+        raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {', '.join(NAMES)}")
     of = simulated.setting(
         executions=int(executions),
         tolerance=tolerance,

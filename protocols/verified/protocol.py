@@ -96,7 +96,7 @@ class Exact(Protocol[Evaluation]):
         """Return the red team's strategies."""
         from protocols.verified.red_team.strategies import STRATEGIES
 
-        return {name: description for name, (description, _) in STRATEGIES.items()}
+        return {name: attack.description for name, attack in STRATEGIES.items()}
 
     def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that plays a strategy of the red team."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from fhe_auc import bfv, modular
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.ckks.polynomials import Sum
+from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError, VerificationError
 from fhe_auc.evaluation import Evaluation
@@ -60,14 +60,15 @@ class ExactAggregation:
         DeserialisationError
             Not the ciphertexts that the plan calls for.
         """
+        for total, words in zip(self._running, self.read(ciphertexts), strict=True):
+            total.add(words)
+
+    def read(self, ciphertexts: Sequence[bytes]) -> list[Words]:
+        """Return the coefficients of one party's ciphertexts; errors as `add`."""
         if len(ciphertexts) != len(self._running):
             raise DeserialisationError(f"expected {len(self._running)} ciphertexts, got {len(ciphertexts)}")
-        per_prime = len(self._running) // len(self._primes)
-        read = [
-            self.context.read_submission(each, number // per_prime) for number, each in enumerate(ciphertexts)
-        ]
-        for total, words in zip(self._running, read, strict=True):
-            total.add(words)
+        per_prime = 2 * self.plan.packing.pairs
+        return [self.context.read_submission(each, number // per_prime) for number, each in enumerate(ciphertexts)]
 
     def sums(self, prime: int) -> list[tuple[Ciphertext, Ciphertext]]:
         """Return left and right of every pair, added up over parties, for the prime with this index."""
@@ -97,8 +98,8 @@ class ExactAggregation:
         stream = KeyStream(secrets.token_bytes(32))
         multiplier = modular.nonzero(stream, prime, 1)
         blinded = self.context.multiply_values(product, np.repeat(multiplier, slots))
-        self.context.add_values(blinded, self.plan.packing.mask(stream, prime))
-        return self.context.flood(blinded)
+        masked = self.context.add_values(blinded, self.plan.packing.mask(stream, prime))
+        return self.context.flood(masked)
 
 
 class ExactAggregator(Aggregator):
@@ -117,7 +118,10 @@ class ExactAggregator(Aggregator):
             self.aggregation.add(decode(payload, tuple[bytes, ...], "submission"))
 
     def _close(self) -> bytes:
-        return encode(self.aggregation.result())
+        return encode(self._results())
+
+    def _results(self) -> tuple[bytes, ...]:
+        return self.aggregation.result()
 
 
 class VerifiedAggregator(ExactAggregator):

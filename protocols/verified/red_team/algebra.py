@@ -97,7 +97,7 @@ def play(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) ->
         if name == GUESS:
             found = guessing.forged(honest, prime, generator)
         else:
-            found = packing.totals(STRATEGIES[name][1](seen), prime)
+            found = packing.totals(STRATEGIES[name].play(seen), prime)
         accepted = authentic(now.secrets, found)
         wrong = ~_same_ratios(found, honest, prime)
         passed += int((accepted & wrong).sum())

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,11 @@ class Ring:
     def shifted(self, x: Vector, constants: Residues) -> Vector:
         """Return a ciphertext plus known constants, shape (slots,)."""
         return modular.add(x, np.broadcast_to(constants, x.shape), self.prime)
+
+
+    def moved(self, x: Vector, order: Any) -> Vector:
+        """Return a vector whose slot k is that of `x` at order[k]; under encryption this takes rotation keys."""
+        return x[..., order]
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,27 @@ class Seen:
 
 
 Strategy: TypeAlias = Callable[[Seen], Vector]
+
+
+class Attack(NamedTuple):
+    """One way of lying.
+
+    Attributes
+    ----------
+    description : str
+        What the aggregator does.
+    play : Strategy
+        How it comes to the product that it blinds.
+    rotates : bool
+        Whether slots are moved, which no aggregator of these protocols has keys for.
+    on_tags : bool
+        Whether it makes sense with authenticators only.
+    """
+
+    description: str
+    play: Strategy
+    rotates: bool = False
+    on_tags: bool = False
 
 
 def _of_sum(seen: Seen, which: int) -> Any:
@@ -216,7 +242,8 @@ def _plausible_values(seen: Seen) -> Vector:
     """Return constants alone: a good AUC in the constant coefficients, zero elsewhere."""
     nothing = seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
     chosen = np.zeros(len(seen.groups), np.uint64)
-    for which, value in zip(range(seen.ring.packing.sums), (9, 0, 10) if seen.ring.packing.ties else (9, 10), strict=True):
+    values = (9, 0, 10) if seen.ring.packing.ties else (9, 10)
+    for which, value in enumerate(values):
         chosen[np.flatnonzero(seen.groups == which)[0]] = value
     return seen.ring.shifted(nothing, seen.ring.scaled(chosen, seen.weights(False, 0, seen.constant())))
 
@@ -231,36 +258,61 @@ def _shift_bins(seen: Seen) -> Vector:
     return seen.product(seen.left[:half], seen.right[half:] or seen.right)
 
 
-STRATEGIES: Mapping[str, tuple[str, Strategy]] = MappingProxyType(
+def _swap_groups(seen: Seen) -> Vector:
+    """Exchange two of the four blocks of entries."""
+    n = seen.ring.packing.entries
+    one, two = (n * int(block) for block in seen.generator.choice(4, size=2, replace=False))
+    order = np.arange(len(seen.groups))
+    order[one : one + n], order[two : two + n] = np.arange(two, two + n), np.arange(one, one + n)
+    return seen.ring.moved(seen.product(), order)
+
+
+def _spend_noise(seen: Seen) -> Vector:
+    """Multiply by random numbers and divide by them again: nothing changes but the ciphertext's noise."""
+    found, prime = seen.product(), seen.ring.prime
+    for _ in range(3):
+        weights = seen.generator.integers(1, prime, len(seen.groups)).astype(np.uint64)
+        found = seen.ring.scaled(seen.ring.scaled(found, weights), modular.inverse(weights, prime))
+    return found
+
+
+STRATEGIES: Mapping[str, Attack] = MappingProxyType(
     {
-        "scale-num": ("multiply num, with its authenticator, by a constant", _scale(0)),
-        "scale-den": ("multiply den, with its authenticator, by a constant", _scale(-1)),
-        "scale-all": ("multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all),
-        "scale-group": ("multiply one coefficient of one sum by a constant", _scale_group),
-        "forge-num": ("add a constant to num", _forge(0, 0)),
-        "forge-num-1": ("add a constant to the coefficient of z of num", _forge(1, 0)),
-        "forge-num-2": ("add a constant to the coefficient of z² of num", _forge(2, 0)),
-        "forge-den": ("add a constant to den", _forge(0, -1)),
-        "forge-den-1": ("add a constant to the coefficient of z of den", _forge(1, -1)),
-        "forge-den-2": ("add a constant to the coefficient of z² of den", _forge(2, -1)),
-        "add-polynomial": ("add ΣX² or ΣY², weighted, to num", _add_polynomial),
-        "drop-party": ("leave out a party's submission", _drop(None)),
-        "drop-first-party": ("leave out the submission of the party with the ones", _drop(0)),
-        "count-twice": ("add one party's submission twice", _twice),
-        "replay-session": ("replace a submission by the same party's in an earlier session", _replay),
-        "replace-with-zero": ("replace a submission by an encryption of zero", _with_zero),
-        "replace-with-counts": ("replace a submission by an encryption of made-up numbers", _with_counts),
-        "zero-slots": ("set random slots of X to zero before the product", _at_slots(0, "left")),
-        "scale-slots": ("scale random slots of Y before the product", _at_slots(None, "right")),
-        "part-of-slots": ("leave random slots of the product out of the sums", _part_of_slots),
-        "mix-parties": ("multiply X of some parties by Y of others", _shift_bins),
-        "other-subset": ("return the result over the first two parties", lambda seen: seen.product(seen.left[:2], seen.right[:2])),
-        "chosen-values": ("return random numbers", _chosen_values),
-        "plausible-values": ("return chosen num and den, computed without the submissions", _plausible_values),
-        "earlier-result": ("return an earlier session's result", _earlier_result),
+        "scale-num": Attack("multiply num, with its authenticator, by a constant", _scale(0)),
+        "scale-den": Attack("multiply den, with its authenticator, by a constant", _scale(-1)),
+        "scale-all": Attack("multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all),
+        "scale-group": Attack("multiply one coefficient of one sum by a constant", _scale_group),
+        "forge-num": Attack("add a constant to num", _forge(0, 0)),
+        "forge-num-1": Attack("add a constant to the coefficient of z of num", _forge(1, 0), on_tags=True),
+        "forge-num-2": Attack("add a constant to the coefficient of z² of num", _forge(2, 0), on_tags=True),
+        "forge-den": Attack("add a constant to den", _forge(0, -1)),
+        "forge-den-1": Attack("add a constant to the coefficient of z of den", _forge(1, -1), on_tags=True),
+        "forge-den-2": Attack("add a constant to the coefficient of z² of den", _forge(2, -1), on_tags=True),
+        "add-polynomial": Attack("add ΣX² or ΣY², weighted, to num", _add_polynomial),
+        "drop-party": Attack("leave out a party's submission", _drop(None)),
+        "drop-first-party": Attack("leave out the submission of the party with the ones", _drop(0), on_tags=True),
+        "count-twice": Attack("add one party's submission twice", _twice),
+        "replay-session": Attack("replace a submission by the same party's in an earlier session", _replay),
+        "replace-with-zero": Attack("replace a submission by an encryption of zero", _with_zero),
+        "replace-with-counts": Attack("replace a submission by an encryption of made-up numbers", _with_counts),
+        "zero-slots": Attack("set random slots of X to zero before the product", _at_slots(0, "left")),
+        "scale-slots": Attack("scale random slots of Y before the product", _at_slots(None, "right")),
+        "part-of-slots": Attack("leave random slots of the product out of the sums", _part_of_slots),
+        "mix-parties": Attack("multiply X of some parties by Y of others", _shift_bins),
+        "other-subset": Attack(
+            "return the result over the first two parties", lambda seen: seen.product(seen.left[:2], seen.right[:2])
+        ),
+        "swap-groups": Attack("exchange two blocks of slots of the product", _swap_groups, rotates=True),
+        "spend-noise": Attack("make the noise so large that decryption fails", _spend_noise),
+        "chosen-values": Attack("return random numbers", _chosen_values),
+        "plausible-values": Attack("return chosen num and den, computed without the submissions", _plausible_values),
+        "earlier-result": Attack("return an earlier session's result", _earlier_result),
     }
 )
-"""Name to (what the aggregator does, the strategy)."""
+"""By name."""
 
-HARMLESS = frozenset({"scale-all"})
-"""Strategies that change nothing a party reads off the result."""
+HARMLESS = frozenset({"scale-all", "spend-noise"})
+"""Strategies that change nothing a party reads off the integers in the slots."""
+
+NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
+"""Strategies that need an earlier session of the same parties."""

@@ -1,0 +1,96 @@
+"""``fhe-auc attack --protocol verified``: the table of what lies come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
+from protocols.red_team.bounds import clopper_pearson
+from protocols.red_team.strategies import Outcome
+from protocols.verified import verdict
+from protocols.verified.red_team import algebra
+from protocols.verified.red_team.strategies import STRATEGIES
+
+_CONFIDENCE = 0.95
+_REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
+_TOY_PRIME = 257
+_GUESSING = "see everything in the clear, and choose the result that passes for most values of the secret point"
+
+
+def names() -> tuple[str, ...]:
+    """Return all attacks."""
+    return (*STRATEGIES, algebra.GUESS)
+
+
+def attack(chosen: Sequence[str], trials: int, simulated_trials: int, seed: int, *, as_json: bool) -> None:
+    """Play attacks, and print what came of them.
+
+    Raises
+    ------
+    InputError
+        There is no such attack.
+    """
+    if unknown := sorted(set(chosen) - set(names())):
+        raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {', '.join(names())}")
+    rows = []
+    with output.progress("Attacks") as report:
+        for number, name in enumerate(found := tuple(chosen) or names()):
+            report(name, number, len(found))
+            rows.append(_row(name, trials, simulated_trials, seed))
+    bound = verdict.soundness_of_check((_TOY_PRIME,), sums=2)
+    if as_json:
+        output.print_json({"seed": seed, "confidence": _CONFIDENCE, "toy_bound": bound, "attacks": rows})
+        return
+    output.print_text(
+        "A pass is a wrong AUC or half-width that a party accepts; behind it: what the pass rate lies below, with "
+        f"{_CONFIDENCE:.0%} confidence. Simulated with one prime of 41 bits, where a session has several, and with "
+        f"{_TOY_PRIME}, where passes can be counted: there at most {bound:.4f} are proved.\n"
+    )
+    columns = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
+    output.print_table(
+        [(row["attack"], *(_cell(row[kind][which]) for kind, which in columns), "") for row in rows],
+        header=("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", ""),
+        numbers=4,
+    )
+    output.print_text("\nWhat the aggregator does:")
+    output.print_table([(f"  {row['attack']}", row["what"]) for row in rows])
+
+
+def _row(name: str, trials: int, simulated_trials: int, seed: int) -> dict[str, Any]:
+    from protocols.verified.red_team import ciphertexts
+
+    real: dict[str, dict[str, Any] | None] = {"exact": None, "verified": None}
+    guessing = name == algebra.GUESS
+    if trials and not guessing and not STRATEGIES[name].rotates:
+        for protocol in real:
+            # Tags that exact sessions do not have cannot be tampered with.
+            if protocol == "verified" or not STRATEGIES[name].on_tags:
+                real[protocol] = _summary(ciphertexts.run(name, protocol, trials, seed))
+    simulated: dict[str, dict[str, Any] | None] = {"one prime": None, "toy": None}
+    if simulated_trials:
+        simulated["one prime"] = _summary(
+            algebra.play(name, _REAL_PRIME, simulated_trials, seed, ties=not guessing)
+        )
+        simulated["toy"] = _summary(algebra.play(name, _TOY_PRIME, simulated_trials, seed, ties=False))
+    what = _GUESSING if guessing else STRATEGIES[name].description
+    return {"attack": name, "what": what, "ciphertexts": real, "simulated": simulated}
+
+
+def _summary(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "trials": outcome.trials,
+        "passed": outcome.passed,
+        "harmless": outcome.harmless,
+        "refused": outcome.refused,
+        "pass_rate": outcome.passed / outcome.trials,
+        "pass_rate_below": clopper_pearson(outcome.passed, outcome.trials, _CONFIDENCE),
+    }
+
+
+def _cell(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "-"
+    harmless = " harmless" if found["harmless"] == found["trials"] else ""
+    return f"{found['passed']:,}/{found['trials']:,}{harmless} <{output.bound_text(found['pass_rate_below'])}"

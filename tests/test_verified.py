@@ -1,0 +1,329 @@
+"""Exact sessions with real encryption: the right fraction always, and an error wherever the aggregator lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import (
+    EvaluationError,
+    InputError,
+    MessageError,
+    ResultCheckError,
+    TooFewPartiesError,
+    UndefinedAucError,
+    VerificationError,
+)
+from fhe_auc.protocol import Request, Session
+from fhe_auc.rlwe import available_backends
+from fhe_auc.rounds import Aggregator, Party
+from protocols.verified.protocol import Exact, Verified
+from protocols.verified.red_team import ciphertexts
+from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
+
+BACKENDS = available_backends()
+PLUGINS = {"exact": Exact(), "verified": Verified()}
+both_backends = pytest.mark.parametrize("backend", BACKENDS)
+both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
+GRID = thresholds.uniform(12)
+
+
+def rows(number: int, seed: int, *, ones: float = 0.4) -> list[PartyData]:
+    generator = np.random.default_rng(seed)
+    made = []
+    for party in range(number):
+        labels = generator.random(int(generator.integers(5, 60))) < ones
+        made.append(PartyData.from_arrays(f"site {party}", labels, generator.random(len(labels)).round(3)))
+    return made
+
+
+def exact_fraction(parties: Sequence[PartyData], grid: np.ndarray) -> tuple[Fraction, Fraction]:  # type: ignore[type-arg]
+    pooled = [count(each, grid) for each in parties]
+    found = trapezoid(sum(pooled[1:], pooled[0]))
+    return found.fraction, Fraction(found.tie, found.den)
+
+
+def mann_whitney(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:  # type: ignore[type-arg]
+    """The AUC by counting pairs, in integers."""
+    values, at = np.unique(y_score, return_inverse=True)
+    positives, negatives = (np.bincount(at[y_true == label], minlength=len(values)) for label in (True, False))
+    below = np.concatenate([[0], negatives.cumsum()[:-1]])
+    return Fraction(int((positives * (2 * below + negatives)).sum()), 2 * int(positives.sum()) * int(negatives.sum()))
+
+
+@pytest.fixture(scope="module")
+def sessions() -> dict[tuple[str, str], Session]:
+    made = {}
+    for backend in BACKENDS:
+        for name, plugin in PLUGINS.items():
+            request = Request(parties=tuple(f"site {i}" for i in range(3)), thresholds=GRID, backend=backend, max_rows=1000)
+            made[name, backend] = plugin.prepare(request)
+    return made
+
+
+def roles_of(protocol: str, session: Session, data: Sequence[PartyData]) -> tuple[Aggregator, list[Party]]:  # type: ignore[type-arg]
+    plugin = PLUGINS[protocol]
+    aggregator = plugin.aggregator(session.manifest, session.aggregator_material)
+    return aggregator, [plugin.party(session.manifest, session.party_material, each) for each in data]
+
+
+def renewed(session: Session) -> Session:
+    """The same keys for another session, as only a test would have it."""
+    manifest = msgspec.structs.replace(session.manifest, session=np.random.default_rng().bytes(16))
+    return Session(manifest, session.aggregator_material, session.party_material)
+
+
+def rounds(aggregator: Aggregator, roles: Sequence[Party]) -> Iterator[bytes]:  # type: ignore[type-arg]
+    """Play round by round; yields each message of the aggregator before parties answer it."""
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        yield message
+        for role in roles:
+            aggregator.receive(role.name, role.respond(message))
+        message = aggregator.finish_round()
+
+
+@both_backends
+@both_protocols
+def test_the_fraction_is_that_of_exact_integers(protocol: str, backend: str, sessions) -> None:  # type: ignore[no-untyped-def]
+    for seed in range(3):
+        data = rows(3, seed)
+        aggregator, roles = roles_of(protocol, renewed(sessions[protocol, backend]), data)
+        assert len(list(rounds(aggregator, roles))) == (3 if protocol == "verified" else 2)
+        expected, resolution = exact_fraction(data, GRID)
+        for role in roles:
+            found = role.result()
+            assert found.fraction == expected
+            assert found.auc == float(expected)
+            assert found.resolution == float(resolution)
+            assert found.verified is (protocol == "verified")
+            assert found.precision == 0.0
+        assert aggregator.result().counted == tuple(role.name for role in roles)
+
+
+@pytest.mark.parametrize("dataset", ["covid-clinics", "credit-default"])
+def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(dataset: str) -> None:
+    parties = datasets.load(dataset)
+    found = federated_auc(parties, protocol="verified", round_scores=3)
+    y_true = np.concatenate([each.y_true for each in parties])
+    y_score = np.concatenate([each.y_score for each in parties]).round(3)
+    assert found.fraction == mann_whitney(y_true, y_score)
+    assert found.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=3e-16)
+    assert found.resolution == 0.0
+    assert found.thresholds == 1001
+    assert found.soundness is not None
+    assert found.soundness < 2**-38
+
+
+def test_with_default_thresholds_scikit_learns_auc_lies_inside_the_interval() -> None:
+    parties = datasets.load("credit-default")
+    found = federated_auc(parties, protocol="verified", backend="tenseal")
+    y_true = np.concatenate([each.y_true for each in parties])
+    y_score = np.concatenate([each.y_score for each in parties])
+    assert abs(found.auc - roc_auc_score(y_true, y_score)) <= found.resolution
+    assert found.fraction == exact_fraction(parties, thresholds.hybrid())[0]
+
+
+@pytest.mark.parametrize("bins", [2, 1022, 1023, 3000])
+def test_any_number_of_thresholds_gives_the_exact_fraction(bins: int) -> None:
+    data = rows(2, bins)
+    grid = thresholds.uniform(bins)
+    found = federated_auc(data, protocol="verified", thresholds=grid, backend="tenseal", max_rows=1000)
+    assert found.fraction == exact_fraction(data, grid)[0]
+
+
+@pytest.mark.parametrize("number", [1, 2, 30])
+def test_any_number_of_parties_gives_the_exact_fraction(number: int) -> None:
+    data = rows(number, 70 + number)
+    found = federated_auc(data, protocol="verified", thresholds=GRID, max_rows=10_000)
+    assert found.fraction == exact_fraction(data, GRID)[0]
+    assert found.parties == number
+
+
+@both_protocols
+@pytest.mark.parametrize("ones", [0.0, 1.0])
+def test_a_pool_of_one_class_is_undefined_and_nothing_else(protocol: str, ones: float, sessions) -> None:  # type: ignore[no-untyped-def]
+    aggregator, roles = roles_of(protocol, renewed(sessions[protocol, BACKENDS[0]]), rows(3, 1, ones=ones))
+    list(rounds(aggregator, roles))
+    for role in roles:
+        with pytest.raises(UndefinedAucError, match="one class only"):
+            role.result()
+
+
+@pytest.mark.parametrize("name", [name for name, attack in STRATEGIES.items() if not attack.rotates])
+def test_no_lie_on_ciphertexts_passes(name: str) -> None:
+    found = ciphertexts.run(name, "verified", 1, seed=3, backend="tenseal")
+    assert found.passed == 0
+    if name in HARMLESS:
+        assert found.harmless + found.refused.get("VerificationError", 0) == found.trials
+    else:
+        assert found.refused == {"VerificationError": found.trials}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", [name for name, attack in STRATEGIES.items() if not attack.rotates])
+@both_backends
+def test_no_lie_on_ciphertexts_passes_in_200_sessions(name: str, backend: str) -> None:
+    assert ciphertexts.run(name, "verified", 200, seed=4, backend=backend).passed == 0
+
+
+@pytest.mark.parametrize("name", ["scale-num", "drop-party", "plausible-values"])
+def test_the_same_lies_pass_where_nothing_is_authenticated(name: str) -> None:
+    assert ciphertexts.run(name, "exact", 2, seed=5, backend="tenseal").passed == 2
+
+
+def test_parties_that_were_given_different_results_decrypt_neither(sessions, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    session = renewed(sessions["verified", BACKENDS[0]])
+    aggregator, roles = roles_of("verified", session, rows(3, 2))
+    opening = aggregator.start()
+    for role in roles:
+        aggregator.receive(role.name, role.respond(opening))
+    mine = aggregator.finish_round()
+    assert mine is not None
+    # Blinded anew, from the same submissions: both results are honest ones.
+    aggregator.round -= 1
+    other = aggregator._open_next(aggregator._close())  # type: ignore[attr-defined]
+    assert other != mine
+    for role, message in zip(roles, (mine, other, other), strict=True):
+        aggregator.receive(role.name, role.respond(message))
+    echoes = aggregator.finish_round()
+    assert echoes is not None
+    decrypted = []
+    monkeypatch.setattr(type(roles[0]._context), "decrypt", lambda *_: decrypted.append(1))  # type: ignore[attr-defined]
+    for role in roles:
+        role.respond(echoes)
+        with pytest.raises(VerificationError, match="was given another result"):
+            role.result()
+    assert not decrypted
+
+
+def test_a_changed_echo_is_named_and_ends_in_no_number(sessions) -> None:  # type: ignore[no-untyped-def]
+    aggregator, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 3))
+    for _ in rounds(aggregator, roles):
+        if aggregator.round == 3:
+            aggregator.round -= 1
+            aggregator._echoes["site 1"] = bytes(32)  # type: ignore[attr-defined]
+            changed = aggregator._open_next(aggregator._close())  # type: ignore[attr-defined]
+            break
+    roles[0].respond(changed)
+    with pytest.raises(VerificationError, match="'site 1'"):
+        roles[0].result()
+
+
+def test_what_a_party_answers_last_does_not_depend_on_its_verdict(sessions) -> None:  # type: ignore[no-untyped-def]
+    """Otherwise a lie that is right by luck would tell a count: an oracle."""
+    session, data = sessions["verified", BACKENDS[0]], rows(3, 4)
+    answers = []
+    for attack in ("scale-all", "forge-num"):
+        manifest = session.manifest
+        plugin = PLUGINS["verified"]
+        aggregator = plugin.cheating_aggregator(attack, manifest, session.aggregator_material, rows=100)
+        roles = [plugin.party(manifest, session.party_material, each) for each in data]
+        message: bytes | None = aggregator.start()
+        while message is not None:
+            last = [role.respond(message) for role in roles]
+            for role, answer in zip(roles, last, strict=True):
+                aggregator.receive(role.name, answer)
+            message = aggregator.finish_round()
+        answers.append(last)
+    assert answers[0] == answers[1]
+
+
+def test_a_party_answers_every_round_once(sessions) -> None:  # type: ignore[no-untyped-def]
+    aggregator, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 5))
+    opening = aggregator.start()
+    roles[0].respond(opening)
+    with pytest.raises(MessageError):
+        roles[0].respond(opening)
+
+
+def test_nobody_can_be_left_out(sessions) -> None:  # type: ignore[no-untyped-def]
+    session = renewed(sessions["verified", BACKENDS[0]])
+    aggregator, roles = roles_of("verified", session, rows(3, 6))
+    opening = aggregator.start()
+    for role in roles[1:]:
+        aggregator.receive(role.name, role.respond(opening))
+    with pytest.raises(TooFewPartiesError, match="'site 0'"):
+        aggregator.finish_round()
+    with pytest.raises(InputError, match="no party can be left out"):
+        Verified().prepare(Request(parties=("a", "b", "c"), thresholds=GRID, min_parties=2))
+    fewer = msgspec.structs.replace(session.manifest, min_parties=2)
+    with pytest.raises(InputError, match="none can be left out"):
+        Verified().party(fewer, session.party_material, rows(3, 6)[0])
+
+
+def test_two_parties_cannot_have_one_index(sessions) -> None:  # type: ignore[no-untyped-def]
+    manifest = sessions["verified", BACKENDS[0]].manifest
+    with pytest.raises(InputError, match="no two whose names differ"):
+        msgspec.structs.replace(manifest, parties=("site 0", "site 0", "site 2"))
+
+
+@both_protocols
+def test_a_session_with_the_same_keys_has_other_secrets(protocol: str, sessions) -> None:  # type: ignore[no-untyped-def]
+    """Submissions of one session are of no use in another one, whose manifest differs."""
+    session, data = sessions[protocol, BACKENDS[0]], rows(3, 7)
+    earlier, first = roles_of(protocol, renewed(session), data)
+    later, second = roles_of(protocol, renewed(session), data)
+    message = first[0].respond(earlier.start())
+    opening = later.start()
+    with pytest.raises(MessageError, match="session"):
+        later.receive("site 0", message)
+    del second, opening
+
+
+def test_a_manifest_of_the_other_protocol_is_refused(sessions) -> None:  # type: ignore[no-untyped-def]
+    exact, verified = sessions["exact", BACKENDS[0]], sessions["verified", BACKENDS[0]]
+    with pytest.raises(InputError, match="not one for protocol 'verified'"):
+        Verified().party(exact.manifest, exact.party_material, rows(3, 8)[0])
+    with pytest.raises(InputError, match="not one for protocol 'exact'"):
+        Exact().aggregator(verified.manifest, verified.aggregator_material)
+
+
+def test_more_rows_than_the_session_may_have_are_refused() -> None:
+    data = PartyData.from_arrays("big", [0, 1] * 600, [0.5] * 1200)
+    with pytest.raises(InputError, match="'big' has more rows than the session's max_rows = 1,000"):
+        federated_auc([data, *rows(1, 9)], protocol="exact", thresholds=GRID, max_rows=1000)
+
+
+def test_more_rows_together_than_planned_are_an_error_or_right_but_never_wrong() -> None:
+    data = rows(20, 10)
+    try:
+        found = federated_auc(data, protocol="exact", thresholds=GRID, max_rows=61)
+    except EvaluationError as error:
+        assert isinstance(error, ResultCheckError)
+    else:
+        assert found.fraction == exact_fraction(data, GRID)[0]
+
+
+@pytest.mark.parametrize(("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")])
+def test_bad_numbers_of_decimals_are_refused(value: object, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        federated_auc(rows(2, 11), protocol="verified", round_scores=value)
+
+
+def test_rounded_scores_have_their_own_thresholds() -> None:
+    with pytest.raises(InputError, match="give no others"):
+        federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds="uniform:100")
+
+
+def test_scores_outside_the_unit_interval_cannot_be_rounded() -> None:
+    data = PartyData.from_arrays("odd", [0, 1], [0.5, 1.5])
+    with pytest.raises(InputError, match="'odd', row 1: score is 1.5"):
+        federated_auc([data, *rows(1, 13)], protocol="verified", round_scores=2)
+
+
+def test_nothing_secret_is_in_reprs(sessions) -> None:  # type: ignore[no-untyped-def]
+    _, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 14))
+    common = roles[0]._task.common  # type: ignore[attr-defined]
+    for item in (common, common.of_primes[0], common.pads(0, 0), roles[0]._task):  # type: ignore[attr-defined]
+        text = repr(item)
+        assert "array" not in text
+        assert str(int(common.of_primes[0].point)) not in text
