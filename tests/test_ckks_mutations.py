@@ -16,11 +16,11 @@ import pytest
 from fhe_auc import ckks
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
+from fhe_auc.serialise import encode
 
 # What all children start with: objects of every kind, a way to load each, and mutations.
 _COMMON = """
 import hashlib, json, sys, warnings
-import msgspec
 import msgspec
 import numpy as np
 from fhe_auc import ckks
@@ -395,7 +395,7 @@ def test_a_coefficient_at_or_above_its_modulus_is_refused(pair: ckks.KeyPair) ->
 def test_a_key_coefficient_above_its_modulus_is_refused(pair: ckks.KeyPair, part: str) -> None:
     stored = pair.public._stored
     spoilt = msgspec.structs.replace(stored, **{part: b"\xff" * 8 + getattr(stored, part)[8:]})
-    data = container.seal("public context", spoilt.fingerprint, ckks.context.encode(spoilt))
+    data = container.seal("public context", spoilt.fingerprint, encode(spoilt))
     with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):
         ckks.load_public(data)
 

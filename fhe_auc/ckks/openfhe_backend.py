@@ -137,8 +137,7 @@ class OpenFhePublicContext(PublicContext):
         return self._scheme.submission.polynomials
 
     def ciphertext(self, words: Words) -> Ciphertext:
-        raw = self._scheme.submission.raw(words, self._tag.encode())
-        return self._scheme.parse(openfhe.DeserializeCiphertextString, raw)
+        return self._scheme.ciphertext(words, self._tag)
 
     def _pack_result(self, ciphertext: Ciphertext) -> bytes:
         return self._scheme.result.pack(save(ciphertext))

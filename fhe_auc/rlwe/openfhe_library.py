@@ -215,6 +215,10 @@ class Library(Generic[P]):
         """Return the library's object, called `tag`, from packed coefficients."""
         return self.parse(parse, layout.unpack(packed, tag.encode()))
 
+    def ciphertext(self, words: Words, tag: str) -> Any:
+        """Return the ciphertext with these coefficients."""
+        return self.parse(openfhe.DeserializeCiphertextString, self.submission.raw(words, tag.encode()))
+
     def parse(self, parse: Any, raw: bytes) -> Any:
         """Return the library's object from what a `Layout` made."""
         try:
