@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fhe_auc import blinding, circuit, ckks
-from fhe_auc.ckks.polynomials import Sum
 from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.rlwe.polynomials import Sum
 from protocols.benchmark.problem import Problem
 from protocols.semi_honest import class_vectors, recover
 

@@ -19,10 +19,10 @@ import numpy as np
 
 from fhe_auc import blinding
 from fhe_auc.ckks import Ciphertext, PublicContext
-from fhe_auc.ckks.polynomials import Sum
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.packing import Packing
 from fhe_auc.planner import CHECK_WEIGHT, Plan
+from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.sums import SumPlan
 
 

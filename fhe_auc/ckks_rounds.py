@@ -16,12 +16,12 @@ import msgspec
 
 from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
 from fhe_auc.names import MAX_CHARACTERS
 from fhe_auc.partial_sums import MAX_REASON, PartialSum
 from fhe_auc.planner import Plan
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
 from fhe_auc.errors import InputError
 from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.planner import Plan
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 from fhe_auc.thresholds import explicit

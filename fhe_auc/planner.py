@@ -20,9 +20,10 @@ from typing import Any
 import msgspec
 
 from fhe_auc.ckks import BackendName, CkksParameters
-from fhe_auc.ckks.parameters import CHAINS, Chain
+from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError
 from fhe_auc.packing import Packing
+from fhe_auc.rlwe.parameters import Chain
 from fhe_auc.thresholds import MAX_SIZE
 
 DEFAULT_MAX_ROWS = 10**6

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fhe_auc import ckks
-from fhe_auc.ckks import container
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode, encode
 from keys.errors import WrongContextError
 

@@ -33,10 +33,10 @@ from typing import TypeVar
 from fhe_auc import blinding
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare, KeyParts
-from fhe_auc.ckks.polynomials import Sum, Words
 from fhe_auc.ckks_rounds import AnyPlan, PartyTask, Result, any_plan_of
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
 from keys.errors import KeysError, TamperedError

@@ -36,13 +36,13 @@ from numpy.typing import NDArray
 from fhe_auc import ckks, hierarchy
 from fhe_auc.boundaries import EXACT_HEIGHT, Boundaries, checked_bins, equi_depth_grid, height_of
 from fhe_auc.ckks import BackendName
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, Session
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.caveats import of_parties
 from protocols.encrypted import EncryptedProtocol, check_rows

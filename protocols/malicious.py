@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import ckks
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, VerificationError
@@ -33,6 +32,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload, disagreement
 from fhe_auc.protocol import Request
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from protocols import disguise
 from protocols.disguise import Execution, amplification
 from protocols.encrypted import BlindedAuc, Recovered, check_rows, common_warnings, slot_error

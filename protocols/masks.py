@@ -6,8 +6,8 @@ parties have in common. What is left of a sum in which a party is missing, count
 
 from __future__ import annotations
 
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from protocols.disguise import Stream
 
 __all__ = ["zero_sum"]

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import ckks
-from fhe_auc.ckks import container
 from fhe_auc.errors import BackendUnavailableError, CapacityError, DeserialisationError
+from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
 from keys.holder import PartySecrets
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from fhe_auc import circuit, ckks
-from fhe_auc.ckks import container
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
+from fhe_auc.rlwe import container
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
 from keys.group_sealing import seal_to_all

@@ -32,7 +32,6 @@ from sklearn.metrics import roc_auc_score
 import fhe_auc
 from fhe_auc import blinding, ckks, datasets, planner, thresholds
 from fhe_auc.circuit import BlindedTotals
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
 from fhe_auc.errors import CapacityError, EvaluationError, InputError, TooFewPartiesError, VerificationError
@@ -41,6 +40,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.planner import MAX_AMPLIFICATION, Plan, Workload, plan
 from fhe_auc.protocol import Delivery, Request, Session
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
 from protocols import disguise

@@ -64,7 +64,7 @@ def test_the_limit_itself_is_allowed() -> None:
     assert caught.value.field == "length"
 
 
-@pytest.mark.parametrize("data", [b"", b"f", b"fheams", b"fheckks" + GOOD.to_bytes()[7:], b"\x80\x04pickle", b"{}"])
+@pytest.mark.parametrize("data", [b"", b"f", b"fheams", b"fherlwe" + GOOD.to_bytes()[7:], b"\x80\x04pickle", b"{}"])
 def test_what_is_no_message_at_all_is_refused(data: bytes) -> None:
     error = refused(data)
     assert error.field == "format"

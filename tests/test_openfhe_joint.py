@@ -33,7 +33,7 @@ if "openfhe" not in ckks.available_backends():
 import openfhe
 
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare, KeyParts
-from fhe_auc.ckks.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 
 N = 8192
 SLOTS = N // 2

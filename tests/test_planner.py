@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from fhe_auc import blinding, ckks, planner
 from fhe_auc.circuit import BlindedTotals, products, trace
-from fhe_auc.ckks.parameters import MAX_MODULUS_BITS
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import CapacityError
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import CHAINS, Chain, Plan, Workload, plan, switching_noise_bits
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS
 from protocols.semi_honest import class_vectors, recover
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fhe_auc.ckks.polynomials import WORD, Polynomials, Sum, Words
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Sum, Words
 
 N = 4
 # One, two, … eight bytes a coefficient; just below, at and just above a whole number of bytes; the largest allowed.

@@ -18,13 +18,13 @@ from click.testing import CliRunner
 from click.testing import Result as Called
 
 from fhe_auc import ckks, datasets, registry
-from fhe_auc.ckks import container
 from fhe_auc.ckks_rounds import Result
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError, MessageError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Protocol, Request
+from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
 from protocols.red_team import real
 from protocols.red_team.strategies import HARM, NAMES, Outcome

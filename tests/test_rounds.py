@@ -16,8 +16,6 @@ import pytest
 
 from fhe_auc import ckks
 from fhe_auc.circuit import BlindedTotals
-from fhe_auc.ckks import container
-from fhe_auc.ckks.seeded import SEED_BYTES, Seeded
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import (
@@ -35,6 +33,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.names import AGGREGATOR
 from fhe_auc.protocol import Session
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
@@ -122,7 +122,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a flipped bit in the checksum": (lambda data: flipped(data, 10), "checksum"),
     "a byte more": (lambda data: data + b"\0", "checksum"),
     "too long": (lambda data: data + bytes(LIMIT), "length"),
-    "another magic": (lambda data: b"fheckks" + data[7:], "format"),
+    "another magic": (lambda data: b"fherlwe" + data[7:], "format"),
     "another format version": (lambda data: data[:7] + b"\2" + data[8:], "version"),
     "an extra field": (with_surplus_field, "body"),
     "another session": (lambda data: changed(data, session=b"x" * 16), "session"),

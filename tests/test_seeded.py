@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import ckks
-from fhe_auc.ckks import container
-from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.ckks.seeded import SEED_BYTES, Seeded
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
 MODULI = (65537, 2**40 + 15, 36028797018652673, 2**56 - 5)
 FALSE_ALARM = 1e-9

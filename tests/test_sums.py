@@ -13,13 +13,13 @@ from scipy import stats
 
 from fhe_auc import blinding, ckks
 from fhe_auc.circuit import BlindedTotals, SumAggregation, aggregation
-from fhe_auc.ckks import container
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.ckks_rounds import any_plan_of, plan_of
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.rlwe import container
 from fhe_auc.sums import SumPlan, plan_sum
 
 BACKENDS = ckks.available_backends()

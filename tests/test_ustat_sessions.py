@@ -17,13 +17,13 @@ from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import api, federated_auc, registry
-from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from protocols.u_statistics import randomness
 from protocols.u_statistics.sessions import LocalAggregator, Sums, UstatHierarchy, UstatKrr

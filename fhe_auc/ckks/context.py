@@ -6,18 +6,17 @@ the factors of the scale in a ciphertext: 1 for what is encrypted, 2 for a produ
 
 from __future__ import annotations
 
-import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.ckks import container
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.ckks.seeded import Seeded
-from fhe_auc.serialise import encode
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.seeded import Seeded
 
 Ciphertext: TypeAlias = Any
 """A backend's own ciphertext object; it never leaves the process that made it."""
@@ -25,61 +24,20 @@ Ciphertext: TypeAlias = Any
 Slots: TypeAlias = NDArray[np.complex128]
 
 
-class StoredPublic(NamedTuple):
-    """What a public context is made of: parameters, and keys as packed coefficients."""
+class StoredPublic(PublicKeys[CkksParameters], frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a public context is made of."""
 
-    parameters: CkksParameters
-    public_key: bytes
-    relinearisation_key: bytes
     rotation_keys: bytes
 
-    @property
-    def fingerprint(self) -> bytes:
-        """Name of the context."""
-        return self.parameters.fingerprint(hashlib.sha256(self.public_key).digest())
+
+StoredSecret: TypeAlias = SecretKey[CkksParameters]
 
 
-class StoredSecret(NamedTuple):
-    """What a secret context is made of."""
+class PublicContext(BasePublicContext[CkksParameters]):
+    """What the aggregator holds, on one of the libraries."""
 
-    parameters: CkksParameters
-    public_key_digest: bytes
-    secret_key: bytes
-
-    def __repr__(self) -> str:
-        return "StoredSecret(...)"
-
-    @property
-    def fingerprint(self) -> bytes:
-        """Name of the context."""
-        return self.parameters.fingerprint(self.public_key_digest)
-
-
-class PublicContext(ABC):
-    """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
-
-    Attributes
-    ----------
-    parameters : CkksParameters
-    fingerprint : bytes
-        32 bytes that name parameters and public key; ciphertexts carry it.
-
-    Raises
-    ------
-    DeserialisationError
-        `stored` holds keys that are not of its parameters.
-    """
-
-    def __init__(self, stored: StoredPublic) -> None:
-        self.parameters = stored.parameters
-        self.fingerprint = stored.fingerprint
-        self._stored = stored
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a context is not pickled, which the libraries' objects do not survive; send to_bytes()")
+    kind = "public context"
+    _stored: StoredPublic
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
         """Return a fresh encryption of `values` under the public key, at scale Δ'^degree.
@@ -115,15 +73,10 @@ class PublicContext(ABC):
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
 
-    @property
-    @abstractmethod
-    def ciphertext_shape(self) -> Polynomials:
-        """Shape of a submission: both polynomials, modulo all primes of Q."""
-
     def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.ckks.polynomials.Sum`.
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`.
 
         Raises
         ------
@@ -146,10 +99,6 @@ class PublicContext(ABC):
             raise ValueError("a result is a ciphertext of degree 2")
         return container.seal("result", self.fingerprint, self._pack_result(ciphertext))
 
-    def to_bytes(self) -> bytes:
-        """Serialise parameters, public key and evaluation keys; `fhe_auc.ckks.load_public` reads them."""
-        return container.seal("public context", self.fingerprint, encode(self._stored))
-
     @abstractmethod
     def _encrypt(self, values: Slots, degree: int) -> Ciphertext: ...
 
@@ -160,24 +109,10 @@ class PublicContext(ABC):
     def _pack_result(self, ciphertext: Ciphertext) -> bytes: ...
 
 
-class SecretContext(ABC):
-    """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
+class SecretContext(BaseSecretContext[CkksParameters]):
+    """What a party holds, on one of the libraries."""
 
-    def __init__(self, stored: StoredSecret) -> None:
-        self.parameters = stored.parameters
-        self.fingerprint = stored.fingerprint
-        self._stored = stored
-
-    @property
-    def mask_shape(self) -> Polynomials:
-        """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
-        return self._seeded.half
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
-
-    def __reduce__(self) -> str:
-        raise TypeError("a secret key is not pickled; use to_bytes() and keep the bytes encrypted")
+    kind = "secret context"
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
@@ -208,20 +143,6 @@ class SecretContext(ABC):
             Damaged, made for another context, or not a ciphertext of these parameters.
         """
         return self._decrypt(container.open_for("result", self.fingerprint, data))
-
-    def to_bytes(self) -> bytes:
-        """Serialise parameters and secret key, in the clear; `fhe_auc.ckks.load_secret` reads them."""
-        return container.seal("secret context", self.fingerprint, encode(self._stored))
-
-    @property
-    @abstractmethod
-    def _seeded(self) -> Seeded:
-        """Form of submissions."""
-
-    @property
-    @abstractmethod
-    def _secret_words(self) -> Words:
-        """Coefficients of the secret key, modulo all primes of Q."""
 
     @abstractmethod
     def _encrypt(self, values: Slots) -> Words:

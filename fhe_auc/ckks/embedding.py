@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.ckks.context import Slots
-from fhe_auc.ckks.parameters import BackendName, CkksParameters
+from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.rlwe.parameters import BackendName
 
 EXACT_BITS = 44
 """Coefficients below 2^44 in absolute value come out exactly; the transforms' errors stay below 2^-4 (a test)."""

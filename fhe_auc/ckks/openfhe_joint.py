@@ -29,14 +29,14 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import openfhe
 
-from fhe_auc.ckks import container
 from fhe_auc.ckks.context import PublicContext, Slots, StoredPublic, checked
-from fhe_auc.ckks.layout import Layout
-from fhe_auc.ckks.openfhe_backend import Halves, OpenFhePublicContext, scheme_for
+from fhe_auc.ckks.openfhe_backend import OpenFhePublicContext, scheme_for
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.ckks.polynomials import Polynomials, Words
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.openfhe_library import Halves, openfhe, save
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import encode
 
 Purpose = Literal["public key", "relinearisation key", "rotation keys", "submission"]
@@ -261,7 +261,7 @@ class JointShare:
             scheme.context.EvalAddInPlace(noise, scheme.integers(layer * setup.parameters.scale**2))
         # The library's "lead" decrypts (c0, c1) as c0 + c1·s: here c0 is the smudging noise, for every party.
         (partial,) = scheme.context.MultipartyDecryptLead([noise], self._secret)
-        return setup.partial.pack(openfhe.Serialize(partial, openfhe.BINARY))
+        return setup.partial.pack(save(partial))
 
     def _new_secret(self) -> tuple[Any, Any]:
         """Return a fresh secret, and its part of the public key."""
@@ -325,7 +325,7 @@ class JointShare:
         RuntimeError
             The library did not use the common polynomials. Nothing made from them may leave the process.
         """
-        own, found = self._setup.halves[purpose].unpack(layout.pack(openfhe.Serialize(item, openfhe.BINARY)))
+        own, found = self._setup.halves[purpose].unpack(layout.pack(save(item)))
         if not np.array_equal(found, common):
             raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
         return own

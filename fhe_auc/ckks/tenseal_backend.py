@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tenseal.sealapi as seal
 
-from fhe_auc.ckks import seal_format
 from fhe_auc.ckks.context import (
     Ciphertext,
     KeyPair,
@@ -20,10 +19,11 @@ from fhe_auc.ckks.context import (
     StoredPublic,
     StoredSecret,
 )
-from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.ckks.seeded import Seeded
+from fhe_auc.rlwe import seal_format
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import Seeded
 
 
 class _Scheme:

@@ -165,7 +165,7 @@ def _total_bits(found: Plan) -> int:
 
 
 def _most_bits(found: Plan) -> int:
-    from fhe_auc.ckks.parameters import MAX_MODULUS_BITS
+    from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS
 
     return MAX_MODULUS_BITS[found.parameters.ring_dimension]
 

@@ -15,6 +15,7 @@ from cryptography import x509
 
 from fhe_auc.cli import failures, output
 from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.rlwe import container
 from fhe_auc.serialise import unframe
 from keys.announcement import KIND as ANNOUNCEMENT_KIND
 from keys.announcement import open_announcement
@@ -188,8 +189,8 @@ def _described(data: bytes, trusted: trusting.Trusted | None) -> _Description:
         return _Description("the head of a key store", unverified="see what is in the store with --store")
     if data.startswith(ROSTER_MAGIC):
         return _roster(data)
-    if data.startswith(b"fheckks"):
-        return _Description("CKKS keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
+    if data.startswith(container.MAGIC):
+        return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from fhe_auc import ckks
-from fhe_auc.ckks.parameters import BackendName
+from fhe_auc.rlwe.parameters import BackendName
 from protocols.benchmark.contender import Session
 from protocols.benchmark.measure import (
     FLOOR,

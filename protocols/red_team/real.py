@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import ckks, thresholds
 from fhe_auc.circuit import flood, products, trace
-from fhe_auc.ckks import Ciphertext, PublicContext, Slots, container
+from fhe_auc.ckks import Ciphertext, PublicContext, Slots
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty, Result, plan_of
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import DeserialisationError, FheAucError, InputError
@@ -37,6 +37,7 @@ from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
 from fhe_auc.planner import CHECK_WEIGHT, Plan
 from fhe_auc.protocol import Request
+from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
 from protocols import disguise

@@ -40,10 +40,10 @@ import numpy as np
 import tenseal.sealapi as seal
 from numpy.typing import NDArray
 
-from fhe_auc.ckks import seal_format
-from fhe_auc.ckks.layout import Layout
-from fhe_auc.ckks.polynomials import Words
 from fhe_auc.errors import InputError
+from fhe_auc.rlwe import seal_format
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
 from protocols.u_statistics import randomness
 from protocols.u_statistics.domain import Domain

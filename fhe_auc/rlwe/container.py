@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from fhe_auc.ckks.parameters import FINGERPRINT_BYTES
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import frame, unframe
 
-_MAGIC = b"fheckks"
+MAGIC = b"fherlwe"
 
 
 class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -19,7 +19,7 @@ class _Container(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 def seal(kind: str, fingerprint: bytes, payload: bytes) -> bytes:
     """Wrap `payload`, marked with what it is and the fingerprint of the context it belongs to."""
-    return frame(_MAGIC, _Container(kind, fingerprint, payload))
+    return frame(MAGIC, _Container(kind, fingerprint, payload))
 
 
 def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
@@ -30,7 +30,7 @@ def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
     DeserialisationError
         Not a container, another format version, damaged, truncated, or of another kind.
     """
-    container = unframe(_MAGIC, data, _Container, kind)
+    container = unframe(MAGIC, data, _Container, kind)
     if len(container.fingerprint) != FINGERPRINT_BYTES:
         raise DeserialisationError(f"malformed {kind}: fingerprint of another length", field="fingerprint")
     if container.kind != kind:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 SEED_BYTES = 32
 

@@ -4,7 +4,7 @@ Both libraries serialise an object as a header (parameters, sizes, pointers) aro
 A changed header can abort the process (OpenFHE) and a coefficient outside its modulus is accepted (OpenFHE) or costs
 time (SEAL). So nobody sends headers: the receiver makes an object of the same kind itself, learns from it where the
 coefficients stand, and fills received coefficients into its own header after checking that each is below its modulus.
-As a second gain every coefficient takes only the bytes that its modulus needs (`fhe_auc.ckks.polynomials`).
+As a second gain every coefficient takes only the bytes that its modulus needs (`fhe_auc.rlwe.polynomials`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from fhe_auc.ckks.polynomials import WORD, Polynomials, Words
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.polynomials import WORD, Polynomials, Words
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """SEAL's objects as packed coefficients and back: `save`, `layout_of` and `load`, for every scheme of the library.
 
 SEAL's own loader sees only what it has written itself on this machine, with coefficients filled in
-(`fhe_auc.ckks.layout`).
+(`fhe_auc.rlwe.layout`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import tenseal.sealapi as seal
 import zstandard
 
-from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.layout import Layout, Run
 
 # SEAL's serialisation: a 16-byte header (magic, header size, version, compression, total size) before every object and
 # every array inside it; arrays go on with a 64-bit count and the words themselves.

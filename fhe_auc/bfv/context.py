@@ -1,0 +1,225 @@
+"""The interface of a BFV backend: one type for the aggregator, one for the parties.
+
+Values are integers modulo a prime t, over all N slots: sums and products of ciphertexts are sums and products modulo t,
+slot by slot, and exact. A ciphertext is for one of the parameters' plaintext moduli, named by its index, `prime`; under
+another it would decrypt to noise, so what travels says for which it is.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.bfv import flooding
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.seeded import Seeded
+
+Residues: TypeAlias = NDArray[np.uint64]
+"""Integers in [0, t), one a slot."""
+
+StoredPublic: TypeAlias = PublicKeys[BfvParameters]
+StoredSecret: TypeAlias = SecretKey[BfvParameters]
+
+
+@dataclass(frozen=True, repr=False)
+class Ciphertext:
+    """A ciphertext in this process.
+
+    Attributes
+    ----------
+    prime : int
+        Index of its plaintext modulus.
+    item
+        The library's object.
+    """
+
+    prime: int
+    item: Any
+
+
+class PublicContext(BasePublicContext[BfvParameters]):
+    """What the aggregator holds, on one of the libraries."""
+
+    kind = "public BFV context"
+
+    def read_submission(self, data: bytes, prime: int) -> Words:
+        """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
+
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`.
+
+        Raises
+        ------
+        DeserialisationError
+            Damaged, made for another context or another prime, or not a ciphertext of these parameters.
+        """
+        kind = _kind("submission", self.parameters, prime)
+        return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
+
+    def ciphertext(self, words: Words, prime: int) -> Ciphertext:
+        """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions."""
+        return Ciphertext(prime, self._parse(words, prime))
+
+    def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
+        """Return a fresh encryption under the public key.
+
+        Raises
+        ------
+        ValueError
+            Not one integer in [0, t) a slot.
+        """
+        return Ciphertext(prime, self._encrypt(checked(values, self.parameters, prime), prime))
+
+    def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
+        """Add `ciphertext` to `total`, which must be the caller's own."""
+        self._add_in_place(total.item, ciphertext.item, _same_prime(total, ciphertext))
+
+    def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
+        """Return the relinearised product of two ciphertexts, slot by slot."""
+        prime = _same_prime(left, right)
+        return Ciphertext(prime, self._multiply(left.item, right.item, prime))
+
+    def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
+        """Return `ciphertext` times plaintext values, slot by slot.
+
+        Where all are the same, noise gets at most t/2 times as large; otherwise N·t/2 times.
+
+        Raises
+        ------
+        ValueError
+            Not one integer in [0, t) a slot; or nothing but zeros, a product that anyone could read.
+        """
+        factors = checked(values, self.parameters, ciphertext.prime)
+        if not factors.any():
+            raise ValueError("times zero a ciphertext hides nothing")
+        return Ciphertext(ciphertext.prime, self._multiply_values(ciphertext.item, factors, ciphertext.prime))
+
+    def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
+        """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `encrypt`."""
+        summands = checked(values, self.parameters, ciphertext.prime)
+        return Ciphertext(ciphertext.prime, self._add_values(ciphertext.item, summands, ciphertext.prime))
+
+    def flood(self, ciphertext: Ciphertext) -> Ciphertext:
+        """Return `ciphertext` with a fresh encryption of zero, and with flooding noise: see `fhe_auc.bfv.flooding`.
+
+        It takes what capacity there is: nothing can be computed on the result.
+        """
+        prime = ciphertext.prime
+        fresh = self._encrypt(np.zeros(self.parameters.slots, np.uint64), prime)
+        self._add_in_place(fresh, ciphertext.item, prime)
+        half = Seeded(self.ciphertext_shape).half
+        bits = flooding.flooding_bits(half.moduli, self.parameters.plain_moduli[prime])
+        words = self._words(fresh, prime)
+        half.add_in_place(words[: len(half.moduli)], flooding.uniform_noise(half, bits))
+        return self.ciphertext(words, prime)
+
+    def dump_result(self, ciphertext: Ciphertext) -> bytes:
+        """Serialise a ciphertext for `SecretContext.decrypt`."""
+        packed = self.ciphertext_shape.pack(self._words(ciphertext.item, ciphertext.prime))
+        return container.seal(_kind("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
+
+    @abstractmethod
+    def _encrypt(self, values: Residues, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _add_in_place(self, total: Any, item: Any, prime: int) -> None: ...
+
+    @abstractmethod
+    def _multiply(self, left: Any, right: Any, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _multiply_values(self, item: Any, values: Residues, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _add_values(self, item: Any, values: Residues, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _parse(self, words: Words, prime: int) -> Any:
+        """Return the library's ciphertext from both polynomials' values at the roots of unity."""
+
+    @abstractmethod
+    def _words(self, item: Any, prime: int) -> Words:
+        """Return both polynomials' values at the roots of unity."""
+
+
+class SecretContext(BaseSecretContext[BfvParameters]):
+    """What a party holds, on one of the libraries."""
+
+    kind = "secret BFV context"
+
+    def encrypt(self, values: ArrayLike, prime: int) -> bytes:
+        """Return `values` encrypted under the secret key, serialised, for `PublicContext.read_submission`.
+
+        Raises
+        ------
+        ValueError
+            Not one integer in [0, t) a slot.
+        """
+        words = self._encrypt(checked(values, self.parameters, prime), prime)
+        packed = self._seeded.reseed(words, self._secret_words)
+        return container.seal(_kind("submission", self.parameters, prime), self.fingerprint, packed)
+
+    def decrypt(self, data: bytes, prime: int) -> Residues:
+        """Return the integers in [0, t), one a slot, of a result that `PublicContext.dump_result` wrote.
+
+        Raises
+        ------
+        DeserialisationError
+            Damaged, made for another context or another prime, or not a ciphertext of these parameters.
+        """
+        packed = container.open_for(_kind("result", self.parameters, prime), self.fingerprint, data)
+        return self._decrypt(self._seeded.whole.unpack(packed), prime)
+
+    @abstractmethod
+    def _encrypt(self, values: Residues, prime: int) -> Words:
+        """Return the values at the roots of unity of a fresh encryption under the secret key."""
+
+    @abstractmethod
+    def _decrypt(self, words: Words, prime: int) -> Residues: ...
+
+
+class KeyPair(NamedTuple):
+    """Both halves of a freshly generated context."""
+
+    public: PublicContext
+    secret: SecretContext
+
+
+def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:
+    """Return `values` as what a ciphertext holds.
+
+    Raises
+    ------
+    ValueError
+        Not one integer in [0, t) a slot, or no prime of that index.
+    """
+    given = np.asarray(values)
+    if given.shape != (parameters.slots,) or given.dtype.kind not in "iu":
+        raise ValueError(f"expected one integer for each of {parameters.slots} slots")
+    modulus = _modulus(parameters, prime)
+    if int(given.min()) < 0 or int(given.max()) >= modulus:
+        raise ValueError(f"a value is not in [0, {modulus})")
+    return np.ascontiguousarray(given, np.uint64)
+
+
+def _modulus(parameters: BfvParameters, prime: int) -> int:
+    if not 0 <= prime < len(parameters.plain_moduli):
+        raise ValueError(f"prime must be an index below {len(parameters.plain_moduli)}, got {prime}")
+    return parameters.plain_moduli[prime]
+
+
+def _kind(what: str, parameters: BfvParameters, prime: int) -> str:
+    """Say what a ciphertext is, and for which prime."""
+    return f"{what} modulo {_modulus(parameters, prime)}"
+
+
+def _same_prime(left: Ciphertext, right: Ciphertext) -> int:
+    if left.prime != right.prime:
+        raise ValueError(f"ciphertexts are for different primes, {left.prime} and {right.prime}")
+    return left.prime

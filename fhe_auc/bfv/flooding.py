@@ -1,0 +1,54 @@
+"""Flooding: noise that hides what a ciphertext's own noise would tell to those who can decrypt it.
+
+The aggregator blinds by multiplying with a random r. Before flooding every coefficient of the noise is a multiple of r:
+their greatest common divisor *is* r. So it adds
+
+    a fresh encryption of zero    under the public key: both polynomials become pseudorandom, but for the message and
+                                  the noise, which the owners of the secret key see
+    uniform noise                 on the first polynomial: each coefficient uniform on [-2^b, 2^b)
+
+Whatever the noise x beneath was, up to X in absolute value, the N coefficients that are seen are those of any other x'
+but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1)): 2^-λ with b = λ + log2 N + log2 X.
+Nothing about it is heuristic, as it would be with products of encryptions of zero and random plaintexts. Half the
+space between two messages is Q/2t; b takes as much of it as fits, and at least half is left over.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.transform import values_of
+
+_LIMB_BITS = 32
+_SEED_BYTES = 32
+
+
+def flooding_bits(moduli: Sequence[int], plain_modulus: int) -> int:
+    """Return b, the largest whole number with 2^b at most Q/4t."""
+    return (math.prod(moduli) // (4 * plain_modulus)).bit_length() - 1
+
+
+def uniform_noise(half: Polynomials, bits: int) -> Words:
+    """Return a fresh polynomial with coefficients uniform on [-2^bits, 2^bits), as values at the roots of unity.
+
+    Parameters
+    ----------
+    half : Polynomials
+        One polynomial modulo all primes of Q.
+    bits : int
+    """
+    stream = KeyStream(secrets.token_bytes(_SEED_BYTES))
+    total = half.zeros()
+    for start in range(0, bits + 1, _LIMB_BITS):
+        limb = stream.words(half.ring_dimension) & np.uint64(2 ** min(_LIMB_BITS, bits + 1 - start) - 1)
+        weights = np.array([[pow(2, start, modulus)] for modulus in half.moduli], np.uint64)
+        half.add_in_place(total, half.multiply(np.broadcast_to(limb, half.shape), np.broadcast_to(weights, half.shape)))
+    centre = np.array([[pow(2, bits, modulus)] for modulus in half.moduli], np.uint64)
+    half.subtract_in_place(total, np.broadcast_to(centre, half.shape))
+    return values_of(half, total)

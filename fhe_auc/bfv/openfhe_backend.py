@@ -1,0 +1,182 @@
+"""BFV on OpenFHE: a library context for each plaintext modulus, over the same ring and ciphertext modulus.
+
+Keys do not depend on the plaintext modulus. They are made in the first context, and their polynomials written into each
+other one's objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from fhe_auc.bfv.context import KeyPair, PublicContext, Residues, SecretContext, StoredPublic, StoredSecret
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.openfhe_library import Library, openfhe, save, tag_of
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import Seeded
+
+DIGIT_BITS = 27
+"""Of a digit of key switching: half a prime of Q. Whole primes would make relinearisation noisier than the product."""
+
+
+class PrimeScheme(Library[BfvParameters]):
+    """The library's context for one plaintext modulus.
+
+    Parameters
+    ----------
+    parameters : BfvParameters
+    prime : int
+        Index of the plaintext modulus.
+
+    Raises
+    ------
+    CapacityError
+        The library has chosen another ring or modulus than the parameters say.
+    """
+
+    def __init__(self, parameters: BfvParameters, prime: int) -> None:
+        self._modulus = parameters.plain_moduli[prime]
+        settings = openfhe.CCParamsBFVRNS()
+        settings.SetPlaintextModulus(self._modulus)
+        settings.SetRingDim(parameters.ring_dimension)
+        settings.SetMultiplicativeDepth(2)  # at depth 1 the library takes a smaller modulus
+        settings.SetScalingModSize(parameters.modulus_bits[0])
+        settings.SetKeySwitchTechnique(openfhe.BV)
+        settings.SetDigitSize(DIGIT_BITS)
+        settings.SetMultiplicationTechnique(openfhe.HPS)
+        super().__init__(parameters, settings)
+        keys = self.new_keys()
+        self.submission = self.learn(self.encrypt(keys.secret, np.zeros(parameters.slots, np.uint64)), keys.tag)
+        moduli = self.submission.polynomials.moduli
+        found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
+        if found != (parameters.ring_dimension, 2 * parameters.modulus_bits):
+            raise CapacityError(f"OpenFHE has chosen another ring or modulus, {found}, than the parameters say")
+
+    def plaintext(self, values: Residues) -> Any:
+        """Encode values; the library wants them between -t/2 and t/2."""
+        signed = values.astype(np.int64)
+        signed[signed > self._modulus // 2] -= self._modulus
+        return self.context.MakePackedPlaintext(signed.tolist())
+
+    def encrypt(self, key: Any, values: Residues) -> Any:
+        """Return a fresh encryption under a public or a secret key."""
+        return self.context.Encrypt(key, self.plaintext(values))
+
+    def residues(self, plaintext: Any) -> Residues:
+        """Decode."""
+        return np.mod(np.array(plaintext.GetPackedValue(), np.int64), self._modulus).astype(np.uint64)
+
+
+@lru_cache(maxsize=4)
+def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
+    """Return the schemes of these parameters, one a plaintext modulus."""
+    schemes = tuple(PrimeScheme(parameters, prime) for prime in range(len(parameters.plain_moduli)))
+    if len({scheme.submission.polynomials.moduli for scheme in schemes}) != 1:
+        raise CapacityError("OpenFHE has chosen different ciphertext moduli for different plaintext moduli")
+    return schemes
+
+
+class OpenFhePublicContext(PublicContext):
+    """The aggregator's context on OpenFHE."""
+
+    def __init__(self, stored: StoredPublic) -> None:
+        super().__init__(stored)
+        self._schemes = schemes_for(stored.parameters)
+        self._tag = tag = tag_of(self.fingerprint)
+        self._public_keys = [
+            each.load(openfhe.DeserializePublicKeyString, each.public_key, stored.public_key, tag)
+            for each in self._schemes
+        ]
+        self._relinearisation_keys = [
+            each.load(openfhe.DeserializeEvalKeyString, each.relinearisation_key, stored.relinearisation_key, tag)
+            for each in self._schemes
+        ]
+
+    @property
+    def ciphertext_shape(self) -> Polynomials:
+        return self._schemes[0].submission.polynomials
+
+    def _encrypt(self, values: Residues, prime: int) -> Any:
+        return self._schemes[prime].encrypt(self._public_keys[prime], values)
+
+    def _add_in_place(self, total: Any, item: Any, prime: int) -> None:
+        self._schemes[prime].context.EvalAddInPlace(total, item)
+
+    def _multiply(self, left: Any, right: Any, prime: int) -> Any:
+        context = self._schemes[prime].context
+        # For a ciphertext of three polynomials OpenFHE's KeySwitch is relinearisation, with a key of our choice.
+        return context.KeySwitch(context.EvalMultNoRelin(left, right), self._relinearisation_keys[prime])
+
+    def _multiply_values(self, item: Any, values: Residues, prime: int) -> Any:
+        scheme = self._schemes[prime]
+        return scheme.context.EvalMult(item, scheme.plaintext(values))
+
+    def _add_values(self, item: Any, values: Residues, prime: int) -> Any:
+        scheme = self._schemes[prime]
+        return scheme.context.EvalAdd(item, scheme.plaintext(values))
+
+    def _parse(self, words: Words, prime: int) -> Any:
+        return self._schemes[prime].ciphertext(words, self._tag)
+
+    def _words(self, item: Any, prime: int) -> Words:
+        return self._schemes[prime].submission.words(save(item))
+
+
+class OpenFheSecretContext(SecretContext):
+    """A party's context on OpenFHE."""
+
+    def __init__(self, stored: StoredSecret) -> None:
+        super().__init__(stored)
+        self._schemes = schemes_for(stored.parameters)
+        self._tag = tag = tag_of(self.fingerprint)
+        self._secret_keys = [
+            each.load(openfhe.DeserializePrivateKeyString, each.secret_key, stored.secret_key, tag)
+            for each in self._schemes
+        ]
+
+    @property
+    def _seeded(self) -> Seeded:
+        return Seeded(self._schemes[0].submission.polynomials)
+
+    @cached_property
+    def _secret_words(self) -> Words:
+        return self._schemes[0].secret_key.polynomials.unpack(self._stored.secret_key)
+
+    def _encrypt(self, values: Residues, prime: int) -> Words:
+        scheme = self._schemes[prime]
+        return scheme.submission.words(save(scheme.encrypt(self._secret_keys[prime], values)))
+
+    def _decrypt(self, words: Words, prime: int) -> Residues:
+        scheme = self._schemes[prime]
+        ciphertext = scheme.ciphertext(words, self._tag)
+        return scheme.residues(scheme.context.Decrypt(self._secret_keys[prime], ciphertext))
+
+
+def generate(parameters: BfvParameters) -> KeyPair:
+    """Return fresh keys: no rotation keys among them."""
+    scheme = schemes_for(parameters)[0]
+    keys = scheme.new_keys()
+
+    def pack(layout: Layout, item: Any) -> bytes:
+        return layout.pack(save(item))
+
+    b, a = scheme.switching_halves.unpack(pack(scheme.relinearisation_key, keys.relinearisation))
+    stored = StoredPublic(parameters, pack(scheme.public_key, keys.public), scheme.switching_halves.pack(b, a))
+    digest = hashlib.sha256(stored.public_key).digest()
+    secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))
+    return KeyPair(OpenFhePublicContext(stored), OpenFheSecretContext(secret))
+
+
+def load_public(stored: StoredPublic) -> PublicContext:
+    """Return the aggregator's context from its stored parts."""
+    return OpenFhePublicContext(stored)
+
+
+def load_secret(stored: StoredSecret) -> SecretContext:
+    """Return a party's context from its stored parts."""
+    return OpenFheSecretContext(stored)

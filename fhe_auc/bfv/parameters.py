@@ -1,0 +1,98 @@
+"""BFV parameters: one ring and one ciphertext modulus for several plaintext moduli."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.parameters import BackendName, Chain, RingParameters
+
+CHAINS: dict[BackendName, tuple[Chain, ...]] = {
+    # Flooding takes all the modulus that there is, so the special prime is as small as that can be: the key switching
+    # noise it leaves (2^47) is far below that of the product it is added to (2^55 for two parties).
+    "tenseal": (Chain(8192, (48, 48, 48, 56), 18),),
+    # BV key switching has no special modulus. Of 218 bits, the library's primes of one size fill 216.
+    "openfhe": (Chain(8192, (54, 54, 54, 54), 0),),
+}
+"""All chains in use."""
+
+LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 44
+MAX_PLAIN_MODULI = 8
+
+
+class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
+    """One BFV parameter set, complete: two sites with equal values compute in the same rings.
+
+    Beside what `RingParameters` has. A ciphertext is for one of the plaintext moduli and holds N integers modulo it;
+    one secret key and one set of evaluation keys serve all of them.
+
+    Attributes
+    ----------
+    plain_moduli : tuple of int
+        Different primes t of 17 to 44 bits, 1 modulo 2N. Small ones are for experiments: planners never choose them.
+    """
+
+    plain_moduli: tuple[int, ...]
+
+    scheme: ClassVar[str] = "bfv"
+    chains: ClassVar[dict[BackendName, tuple[Chain, ...]]] = CHAINS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        moduli = self.plain_moduli
+        if not 1 <= len(moduli) <= MAX_PLAIN_MODULI or len(set(moduli)) != len(moduli):
+            raise CapacityError(f"expected 1 to {MAX_PLAIN_MODULI} plaintext moduli, all different")
+        for modulus in moduli:
+            if not LEAST_PLAIN_BITS <= modulus.bit_length() <= MOST_PLAIN_BITS:
+                raise CapacityError(
+                    f"a plaintext modulus must have {LEAST_PLAIN_BITS} to {MOST_PLAIN_BITS} bits, got {modulus}"
+                )
+            if modulus % (2 * self.ring_dimension) != 1 or not is_prime(modulus):
+                raise CapacityError(
+                    f"a plaintext modulus must be a prime that is 1 modulo {2 * self.ring_dimension}, got {modulus}"
+                )
+
+    @property
+    def slots(self) -> int:
+        """Integers that a ciphertext holds, N."""
+        return self.ring_dimension
+
+
+_WITNESSES = (2, 3, 5, 7, 11, 13, 17)
+
+
+def is_prime(number: int) -> bool:
+    """Whether a number below 2^48 is prime.
+
+    Miller and Rabin's test; up to 341,550,071,728,321 these seven bases decide (Jaeschke, Math. Comp. 61, 1993).
+    """
+    if number < 2:
+        return False
+    if number in _WITNESSES:
+        return True
+    odd, twos = number - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in _WITNESSES:
+        power = pow(base, odd, number)
+        if power in (1, number - 1):
+            continue
+        for _ in range(twos - 1):
+            power = power * power % number
+            if power == number - 1:
+                break
+        else:
+            return False
+    return True
+
+
+def primes_above(least: int, count: int, ring_dimension: int) -> tuple[int, ...]:
+    """Return the `count` smallest primes above `least` that are 1 modulo 2N, ascending."""
+    step = 2 * ring_dimension
+    candidate = least // step * step + 1
+    found: list[int] = []
+    while len(found) < count:
+        if candidate > least and is_prime(candidate):
+            found.append(candidate)
+        candidate += step
+    return tuple(found)

@@ -1,0 +1,122 @@
+"""What the contexts of every scheme have in common: what they are stored as, their names, and what they never do."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from typing import ClassVar, Generic, TypeVar
+
+import msgspec
+
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.serialise import encode
+
+P = TypeVar("P", bound=RingParameters)
+
+
+class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a public context is made of: parameters, and keys as packed coefficients."""
+
+    parameters: P
+    public_key: bytes
+    relinearisation_key: bytes
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Name of the context."""
+        return self.parameters.fingerprint(hashlib.sha256(self.public_key).digest())
+
+
+class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a secret context is made of."""
+
+    parameters: P
+    public_key_digest: bytes
+    secret_key: bytes
+
+    def __repr__(self) -> str:
+        return "SecretKey(...)"
+
+    @property
+    def fingerprint(self) -> bytes:
+        """Name of the context."""
+        return self.parameters.fingerprint(self.public_key_digest)
+
+
+class BasePublicContext(ABC, Generic[P]):
+    """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
+
+    Attributes
+    ----------
+    parameters : RingParameters
+    fingerprint : bytes
+        32 bytes that name parameters and public key; ciphertexts carry it.
+
+    Raises
+    ------
+    DeserialisationError
+        `stored` holds keys that are not of its parameters.
+    """
+
+    kind: ClassVar[str]
+    """What its container says it is."""
+
+    def __init__(self, stored: PublicKeys[P]) -> None:
+        self.parameters = stored.parameters
+        self.fingerprint = stored.fingerprint
+        self._stored = stored
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a context is not pickled, which the libraries' objects do not survive; send to_bytes()")
+
+    @property
+    @abstractmethod
+    def ciphertext_shape(self) -> Polynomials:
+        """Shape of a submission: both polynomials, modulo all primes of Q."""
+
+    def to_bytes(self) -> bytes:
+        """Serialise parameters, public key and evaluation keys; `load_public` of the scheme reads them."""
+        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+
+
+class BaseSecretContext(ABC, Generic[P]):
+    """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
+
+    kind: ClassVar[str]
+    """What its container says it is."""
+
+    def __init__(self, stored: SecretKey[P]) -> None:
+        self.parameters = stored.parameters
+        self.fingerprint = stored.fingerprint
+        self._stored = stored
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a secret key is not pickled; use to_bytes() and keep the bytes encrypted")
+
+    def to_bytes(self) -> bytes:
+        """Serialise parameters and secret key, in the clear; `load_secret` of the scheme reads them."""
+        return container.seal(self.kind, self.fingerprint, encode(self._stored))
+
+    @property
+    def mask_shape(self) -> Polynomials:
+        """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
+        return self._seeded.half
+
+    @property
+    @abstractmethod
+    def _seeded(self) -> Seeded:
+        """Form of submissions."""
+
+    @property
+    @abstractmethod
+    def _secret_words(self) -> Words:
+        """Values of the secret key at the roots of unity, modulo all primes of Q."""
