@@ -15,6 +15,7 @@ from fhe_auc.ckks_rounds import Branch
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Plan
 from fhe_auc.rounds import Aggregator, Party, R
@@ -174,7 +175,7 @@ class Protocol(ABC, Generic[R]):
         request: Request,
         *,
         context: bytes = b"",
-        plan: Plan | SumPlan | None = None,
+        plan: Plan | SumPlan | ExactPlan | None = None,
         options: Mapping[str, bool | int | float | str] | None = None,
     ) -> Manifest:
         """Return the manifest of a new session for a request; what only some protocols have is left empty."""

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import msgspec
 
-from fhe_auc import ckks
+from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
@@ -376,7 +376,7 @@ def _probes(secret: bytes) -> list[bytes]:
 
 def _check_public(material: bytes, context: bytes) -> None:
     try:
-        public = ckks.load_public(material)
+        public = contexts.load_public(material)
     except DeserialisationError as error:
         raise SecretInBundleError(f"the aggregator's material is no public context: {error}") from None
     if public.to_bytes() != material:

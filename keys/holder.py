@@ -1,7 +1,7 @@
-"""The key holder: makes a session's CKKS keys and splits them by role.
+"""The key holder: makes a session's encryption keys and splits them by role.
 
-The aggregator's part is serialised from a type that has no secret key (`fhe_auc.ckks.PublicContext`), with exactly the
-rotation keys of the circuit; the parties' part holds the secret key.
+The aggregator's part is serialised from a type that has no secret key (`PublicContext` of `fhe_auc.ckks` or
+`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fhe_auc import ckks
+from fhe_auc import contexts
+from fhe_auc.bfv import BfvParameters
+from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import DeserialisationError
-from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode, encode
 from keys.errors import WrongContextError
 
@@ -26,7 +27,7 @@ class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     Attributes
     ----------
     context : bytes
-        The secret key, for `fhe_auc.ckks.load_secret`.
+        The secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`.
     common_secret : bytes
         32 random bytes.
     """
@@ -46,7 +47,7 @@ def party_secrets(material: bytes, context: bytes) -> PartySecrets:
     """Return what `SessionKeys.party` holds; raise `WrongContextError` unless it is of the context `context`."""
     try:
         found = decode(material, PartySecrets, "secret key material")
-        container.open_for("secret context", context, found.context)
+        contexts.check_secret(found.context, context)
     except DeserialisationError as error:
         raise WrongContextError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
     return found
@@ -61,7 +62,7 @@ class SessionKeys:
     fingerprint : bytes
         32 bytes that name parameters and public key.
     aggregator : bytes
-        Public and evaluation keys, for `fhe_auc.ckks.load_public`.
+        Public and evaluation keys, for `fhe_auc.contexts.load_public`.
     party : bytes
         `PartySecrets`, serialised, in the clear; never for the aggregator. Not in the repr.
     """
@@ -71,8 +72,8 @@ class SessionKeys:
     party: bytes = field(repr=False)
 
 
-def new_session_keys(parameters: ckks.CkksParameters) -> SessionKeys:
+def new_session_keys(parameters: CkksParameters | BfvParameters) -> SessionKeys:
     """Return fresh keys for one session, and a fresh common secret."""
-    public, secret = ckks.generate(parameters)
+    public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
     return SessionKeys(public.fingerprint, public.to_bytes(), encode(party))

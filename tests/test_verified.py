@@ -22,7 +22,7 @@ from fhe_auc.errors import (
     VerificationError,
 )
 from fhe_auc.protocol import Request, Session
-from fhe_auc.rlwe import available_backends
+from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts

@@ -22,6 +22,11 @@ def seal(kind: str, fingerprint: bytes, payload: bytes) -> bytes:
     return frame(MAGIC, _Container(kind, fingerprint, payload))
 
 
+def kind_of(data: bytes) -> str:
+    """Return the kind of a container; errors as `open_any`."""
+    return unframe(MAGIC, data, _Container, "container").kind
+
+
 def open_any(kind: str, data: bytes) -> tuple[bytes, bytes]:
     """Return (fingerprint, payload) of a container of `kind`.
 

@@ -20,7 +20,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
-from fhe_auc.rlwe import choose_backend
+from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rounds import Aggregator, Party
 from keys import rehearsal
 from keys.errors import WrongContextError
@@ -66,7 +66,7 @@ class Exact(Protocol[Evaluation]):
             authenticated=self.authenticated,
             backend=choose_backend(request.backend),
         )
-        keys = new_session_keys(*bfv.generate(plan.parameters))
+        keys = new_session_keys(plan.parameters)
         options = {} if decimals is None else {ROUND_SCORES: decimals}
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         return Session(manifest, keys.aggregator, keys.party)

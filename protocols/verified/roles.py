@@ -20,6 +20,7 @@ import numpy as np
 
 from fhe_auc import bfv, modular
 from fhe_auc.bfv import Ciphertext
+from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError, VerificationError
@@ -232,7 +233,7 @@ class ExactTask:
             parties=len(self._manifest.parties),
             thresholds=packing.bins,
             verified=packing.authenticated,
-            security_bits=bfv.SECURITY_BITS,
+            security_bits=SECURITY_BITS,
         )
 
 

@@ -91,7 +91,8 @@ class Seen:
 
     def weights(self, chosen: Any, value: int, elsewhere: int = 1) -> Residues:
         """Return `value` in the chosen slots and `elsewhere` in the others."""
-        return np.where(chosen, np.uint64(value), np.uint64(elsewhere))
+        flags = np.broadcast_to(chosen, len(self.groups))
+        return np.where(flags, np.uint64(value), np.uint64(elsewhere))
 
     @property
     def groups(self) -> Any:
@@ -136,10 +137,12 @@ def _of_sum(seen: Seen, which: int) -> Any:
     return (groups >= 0) & (groups % seen.ring.packing.sums == which)
 
 
-def _scale(which: int) -> Strategy:
+def _scale(which: int, factor: int, others: int) -> Strategy:
+    """Multiply one sum, all its coefficients, by `factor`, and the others by another small number."""
+
     def strategy(seen: Seen) -> Vector:
         flags = _of_sum(seen, which % seen.ring.packing.sums)
-        return seen.ring.scaled(seen.product(), seen.weights(flags, seen.constant(but=(0, 1))))
+        return seen.ring.scaled(seen.product(), seen.weights(flags, factor, others))
 
     return strategy
 
@@ -245,7 +248,8 @@ def _plausible_values(seen: Seen) -> Vector:
     values = (9, 0, 10) if seen.ring.packing.ties else (9, 10)
     for which, value in enumerate(values):
         chosen[np.flatnonzero(seen.groups == which)[0]] = value
-    return seen.ring.shifted(nothing, seen.ring.scaled(chosen, seen.weights(False, 0, seen.constant())))
+    constant = np.full(len(chosen), seen.constant(), np.uint64)
+    return seen.ring.shifted(nothing, modular.multiply(chosen, constant, seen.ring.prime))
 
 
 def _earlier_result(seen: Seen) -> Vector:
@@ -278,8 +282,8 @@ def _spend_noise(seen: Seen) -> Vector:
 
 STRATEGIES: Mapping[str, Attack] = MappingProxyType(
     {
-        "scale-num": Attack("multiply num, with its authenticator, by a constant", _scale(0)),
-        "scale-den": Attack("multiply den, with its authenticator, by a constant", _scale(-1)),
+        "scale-num": Attack("multiply num, with its authenticator, by 9/10", _scale(0, 9, 10)),
+        "scale-den": Attack("multiply den, with its authenticator, by 10/9", _scale(-1, 10, 9)),
         "scale-all": Attack("multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all),
         "scale-group": Attack("multiply one coefficient of one sum by a constant", _scale_group),
         "forge-num": Attack("add a constant to num", _forge(0, 0)),
