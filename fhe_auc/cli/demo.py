@@ -32,6 +32,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo --dataset credit-default --keys joint",
         "fhe-auc demo --protocol malicious --cheat scale-num",
         "fhe-auc demo --protocol malicious -o executions=2",
+        "fhe-auc demo --protocol verified --round-scores 3",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
@@ -48,6 +49,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
     help="Which of the bundled data sets.",
 )
 @inputs.release_digits_option
+@inputs.round_scores_option
 @click.option(
     "--cheat",
     metavar="ATTACK",
@@ -65,6 +67,7 @@ def demo(
     smudging_bits: int | None,
     dataset: str,
     release_digits: int | None,
+    round_scores: int | None,
     cheat: str | None,
     plot: Path | None,
     as_json: bool,
@@ -91,6 +94,7 @@ def demo(
         thresholds,
         backend,
         release_digits=release_digits,
+        round_scores=round_scores,
         keys=keys,
         smudging_bits=smudging_bits,
         options=options,
@@ -117,7 +121,7 @@ def demo(
         print_evaluation(
             evaluation,
             wall_seconds,
-            thresholds=thresholds,
+            thresholds=session.described(thresholds),
             digits=release_digits,
             beside_auc=_check(evaluation, sklearn_auc),
             notes={"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {},

@@ -16,6 +16,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
         "fhe-auc evaluate *.csv --thresholds quantile:200",
         "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
+        "fhe-auc evaluate *.csv --protocol verified --round-scores 3",
         "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
@@ -28,6 +29,7 @@ from fhe_auc.cli.session import SessionOptions, print_evaluation
 @inputs.key_options
 @inputs.row_bounds
 @inputs.release_digits_option
+@inputs.round_scores_option
 @output.json_option
 def evaluate(
     files: inputs.PartyFiles,
@@ -40,6 +42,7 @@ def evaluate(
     max_rows: int,
     min_rows: int,
     release_digits: int | None,
+    round_scores: int | None,
     as_json: bool,
 ) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
@@ -55,6 +58,7 @@ def evaluate(
         max_rows=max_rows,
         min_rows=min_rows,
         release_digits=release_digits,
+        round_scores=round_scores,
         keys=keys,
         smudging_bits=smudging_bits,
         options=options,
@@ -64,4 +68,4 @@ def evaluate(
     if as_json:
         output.print_json(evaluation.as_dict())
     else:
-        print_evaluation(evaluation, wall_seconds, thresholds=thresholds, digits=release_digits)
+        print_evaluation(evaluation, wall_seconds, thresholds=session.described(thresholds), digits=release_digits)

@@ -13,6 +13,7 @@ import click
 
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.thresholds import MAX_PLACES
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
@@ -110,6 +111,16 @@ release_digits_option = click.option(
     help="Let the parties learn the AUC to N decimals only. Default: all.",
 )
 """Decorator: the command receives ``release_digits``, or None."""
+
+
+round_scores_option = click.option(
+    "--round-scores",
+    metavar="N",
+    type=click.IntRange(1, MAX_PLACES),
+    help="With --protocol exact or verified: parties round scores to N decimals, and every rounded score is a "
+    "threshold, so that the AUC is exactly that of the rounded scores.",
+)
+"""Decorator: the command receives ``round_scores``, or None."""
 
 
 def _parsed(

@@ -51,7 +51,7 @@ class SessionOptions:
     thresholds : ndarray of float64, shape (m,), or str
         "quantile:SIZE" where they are to be found first.
     keys : "sealed" or "joint"
-    backend, max_rows, min_rows, release_digits, smudging_bits
+    backend, max_rows, min_rows, release_digits, round_scores, smudging_bits
         None: the engine's default.
     options : mapping
         Of the protocol.
@@ -66,6 +66,7 @@ class SessionOptions:
     max_rows: int | None = None
     min_rows: int | None = None
     release_digits: int | None = None
+    round_scores: int | None = None
     smudging_bits: int | None = None
     options: Mapping[str, int | float | str] = field(default_factory=dict)
     cheat: str | None = None
@@ -80,6 +81,7 @@ class SessionOptions:
         max_rows: int | None = None,
         min_rows: int | None = None,
         release_digits: int | None = None,
+        round_scores: int | None = None,
         keys: str = "sealed",
         smudging_bits: int | None = None,
         options: Mapping[str, int | float | str] | None = None,
@@ -91,7 +93,7 @@ class SessionOptions:
         from fhe_auc.errors import InputError
 
         plugin = registry.evaluating(protocol)
-        plugin.check_options(options or ())
+        plugin.check_options([*(options or ()), *(["round_scores"] if round_scores else [])])
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             plugin.require_boundaries()
@@ -108,6 +110,7 @@ class SessionOptions:
             max_rows=max_rows,
             min_rows=min_rows,
             release_digits=release_digits,
+            round_scores=round_scores,
             smudging_bits=smudging_bits,
             options=options or {},
             cheat=cheat,
@@ -118,13 +121,19 @@ class SessionOptions:
         """Whether a session before finds the thresholds."""
         return isinstance(self.thresholds, str)
 
+    def described(self, thresholds: str) -> str:
+        """Return what the thresholds are, whose specification was that."""
+        if self.round_scores is None:
+            return thresholds
+        return f"every score of {self.round_scores} decimals"
+
     def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
         """Return the evaluation and how many seconds the session took; progress is shown on stderr."""
         from fhe_auc.api import federated_auc
 
         given: dict[str, Any] = {
             name: value
-            for name in ("max_rows", "min_rows", "release_digits", "smudging_bits")
+            for name in ("max_rows", "min_rows", "release_digits", "round_scores", "smudging_bits")
             if (value := getattr(self, name)) is not None
         } | dict(self.options)
         started = time.perf_counter()
