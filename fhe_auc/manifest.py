@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
+from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.planner import Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
@@ -36,8 +37,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
     context : bytes
-        Fingerprint of the CKKS context; empty for protocols without encryption.
-    plan : Plan, SumPlan or None
+        Fingerprint of the encryption context; empty for protocols without encryption.
+    plan : Plan, SumPlan, ExactPlan or None
         Parameters of the encrypted computation.
     options : dict of str to bool, int, float or str
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget.
@@ -49,7 +50,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grid: bytes
     min_parties: int
     context: bytes = b""
-    plan: Plan | SumPlan | None = None
+    plan: Plan | SumPlan | ExactPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
