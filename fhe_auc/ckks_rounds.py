@@ -17,6 +17,7 @@ import msgspec
 from fhe_auc import ckks
 from fhe_auc.circuit import aggregation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
+from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import Manifest
 from fhe_auc.names import MAX_CHARACTERS
 from fhe_auc.partial_sums import MAX_REASON, PartialSum
@@ -228,6 +229,8 @@ def any_plan_of(manifest: Manifest) -> AnyPlan:
     plan = manifest.plan
     if plan is None:
         raise InputError("the session's manifest has no plan for an encrypted computation")
+    if isinstance(plan, ExactPlan):
+        raise InputError("the session's manifest is for an exact computation")
     if plan.thresholds != len(manifest.thresholds):
         raise InputError("the manifest's plan is for another number of thresholds")
     if plan.parties < len(manifest.parties):

@@ -37,7 +37,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
     context : bytes
-        Fingerprint of the CKKS context; empty for protocols without encryption.
+        Fingerprint of the encryption context; empty for protocols without encryption.
     plan : Plan, SumPlan, ExactPlan or None
         Parameters of the encrypted computation.
     options : dict of str to bool, int, float or str

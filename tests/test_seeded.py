@@ -45,7 +45,7 @@ def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:
     """b + a·s of an encryption of zero: its error, coefficients still as values at roots of unity."""
     half = Seeded(pair.public.ciphertext_shape).half
     b, a = np.split(words.copy(), 2)
-    product = np.array(times(a, pair.secret._secret_words, half.moduli), np.uint64)
+    product = np.array(times(a, pair.secret.secret_words, half.moduli), np.uint64)
     half.add_in_place(b, product)
     return b
 
@@ -53,7 +53,7 @@ def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:
 def test_reseeding_changes_neither_message_nor_error(pair: ckks.KeyPair) -> None:
     seeded = Seeded(pair.public.ciphertext_shape)
     words = pair.secret._encrypt(np.zeros(pair.public.parameters.slots, complex))
-    again = seeded.expand(seeded.reseed(words, pair.secret._secret_words))
+    again = seeded.expand(seeded.reseed(words, pair.secret.secret_words))
     assert not np.array_equal(words, again)
     assert np.array_equal(noise_of(pair, words), noise_of(pair, again))
 

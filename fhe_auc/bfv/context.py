@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.bfv import flooding
+from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
@@ -114,9 +114,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
         fresh = self._encrypt(np.zeros(self.parameters.slots, np.uint64), prime)
         self._add_in_place(fresh, ciphertext.item, prime)
         half = Seeded(self.ciphertext_shape).half
-        bits = flooding.flooding_bits(half.moduli, self.parameters.plain_moduli[prime])
         words = self._words(fresh, prime)
-        half.add_in_place(words[: len(half.moduli)], flooding.uniform_noise(half, bits))
+        half.add_in_place(words[: len(half.moduli)], uniform_noise(half, self.parameters.flooding_bits))
         return self.ciphertext(words, prime)
 
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
@@ -162,7 +161,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
             Not one integer in [0, t) a slot.
         """
         words = self._encrypt(checked(values, self.parameters, prime), prime)
-        packed = self._seeded.reseed(words, self._secret_words)
+        packed = self._seeded.reseed(words, self.secret_words)
         return container.seal(_kind("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int) -> Residues:

@@ -9,15 +9,13 @@ their greatest common divisor *is* r. So it adds
 
 Whatever the noise x beneath was, up to X in absolute value, the N coefficients that are seen are those of any other x'
 but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1)): 2^-λ with b = λ + log2 N + log2 X.
-Nothing about it is heuristic, as it would be with products of encryptions of zero and random plaintexts. Half the
-space between two messages is Q/2t; b takes as much of it as fits, and at least half is left over.
+Nothing about it is heuristic, as it would be with products of encryptions of zero and random plaintexts. And flooding
+has no tails: a noise that decrypts does so always. `fhe_auc.bfv.bounds` has X, `BfvParameters.flooding_bits` is b.
 """
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,11 +25,6 @@ from fhe_auc.rlwe.transform import values_of
 
 _LIMB_BITS = 32
 _SEED_BYTES = 32
-
-
-def flooding_bits(moduli: Sequence[int], plain_modulus: int) -> int:
-    """Return b, the largest whole number with 2^b at most Q/4t."""
-    return (math.prod(moduli) // (4 * plain_modulus)).bit_length() - 1
 
 
 def uniform_noise(half: Polynomials, bits: int) -> Words:

@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.bfv.context import KeyPair, PublicContext, Residues, SecretContext, StoredPublic, StoredSecret
-from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.openfhe_library import Library, openfhe, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
-
-DIGIT_BITS = 27
-"""Of a digit of key switching: half a prime of Q. Whole primes would make relinearisation noisier than the product."""
 
 
 class PrimeScheme(Library[BfvParameters]):
@@ -144,7 +141,7 @@ class OpenFheSecretContext(SecretContext):
         return Seeded(self._schemes[0].submission.polynomials)
 
     @cached_property
-    def _secret_words(self) -> Words:
+    def secret_words(self) -> Words:
         return self._schemes[0].secret_key.polynomials.unpack(self._stored.secret_key)
 
     def _encrypt(self, values: Residues, prime: int) -> Words:
@@ -165,8 +162,10 @@ def generate(parameters: BfvParameters) -> KeyPair:
     def pack(layout: Layout, item: Any) -> bytes:
         return layout.pack(save(item))
 
-    b, a = scheme.switching_halves.unpack(pack(scheme.relinearisation_key, keys.relinearisation))
-    stored = StoredPublic(parameters, pack(scheme.public_key, keys.public), scheme.switching_halves.pack(b, a))
+    relinearisation_key = scheme.packed_switching_keys(
+        scheme.relinearisation_key, scheme.switching_halves, keys.relinearisation, keys
+    )
+    stored = StoredPublic(parameters, pack(scheme.public_key, keys.public), relinearisation_key)
     digest = hashlib.sha256(stored.public_key).digest()
     secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))
     return KeyPair(OpenFhePublicContext(stored), OpenFheSecretContext(secret))

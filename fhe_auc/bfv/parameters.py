@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from fhe_auc.errors import CapacityError
@@ -15,6 +16,12 @@ CHAINS: dict[BackendName, tuple[Chain, ...]] = {
     "openfhe": (Chain(8192, (54, 54, 54, 54), 0),),
 }
 """All chains in use."""
+
+DIGIT_BITS = 27
+"""Of a digit of BV key switching: half a prime of Q. Whole primes would make it noisier than the product."""
+
+FLOODING_SHARE: dict[BackendName, float] = {"tenseal": 0.7, "openfhe": 0.2}
+"""Of the capacity for noise, what flooding takes at most. On OpenFHE the noise of joint keys needs room, too."""
 
 LEAST_PLAIN_BITS, MOST_PLAIN_BITS = 17, 44
 MAX_PLAIN_MODULI = 8
@@ -56,6 +63,16 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     def slots(self) -> int:
         """Integers that a ciphertext holds, N."""
         return self.ring_dimension
+
+    @property
+    def capacity_bits(self) -> float:
+        """log2 of Q/2t for the largest t: noise below that in every coefficient decrypts."""
+        return self.log2_modulus - 1 - math.log2(max(self.plain_moduli))
+
+    @property
+    def flooding_bits(self) -> int:
+        """b: flooding noise is uniform on [-2^b, 2^b)."""
+        return math.floor(self.capacity_bits + math.log2(FLOODING_SHARE[self.backend]))
 
 
 _WITNESSES = (2, 3, 5, 7, 11, 13, 17)

@@ -129,7 +129,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self._secret_words)
+        packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
         if mask is not None:
             packed = self._seeded.mask(packed, mask)
         return container.seal("submission", self.fingerprint, packed)

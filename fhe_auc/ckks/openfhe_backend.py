@@ -157,7 +157,7 @@ class OpenFheSecretContext(SecretContext):
         return Seeded(self._scheme.submission.polynomials)
 
     @cached_property
-    def _secret_words(self) -> Words:
+    def secret_words(self) -> Words:
         return self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
 
     def _encrypt(self, values: Slots) -> Words:
@@ -180,9 +180,7 @@ def generate(parameters: CkksParameters) -> KeyPair:
         return layout.pack(save(item))
 
     def pack_switching(layout: Layout, halves: Halves, item: Any) -> bytes:
-        b, a = halves.unpack(pack(layout, item))
-        scheme.add_errors(b, keys.secret, keys.tag)
-        return halves.pack(b, a)
+        return scheme.packed_switching_keys(layout, halves, item, keys)
 
     stored = StoredPublic(
         parameters,

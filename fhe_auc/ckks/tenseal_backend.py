@@ -161,7 +161,7 @@ class SealSecretContext(SecretContext):
         return Seeded(self._scheme.submission.polynomials)
 
     @cached_property
-    def _secret_words(self) -> Words:
+    def secret_words(self) -> Words:
         words = self._scheme.secret_key.polynomials.unpack(self._stored.secret_key)
         return words[: len(self.parameters.modulus_bits)]
 

@@ -118,5 +118,5 @@ class BaseSecretContext(ABC, Generic[P]):
 
     @property
     @abstractmethod
-    def _secret_words(self) -> Words:
-        """Values of the secret key at the roots of unity, modulo all primes of Q."""
+    def secret_words(self) -> Words:
+        """The secret key itself, as values at the roots of unity modulo all primes of Q."""

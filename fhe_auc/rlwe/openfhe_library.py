@@ -215,6 +215,12 @@ class Library(Generic[P]):
         """Return the library's object, called `tag`, from packed coefficients."""
         return self.parse(parse, layout.unpack(packed, tag.encode()))
 
+    def packed_switching_keys(self, layout: Layout, halves: Halves, item: Any, keys: Keys) -> bytes:
+        """Return fresh switching keys for `keys`, packed, with errors as large as they should be."""
+        b, a = halves.unpack(layout.pack(save(item)))
+        self.add_errors(b, keys.secret, keys.tag)
+        return halves.pack(b, a)
+
     def ciphertext(self, words: Words, tag: str) -> Any:
         """Return the ciphertext with these coefficients."""
         return self.parse(openfhe.DeserializeCiphertextString, self.submission.raw(words, tag.encode()))

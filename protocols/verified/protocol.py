@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fhe_auc import bfv, exact_planner
+from fhe_auc import bfv
 from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.exact_planner import ExactPlan
+from fhe_auc.exact_planner import ExactPlan, plan_exact
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
@@ -58,8 +58,8 @@ class Exact(Protocol[Evaluation]):
             if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
                 raise InputError(f"with {ROUND_SCORES} every rounded score is a threshold: give no others")
             request = replace(request, thresholds=own)
-        plan = exact_planner.plan(
-            bins=len(request.thresholds),
+        plan = plan_exact(
+            thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
             ties=decimals is None,

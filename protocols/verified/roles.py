@@ -51,7 +51,7 @@ class ExactAggregation:
         self.context = context
         self.plan = plan
         self._primes = plan.parameters.plain_moduli
-        self._running = [Sum(context.ciphertext_shape) for _ in range(plan.ciphertexts)]
+        self._running = [Sum(context.ciphertext_shape) for _ in range(plan.blocks)]
 
     def add(self, ciphertexts: Sequence[bytes]) -> None:
         """Add one party's submission; on error the running sums are as they were.
@@ -111,7 +111,7 @@ class ExactAggregator(Aggregator):
     def __init__(self, manifest: Manifest, context: bfv.PublicContext) -> None:
         super().__init__(manifest)
         plan = _plan_of(manifest, context)
-        self.submission_limit = plan.submission_bytes + 1024 * (1 + plan.ciphertexts)
+        self.submission_limit = plan.submission_bytes + 1024 * (1 + plan.blocks)
         self.aggregation = ExactAggregation(context, plan)
 
     def _accept(self, party: str, payload: bytes) -> None:
@@ -247,7 +247,7 @@ class ExactParty(Party[Evaluation]):
     ) -> None:
         super().__init__(manifest, task.party)
         plan = _plan_of(manifest, context)
-        self.download_limit = plan.result_bytes + (1024 + _ECHO_BYTES) * (len(manifest.parties) + plan.ciphertexts)
+        self.download_limit = plan.result_bytes + (1024 + _ECHO_BYTES) * (len(manifest.parties) + plan.blocks)
         task.set_common_secret(common_secret)
         self._context = context
         self._task = task
