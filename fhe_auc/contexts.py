@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fhe_auc import bfv, ckks
@@ -11,7 +12,10 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext
 
-_PUBLIC = {ckks.PublicContext.kind: ckks.load_public, bfv.PublicContext.kind: bfv.load_public}
+_PUBLIC: dict[str, Callable[[bytes], BasePublicContext[Any]]] = {
+    ckks.PublicContext.kind: ckks.load_public,
+    bfv.PublicContext.kind: bfv.load_public,
+}
 _SECRET = ckks.SecretContext.kind, bfv.SecretContext.kind
 
 

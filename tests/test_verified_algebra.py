@@ -49,7 +49,12 @@ class Played:
         pads = [Pads.draw(source, packing, prime) for _ in parties]
         self.sides = [
             submission(
-                packing, self.secrets, i, (pads[i], pads[(i + 1) % len(pads)]), entries(packing, each), stream(seed + 1 + i)
+                packing,
+                self.secrets,
+                i,
+                (pads[i], pads[(i + 1) % len(pads)]),
+                entries(packing, each),
+                stream(seed + 1 + i),
             )
             for i, each in enumerate(parties)
         ]
@@ -263,7 +268,9 @@ def test_a_partys_view_can_be_made_from_the_ratio_alone() -> None:
 
     def cells(view: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
         numbers = [view[:, 0, 0], view[:, 1, 0], view[:, 2, 0], view[:, 1, 1], keys[:, 0] * point % TOY]
-        return np.bincount(np.ravel_multi_index([np.asarray(each, int) for each in numbers], (TOY,) * 5), minlength=TOY**5)
+        return np.bincount(
+            np.ravel_multi_index([np.asarray(each, int) for each in numbers], (TOY,) * 5), minlength=TOY**5
+        )
 
     both = np.array([cells(real), cells(made_up)])
     assert stats.chi2_contingency(both[:, both.sum(axis=0) > 0]).pvalue > 1e-6

@@ -106,10 +106,10 @@ def demo(
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
+        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties, round_scores), as_json=as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
-        sklearn_auc = _pooled_auc(parties)
+        sklearn_auc = _pooled_auc(parties, round_scores)
     encrypted = evaluation.security_bits > 0
     if as_json:
         lie = {} if cheat is None else {"cheat": cheat}
@@ -156,12 +156,14 @@ def _print_caught(
     output.print_table(rows)
 
 
-def _pooled_auc(parties: Sequence[PartyData]) -> float:
+def _pooled_auc(parties: Sequence[PartyData], decimals: int | None) -> float:
+    """Return scikit-learn's AUC of all rows, whose scores are rounded if that is asked for."""
     import numpy as np
     from sklearn.metrics import roc_auc_score
 
     y_true = np.concatenate([party.y_true for party in parties])
-    return float(roc_auc_score(y_true, np.concatenate([party.y_score for party in parties])))
+    y_score = np.concatenate([party.y_score for party in parties])
+    return float(roc_auc_score(y_true, y_score if decimals is None else y_score.round(decimals)))
 
 
 def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:

@@ -153,6 +153,4 @@ def submission(
     rest = modular.subtract(wanted, modular.multiply(first, secrets.point[..., None], t), t)
     second = modular.multiply(rest, modular.multiply(inverse, inverse, t)[..., None], t)
     one = np.full(sessions, np.uint64(index == FIRST))
-    return packing.tagged(
-        (plain[0], primed[0]), (plain[1], primed[1]), np.stack([first, second], axis=-2), one
-    )
+    return packing.tagged((plain[0], primed[0]), (plain[1], primed[1]), np.stack([first, second], axis=-2), one)

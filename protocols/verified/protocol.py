@@ -142,4 +142,4 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
 def _checked_decimals(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
         raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
-    return value
+    return int(value)

@@ -20,15 +20,15 @@ import numpy as np
 
 from fhe_auc import bfv, modular
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.rlwe.polynomials import Sum, Words
-from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
+from fhe_auc.rlwe.parameters import SECURITY_BITS
+from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.verified import verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import isqrt, prod
+from math import prod
 
 import numpy as np
 
@@ -115,7 +115,9 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
         raise ResultCheckError(_REFUSED.format("the denominator is zero"))
     found = []
     for position in range(len(constant[0]) - 1):
-        quotients = [int(each[position]) * pow(int(each[-1]), -1, t) % t for each, t in zip(constant, primes, strict=True)]
+        quotients = [
+            int(each[position]) * pow(int(each[-1]), -1, t) % t for each, t in zip(constant, primes, strict=True)
+        ]
         fraction = _reconstructed(quotients, primes, bound)
         if fraction is None:
             raise ResultCheckError(_REFUSED.format("the quotient is not a fraction between 0 and 1"))
@@ -129,7 +131,6 @@ def _reconstructed(quotients: Sequence[int], primes: Sequence[int], bound: int) 
     Rational reconstruction (Wang 1981): at most one fraction fits, as the primes' product exceeds 2·bound².
     """
     modulus = prod(primes)
-    assert isqrt(modulus // 2) >= bound
     residue = sum(each * (modulus // t) * pow(modulus // t, -1, t) for each, t in zip(quotients, primes, strict=True))
     above, numerator, before, denominator = modulus, residue % modulus, 0, 1
     while numerator > bound:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from fhe_auc import bfv
+from fhe_auc import bfv, thresholds
 from fhe_auc.bfv import Ciphertext
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import FheAucError, InputError
@@ -45,24 +45,26 @@ class CiphertextRing(Ring):
         self._which = which
 
     def add(self, x: Vector, y: Vector) -> Vector:
+        """Return x + y."""
         total = self._zero()
         for each in (x, y):
             self._context.add_in_place(total, each)
         return total
 
     def times(self, x: Vector, y: Vector) -> Vector:
+        """Return the product of two ciphertexts."""
         return self._context.multiply(x, y)
 
     def scaled(self, x: Vector, weights: Residues) -> Vector:
+        """Return a ciphertext times known weights; times zero, a fresh encryption of it."""
         return self._context.multiply_values(x, weights) if weights.any() else self._zero()
 
     def shifted(self, x: Vector, constants: Residues) -> Vector:
+        """Return a ciphertext plus known constants."""
         return self._context.add_values(x, constants)
 
     def _zero(self) -> Vector:
         return self._context.encrypt(np.zeros(self.packing.slots, np.uint64), self._which)
-
-
 
 
 class LyingAggregator(ExactAggregator):
@@ -163,7 +165,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     """
     plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
     generator = np.random.default_rng(seed)
-    grid = np.linspace(0, 1, _THRESHOLDS)
+    grid = thresholds.uniform(_THRESHOLDS)
     session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, max_rows=_MAX_ROWS))
     context = bfv.load_public(session.aggregator_material)
     earlier: Submissions | None = None

@@ -45,7 +45,6 @@ class Ring:
         """Return a ciphertext plus known constants, shape (slots,)."""
         return modular.add(x, np.broadcast_to(constants, x.shape), self.prime)
 
-
     def moved(self, x: Vector, order: Any) -> Vector:
         """Return a vector whose slot k is that of `x` at order[k]; under encryption this takes rotation keys."""
         return x[..., order]
@@ -284,7 +283,9 @@ STRATEGIES: Mapping[str, Attack] = MappingProxyType(
     {
         "scale-num": Attack("multiply num, with its authenticator, by 9/10", _scale(0, 9, 10)),
         "scale-den": Attack("multiply den, with its authenticator, by 10/9", _scale(-1, 10, 9)),
-        "scale-all": Attack("multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all),
+        "scale-all": Attack(
+            "multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all
+        ),
         "scale-group": Attack("multiply one coefficient of one sum by a constant", _scale_group),
         "forge-num": Attack("add a constant to num", _forge(0, 0)),
         "forge-num-1": Attack("add a constant to the coefficient of z of num", _forge(1, 0), on_tags=True),

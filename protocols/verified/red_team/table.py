@@ -70,9 +70,7 @@ def _row(name: str, trials: int, simulated_trials: int, seed: int) -> dict[str, 
                 real[protocol] = _summary(ciphertexts.run(name, protocol, trials, seed))
     simulated: dict[str, dict[str, Any] | None] = {"one prime": None, "toy": None}
     if simulated_trials:
-        simulated["one prime"] = _summary(
-            algebra.play(name, _REAL_PRIME, simulated_trials, seed, ties=not guessing)
-        )
+        simulated["one prime"] = _summary(algebra.play(name, _REAL_PRIME, simulated_trials, seed, ties=not guessing))
         simulated["toy"] = _summary(algebra.play(name, _TOY_PRIME, simulated_trials, seed, ties=False))
     what = _GUESSING if guessing else STRATEGIES[name].description
     return {"attack": name, "what": what, "ciphertexts": real, "simulated": simulated}
