@@ -7,6 +7,7 @@ other one's objects.
 from __future__ import annotations
 
 import hashlib
+import math
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,9 +17,12 @@ from fhe_auc.bfv.context import KeyPair, PublicContext, Residues, SecretContext,
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.openfhe_library import Library, openfhe, save, tag_of
+from fhe_auc.rlwe.openfhe_library import Library, new_context, openfhe, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
+
+# The library derives its modulus from depth and plaintext modulus: 2 for those of 41 bits, up to 5 for the smallest.
+_LEAST_DEPTH, _MOST_DEPTH = 2, 5
 
 
 class PrimeScheme(Library[BfvParameters]):
@@ -38,15 +42,7 @@ class PrimeScheme(Library[BfvParameters]):
 
     def __init__(self, parameters: BfvParameters, prime: int) -> None:
         self._modulus = parameters.plain_moduli[prime]
-        settings = openfhe.CCParamsBFVRNS()
-        settings.SetPlaintextModulus(self._modulus)
-        settings.SetRingDim(parameters.ring_dimension)
-        settings.SetMultiplicativeDepth(2)  # at depth 1 the library takes a smaller modulus
-        settings.SetScalingModSize(parameters.modulus_bits[0])
-        settings.SetKeySwitchTechnique(openfhe.BV)
-        settings.SetDigitSize(DIGIT_BITS)
-        settings.SetMultiplicationTechnique(openfhe.HPS)
-        super().__init__(parameters, settings)
+        super().__init__(parameters, _context(parameters, self._modulus))
         keys = self.new_keys()
         self.submission = self.learn(self.encrypt(keys.secret, np.zeros(parameters.slots, np.uint64)), keys.tag)
         moduli = self.submission.polynomials.moduli
@@ -67,6 +63,25 @@ class PrimeScheme(Library[BfvParameters]):
     def residues(self, plaintext: Any) -> Residues:
         """Decode."""
         return np.mod(np.array(plaintext.GetPackedValue(), np.int64), self._modulus).astype(np.uint64)
+
+
+def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
+    """Return the library's context at the least depth for which it takes a modulus as large as the parameters'."""
+    for depth in range(_LEAST_DEPTH, _MOST_DEPTH + 1):
+        settings = openfhe.CCParamsBFVRNS()
+        settings.SetPlaintextModulus(plain_modulus)
+        settings.SetRingDim(parameters.ring_dimension)
+        settings.SetMultiplicativeDepth(depth)
+        settings.SetScalingModSize(parameters.modulus_bits[0])
+        settings.SetKeySwitchTechnique(openfhe.BV)
+        settings.SetDigitSize(DIGIT_BITS)
+        settings.SetMultiplicationTechnique(openfhe.HPS)
+        context = new_context(settings)
+        if round(math.log2(context.GetModulus())) >= parameters.log2_modulus:
+            return context
+    raise CapacityError(
+        f"OpenFHE takes no modulus of {parameters.log2_modulus} bits for plaintext modulus {plain_modulus}"
+    )
 
 
 @lru_cache(maxsize=4)

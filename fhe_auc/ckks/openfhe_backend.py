@@ -19,7 +19,7 @@ from fhe_auc.ckks.context import (
 )
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.openfhe_library import Halves, Keys, Library, openfhe, private_key_maps, save, tag_of
+from fhe_auc.rlwe.openfhe_library import Halves, Keys, Library, new_context, openfhe, private_key_maps, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -42,7 +42,7 @@ class Scheme(Library[CkksParameters]):
         settings.SetBatchSize(parameters.slots)
         # The REAL type refuses to decode valid results near the capacity bound, and has no imaginary part.
         settings.SetCKKSDataType(openfhe.COMPLEX)
-        super().__init__(parameters, settings)
+        super().__init__(parameters, new_context(settings))
         self.library_scale = 2.0 ** scaling[0]
         self.elements = {step: self.context.FindAutomorphismIndex(step) for step in parameters.rotations}
 

@@ -139,14 +139,24 @@ class Keys:
             (self.relinearisation,) = context.GetEvalMultKeyVector(self.tag)
 
 
+def new_context(settings: Any) -> Any:
+    """Return OpenFHE's context of a scheme's settings, with the secret keys and the security that we ask for."""
+    settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
+    settings.SetSecurityLevel(openfhe.HEStd_128_classic)
+    context = openfhe.GenCryptoContext(settings)
+    for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
+        context.Enable(feature)
+    return context
+
+
 class Library(Generic[P]):
     """An OpenFHE context, and the layouts of the objects that every scheme has, learned from throw-away ones.
 
     Parameters
     ----------
     parameters : RingParameters
-    settings
-        OpenFHE's own parameters.
+    context
+        From `new_context`.
 
     Attributes
     ----------
@@ -156,12 +166,7 @@ class Library(Generic[P]):
 
     submission: Layout
 
-    def __init__(self, parameters: P, settings: Any) -> None:
-        settings.SetSecretKeyDist(openfhe.UNIFORM_TERNARY)
-        settings.SetSecurityLevel(openfhe.HEStd_128_classic)
-        context = openfhe.GenCryptoContext(settings)
-        for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
-            context.Enable(feature)
+    def __init__(self, parameters: P, context: Any) -> None:
         self.parameters = parameters
         self.context = context
         keys = self.new_keys()

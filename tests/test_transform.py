@@ -1,0 +1,86 @@
+"""The number-theoretic transform: against its definition, and against what the libraries do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc.bfv.parameters import primes_above
+from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
+
+SMALL = Polynomials(16, (97, 193, 257))
+LARGE = Polynomials(1024, (*primes_above(2**41, 2, 1024), 72057594037616641, 281474976317441))
+
+
+def by_definition(coefficients: list[int], modulus: int, root: int) -> list[int]:
+    size = len(coefficients)
+    bits = size.bit_length() - 1
+    values = []
+    for place in range(size):
+        point = pow(root, 2 * int(f"{place:0{bits}b}"[::-1], 2) + 1, modulus)
+        values.append(sum(c * pow(point, k, modulus) for k, c in enumerate(coefficients)) % modulus)
+    return values
+
+
+@given(st.lists(st.integers(0, 96), min_size=48, max_size=48))
+def test_values_are_those_of_the_definition(numbers: list[int]) -> None:
+    words = np.array(numbers, np.uint64).reshape(SMALL.shape)
+    expected = [
+        by_definition(row.tolist(), modulus, smallest_root(16, modulus))
+        for row, modulus in zip(words, SMALL.moduli, strict=True)
+    ]
+    assert values_of(SMALL, words).tolist() == expected
+
+
+@pytest.mark.parametrize("modulus", [97, 193, 257])
+def test_the_root_is_the_smallest_primitive_one(modulus: int) -> None:
+    primitive = [root for root in range(modulus) if pow(root, 16, modulus) == modulus - 1]
+    assert smallest_root(16, modulus) == min(primitive)
+
+
+@pytest.mark.parametrize("fill", ["uniform", "zero", "largest", "one"])
+def test_the_inverse_gives_back_what_was_transformed(fill: str) -> None:
+    largest = np.array(LARGE.moduli, np.uint64)[:, None] - np.uint64(1)
+    words = {
+        "uniform": LARGE.uniform(bytes(32)),
+        "zero": LARGE.zeros(),
+        "largest": np.broadcast_to(largest, LARGE.shape).copy(),
+        "one": LARGE.zeros() + np.uint64(1),
+    }[fill]
+    for there, back in ((values_of, coefficients_of), (coefficients_of, values_of)):
+        moved = there(LARGE, words)
+        assert (moved <= largest).all()
+        assert np.array_equal(back(LARGE, moved), words)
+
+
+def test_products_of_values_are_products_of_polynomials_modulo_their_last_power_plus_one() -> None:
+    generator = np.random.default_rng(1)
+    left, right = (np.array([generator.integers(0, q, 16) for q in SMALL.moduli], np.uint64) for _ in range(2))
+    found = coefficients_of(SMALL, SMALL.multiply(values_of(SMALL, left), values_of(SMALL, right)))
+    for x, y, z, modulus in zip(left.tolist(), right.tolist(), found.tolist(), SMALL.moduli, strict=True):
+        full = np.convolve(np.array(x, object), np.array(y, object))
+        folded = [int(full[k]) - (int(full[k + 16]) if k + 16 < len(full) else 0) for k in range(16)]
+        assert z == [each % modulus for each in folded]
+
+
+def test_seal_keeps_the_same_values_in_the_same_order() -> None:
+    import tenseal.sealapi as seal
+
+    from fhe_auc import bfv
+    from fhe_auc.bfv.parameters import CHAINS
+    from fhe_auc.bfv.tenseal_backend import _schemes_for
+    from fhe_auc.rlwe import seal_format
+
+    (chain,) = CHAINS["tenseal"]
+    moduli = primes_above(2**41, 1, chain.ring_dimension)
+    (scheme,) = _schemes_for(
+        bfv.BfvParameters("tenseal", chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
+    )
+    shape = scheme.submission.polynomials
+    ciphertext = seal.Ciphertext()
+    seal.Encryptor(scheme.context, seal.KeyGenerator(scheme.context).secret_key()).encrypt_zero_symmetric(ciphertext)
+    before = scheme.submission.words(seal_format.save(ciphertext))
+    assert np.array_equal(values_of(shape, before), scheme.words(ciphertext))
