@@ -75,8 +75,12 @@ def test_noise_of_sums_and_of_their_product_is_as_derived(pair: bfv.KeyPair, par
 
 @pytest.mark.parametrize("multiplier", [1, PRIME // 2, PRIME // 2 + 1, PRIME - 1])
 def test_no_multiplier_takes_noise_beyond_the_bound(pair: bfv.KeyPair, multiplier: int) -> None:
-    blinded = times(pair, product(pair, 2), multiplier)
-    assert np.abs(noise(pair, words_of(pair, blinded))).max() < noise_bound(pair.public.parameters, 2)
+    made = product(pair, 2)
+    largest, blinded = (
+        np.abs(noise(pair, words_of(pair, each))).max() for each in (made, times(pair, made, multiplier))
+    )
+    assert blinded == pytest.approx(largest * min(multiplier, PRIME - multiplier))
+    assert blinded < noise_bound(pair.public.parameters, 2)
 
 
 def test_relinearisation_adds_no_more_than_derived(pair: bfv.KeyPair) -> None:
@@ -194,16 +198,12 @@ def test_flooding_changes_both_polynomials_and_not_the_message(pair: bfv.KeyPair
     assert pair.secret.decrypt(pair.public.dump_result(pair.public.ciphertext(first, 0)), 0).tolist() == plain.tolist()
 
 
-@pytest.mark.parametrize(
-    ("times_capacity", "survives"), [(-0.9999, True), (0.9999, True), (-1.0001, False), (1.0001, False)]
-)
-def test_noise_up_to_the_capacity_decrypts_and_beyond_it_does_not(
-    pair: bfv.KeyPair, times_capacity: float, survives: bool
-) -> None:
+@pytest.mark.parametrize("times_capacity", [-1.01, -0.99, 0.99, 1.01])  # OpenFHE's decryption errs by a thousandth
+def test_noise_up_to_the_capacity_decrypts_and_beyond_it_does_not(pair: bfv.KeyPair, times_capacity: float) -> None:
     half = pair.secret.mask_shape
     added = round(times_capacity * 2**40) * (math.prod(half.moduli) // (2 * PRIME)) >> 40
     constant = np.array([[added % modulus] * SLOTS for modulus in half.moduli], np.uint64)
     words = pair.public.read_submission(pair.secret.encrypt(values(1), 0), 0)
     half.add_in_place(words[: len(half.moduli)], values_of(half, constant))
     found = pair.secret.decrypt(pair.public.dump_result(pair.public.ciphertext(words, 0)), 0)
-    assert (found.tolist() == values(1).tolist()) == survives
+    assert (found.tolist() == values(1).tolist()) == (abs(times_capacity) < 1)

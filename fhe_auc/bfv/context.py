@@ -88,7 +88,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values, slot by slot.
 
-        Where all are the same, noise gets at most t/2 times as large; otherwise N·t/2 times.
+        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times.
 
         Raises
         ------
@@ -98,7 +98,13 @@ class PublicContext(BasePublicContext[BfvParameters]):
         factors = checked(values, self.parameters, ciphertext.prime)
         if not factors.any():
             raise ValueError("times zero a ciphertext hides nothing")
-        return Ciphertext(ciphertext.prime, self._multiply_values(ciphertext.item, factors, ciphertext.prime))
+        prime = ciphertext.prime
+        modulus = self.parameters.plain_moduli[prime]
+        # The libraries multiply noise by a constant as it stands between 0 and t: that of -1 would be t - 1.
+        if (factors == factors[0]).all() and int(factors[0]) > modulus // 2:
+            product = self._multiply_values(ciphertext.item, np.uint64(modulus) - factors, prime)
+            return Ciphertext(prime, self._negate(product, prime))
+        return Ciphertext(prime, self._multiply_values(ciphertext.item, factors, prime))
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `encrypt`."""
@@ -134,6 +140,9 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     @abstractmethod
     def _multiply_values(self, item: Any, values: Residues, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _negate(self, item: Any, prime: int) -> Any: ...
 
     @abstractmethod
     def _add_values(self, item: Any, values: Residues, prime: int) -> Any: ...
