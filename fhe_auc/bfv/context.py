@@ -59,7 +59,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         DeserialisationError
             Damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
-        kind = _kind("submission", self.parameters, prime)
+        kind = kind_of("submission", self.parameters, prime)
         return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
@@ -127,7 +127,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
         """Serialise a ciphertext for `SecretContext.decrypt`."""
         packed = self.ciphertext_shape.pack(self._words(ciphertext.item, ciphertext.prime))
-        return container.seal(_kind("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
+        return container.seal(kind_of("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
 
     @abstractmethod
     def _encrypt(self, values: Residues, prime: int) -> Any: ...
@@ -171,7 +171,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         words = self._encrypt(checked(values, self.parameters, prime), prime)
         packed = self._seeded.reseed(words, self.secret_words)
-        return container.seal(_kind("submission", self.parameters, prime), self.fingerprint, packed)
+        return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int) -> Residues:
         """Return the integers in [0, t), one a slot, of a result that `PublicContext.dump_result` wrote.
@@ -181,7 +181,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         DeserialisationError
             Damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
-        packed = container.open_for(_kind("result", self.parameters, prime), self.fingerprint, data)
+        packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
         return self._decrypt(self._seeded.whole.unpack(packed), prime)
 
     @abstractmethod
@@ -222,7 +222,7 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
     return parameters.plain_moduli[prime]
 
 
-def _kind(what: str, parameters: BfvParameters, prime: int) -> str:
+def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     """Say what a ciphertext is, and for which prime."""
     return f"{what} modulo {_modulus(parameters, prime)}"
 
