@@ -32,7 +32,8 @@ if "openfhe" not in ckks.available_backends():
 
 import openfhe
 
-from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare, KeyParts
+from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
+from fhe_auc.rlwe.openfhe_joint import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 
 N = 8192

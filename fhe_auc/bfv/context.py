@@ -59,7 +59,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         DeserialisationError
             Damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
-        kind = _kind("submission", self.parameters, prime)
+        kind = kind_of("submission", self.parameters, prime)
         return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
@@ -88,7 +88,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values, slot by slot.
 
-        Where all are the same, noise gets at most t/2 times as large; otherwise N·t/2 times.
+        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times.
 
         Raises
         ------
@@ -98,7 +98,13 @@ class PublicContext(BasePublicContext[BfvParameters]):
         factors = checked(values, self.parameters, ciphertext.prime)
         if not factors.any():
             raise ValueError("times zero a ciphertext hides nothing")
-        return Ciphertext(ciphertext.prime, self._multiply_values(ciphertext.item, factors, ciphertext.prime))
+        prime = ciphertext.prime
+        modulus = self.parameters.plain_moduli[prime]
+        # The libraries multiply noise by a constant as it stands between 0 and t: that of -1 would be t - 1.
+        if (factors == factors[0]).all() and int(factors[0]) > modulus // 2:
+            product = self._multiply_values(ciphertext.item, np.uint64(modulus) - factors, prime)
+            return Ciphertext(prime, self._negate(product, prime))
+        return Ciphertext(prime, self._multiply_values(ciphertext.item, factors, prime))
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `encrypt`."""
@@ -121,7 +127,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
         """Serialise a ciphertext for `SecretContext.decrypt`."""
         packed = self.ciphertext_shape.pack(self._words(ciphertext.item, ciphertext.prime))
-        return container.seal(_kind("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
+        return container.seal(kind_of("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
 
     @abstractmethod
     def _encrypt(self, values: Residues, prime: int) -> Any: ...
@@ -134,6 +140,9 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     @abstractmethod
     def _multiply_values(self, item: Any, values: Residues, prime: int) -> Any: ...
+
+    @abstractmethod
+    def _negate(self, item: Any, prime: int) -> Any: ...
 
     @abstractmethod
     def _add_values(self, item: Any, values: Residues, prime: int) -> Any: ...
@@ -162,7 +171,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         """
         words = self._encrypt(checked(values, self.parameters, prime), prime)
         packed = self._seeded.reseed(words, self.secret_words)
-        return container.seal(_kind("submission", self.parameters, prime), self.fingerprint, packed)
+        return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int) -> Residues:
         """Return the integers in [0, t), one a slot, of a result that `PublicContext.dump_result` wrote.
@@ -172,7 +181,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         DeserialisationError
             Damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
-        packed = container.open_for(_kind("result", self.parameters, prime), self.fingerprint, data)
+        packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
         return self._decrypt(self._seeded.whole.unpack(packed), prime)
 
     @abstractmethod
@@ -213,7 +222,7 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
     return parameters.plain_moduli[prime]
 
 
-def _kind(what: str, parameters: BfvParameters, prime: int) -> str:
+def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     """Say what a ciphertext is, and for which prime."""
     return f"{what} modulo {_modulus(parameters, prime)}"
 

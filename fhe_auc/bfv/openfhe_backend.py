@@ -128,6 +128,9 @@ class OpenFhePublicContext(PublicContext):
         scheme = self._schemes[prime]
         return scheme.context.EvalMult(item, scheme.plaintext(values))
 
+    def _negate(self, item: Any, prime: int) -> Any:
+        return self._schemes[prime].context.EvalNegate(item)
+
     def _add_values(self, item: Any, values: Residues, prime: int) -> Any:
         scheme = self._schemes[prime]
         return scheme.context.EvalAdd(item, scheme.plaintext(values))

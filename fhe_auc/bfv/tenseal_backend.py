@@ -123,6 +123,11 @@ class SealPublicContext(PublicContext):
         scheme.evaluator.multiply_plain(item, scheme.plaintext(values), product)
         return product
 
+    def _negate(self, item: Any, prime: int) -> Any:
+        negated = seal.Ciphertext()
+        self._schemes[prime].evaluator.negate(item, negated)
+        return negated
+
     def _add_values(self, item: Any, values: Residues, prime: int) -> Any:
         scheme, total = self._schemes[prime], seal.Ciphertext()
         scheme.evaluator.add_plain(item, scheme.plaintext(values), total)

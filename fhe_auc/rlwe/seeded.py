@@ -7,7 +7,7 @@ and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged,
 keep polynomials as values at roots of unity, where products are taken value by value.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
-secrets the same `a` is harmless: joint keys, `fhe_auc.ckks.openfhe_joint`.)
+secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint`.)
 """
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ class Seeded:
         """Shape of b, and of a."""
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
-    def reseed(self, ciphertext: Words, secret: Words) -> bytes:
-        """Return a fresh encryption under `secret` (of the shape `half`), its `a` replaced by that of a new seed."""
-        half, seed = self.half, secrets.token_bytes(SEED_BYTES)
+    def reseed(self, ciphertext: Words, secret: Words, seed: bytes | None = None) -> bytes:
+        """Return a fresh encryption under `secret` (of the shape `half`), its `a` replaced by that of a seed.
+
+        The seed is a new one, unless the caller has one that is good for this ciphertext alone.
+        """
+        half = self.half
+        seed = secrets.token_bytes(SEED_BYTES) if seed is None else seed
         b, a = np.split(ciphertext, 2)
         difference = a.copy()
         half.subtract_in_place(difference, half.uniform(seed))
