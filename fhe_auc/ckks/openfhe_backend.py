@@ -39,7 +39,7 @@ from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks.seeded import Seeded
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import DeserialisationError, EvaluationError
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -48,6 +48,23 @@ if not _threads_chosen:
 _TAG_LENGTH = 32  # a key's name in OpenFHE: 128 random bits in hexadecimal
 _SOME_ROTATION = (1,)  # to learn the format from where none is needed: the library has no empty map of keys
 _key_maps = threading.Lock()
+_first_used_in: int | None = None
+
+
+def _refuse_forks() -> None:
+    """Raise `EvaluationError` in a process that was forked from one that has used OpenFHE.
+
+    OpenFHE seeds its random numbers once, so that parent and children would draw the same ones: the same keys, and
+    encryptions with the same error under different `a`, whose difference tells the secret key.
+    """
+    global _first_used_in
+    if _first_used_in is None:
+        _first_used_in = os.getpid()
+    if _first_used_in != os.getpid():
+        raise EvaluationError(
+            "this process was forked from one that has used OpenFHE, and would repeat its random numbers; "
+            "start processes afresh (multiprocessing: 'spawn')"
+        )
 
 
 def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
@@ -165,17 +182,23 @@ class Scheme:
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE, openfhe.MULTIPARTY):
             context.Enable(feature)
         self.parameters = parameters
-        self.context = context
+        self._context = context
         self.library_scale = 2.0 ** scaling[0]
         self.elements = {step: context.FindAutomorphismIndex(step) for step in parameters.rotations}
 
-        keys = _Keys(context, ())
+        keys = _Keys(self.context, ())
         zeros = np.zeros(parameters.slots, complex)
         self.submission = self.learn(self.encrypt(keys.secret, zeros, 1), keys.tag)
         self.result = self.learn(self.encrypt(keys.secret, zeros, 2), keys.tag)
         self.secret_key = self.learn(keys.secret, keys.tag)
         self.public_key = self.learn(keys.public, keys.tag)
         self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
+
+    @property
+    def context(self) -> Any:
+        """The library's context; `EvaluationError` in a process that was forked from one that has used it."""
+        _refuse_forks()
+        return self._context
 
     @cached_property
     def switching_halves(self) -> Halves:
