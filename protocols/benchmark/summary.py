@@ -86,7 +86,8 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
         "",
         f"{machine['date']}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
         f"average {machine['load_average']} at the start; {machine['system']}, Python {machine['python']}; {versions}.",
-        f"One thread a process. CPU time; the median of {study.runs} runs, in which all contenders took turns.",
+        f"One thread a process. CPU time; the median of {study.runs} runs, in which all contenders took turns. Keys are made "
+        "once; Paillier, which takes seconds, ran once.",
         "",
         "## Ratios",
         "",
@@ -119,6 +120,8 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
         ),
         "",
         "## Ingest in several processes (wall-clock time)",
+        "",
+        "One run a row; the ratio above is of medians.",
         "",
         *_table(
             ("", "processes", "submissions", "seconds", "submissions per second"),
