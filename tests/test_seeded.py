@@ -14,7 +14,7 @@ from fhe_auc import ckks
 from fhe_auc.ckks import container
 from fhe_auc.ckks.polynomials import Polynomials, Words
 from fhe_auc.ckks.seeded import SEED_BYTES, Seeded
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 
 MODULI = (65537, 2**40 + 15, 36028797018652673, 2**56 - 5)
 FALSE_ALARM = 1e-9
@@ -66,6 +66,17 @@ def test_two_encryptions_of_the_same_values_share_neither_seed_nor_polynomial(pa
     assert first[-SEED_BYTES:] != second[-SEED_BYTES:]
     seeded = Seeded(pair.public.ciphertext_shape)
     assert (seeded.expand(first) != seeded.expand(second)).mean() > 0.999
+
+
+def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypts(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme = type(pair.secret._scheme)  # type: ignore[attr-defined]
+    scheme(pair.public.parameters)
+    product = Polynomials.multiply
+    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
+    with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
+        scheme(pair.public.parameters)
 
 
 _FORKS = """

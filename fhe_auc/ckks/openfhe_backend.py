@@ -38,7 +38,7 @@ from fhe_auc.ckks.context import (
 from fhe_auc.ckks.layout import Layout, Run
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.ckks.seeded import Seeded
+from fhe_auc.ckks.seeded import VERIFIED, Seeded
 from fhe_auc.errors import DeserialisationError, EvaluationError
 
 if not _threads_chosen:
@@ -193,6 +193,17 @@ class Scheme:
         self.secret_key = self.learn(keys.secret, keys.tag)
         self.public_key = self.learn(keys.public, keys.tag)
         self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
+        self._verify_reseeding(keys)
+
+    def _verify_reseeding(self, keys: _Keys) -> None:
+        def decrypt(words: Words) -> Slots:
+            ciphertext = self.parse(openfhe.DeserializeCiphertextString, self.submission.raw(words, keys.tag.encode()))
+            return np.asarray(self.context.Decrypt(keys.secret, ciphertext).GetCKKSPackedValue(), complex)
+
+        values = np.full(self.parameters.slots, VERIFIED / self.parameters.scale, complex)
+        words = self.submission.words(openfhe.Serialize(self.encrypt(keys.secret, values, 1), openfhe.BINARY))
+        secret = self.secret_key.words(openfhe.Serialize(keys.secret, openfhe.BINARY))
+        Seeded(self.submission.polynomials).verify(words, secret, decrypt)
 
     @property
     def context(self) -> Any:

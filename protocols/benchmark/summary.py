@@ -86,8 +86,8 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
         "",
         f"{machine['date']}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
         f"average {machine['load_average']} at the start; {machine['system']}, Python {machine['python']}; {versions}.",
-        f"One thread a process. CPU time; the median of {study.runs} runs, in which all contenders took turns. Keys are made "
-        "once; Paillier, which takes seconds, ran once.",
+        f"One thread a process. CPU time; the median of {study.runs} runs, in which all contenders took turns. Keys "
+        "are made once; Paillier, which takes seconds, ran once.",
         "",
         "## Ratios",
         "",
