@@ -44,8 +44,8 @@ def ingest(
     """Add up the submissions of all inboxes, a branch for each, and hand the sums to the aggregator.
 
     Submissions that are refused are in the aggregator's record; they spoil nothing. Where a branch fails, sums handed
-    over before stay in: the parties that the aggregator has not counted can be ingested again. Processes start afresh, so
-    that a script has to guard what it does by ``if __name__ == "__main__"``.
+    over before stay in: the parties that the aggregator has not counted can be ingested again. Processes start afresh,
+    so that a script has to guard what it does by ``if __name__ == "__main__"``.
 
     Parameters
     ----------
