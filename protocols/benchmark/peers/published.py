@@ -34,6 +34,7 @@ from protocols.benchmark.timing import Stopwatch
 
 _RING_DIMENSION, _DEPTH, _SCALE_BITS = 16384, 3, 50
 _MULTIPLIER_BITS = 20
+_RESULT_BITS = 45  # the library refuses to decode results beyond about this, with an error of its own
 
 
 class Published(Contender):
@@ -61,6 +62,9 @@ class Published(Contender):
         self.key_seconds = watch.cpu
         sent = [self._submission(problem.counts(party)) for party in range(problem.distinct)]
         self._sent = [sent[party % problem.distinct] for party in range(problem.parties)]
+        labels, _ = problem.pooled
+        largest = 2 * int(labels.sum()) * int((~labels).sum())
+        self._multiplier_bits = min(_MULTIPLIER_BITS, _RESULT_BITS - largest.bit_length())
         self.upload_bytes = max(sum(map(len, each)) for each in sent)
 
     def begin(self) -> None:
@@ -86,7 +90,7 @@ class Published(Contender):
         """Multiply, sum over the slots, multiply by r, serialise."""
         heights, negatives, positive, negative = self._sums
         context = self._context
-        multiplier = 1 + secrets.randbelow(2**_MULTIPLIER_BITS) + secrets.randbits(52) / 2**52
+        multiplier = 1 + secrets.randbelow(2**self._multiplier_bits) + secrets.randbits(52) / 2**52
         num = context.EvalMult(context.EvalSum(context.EvalMult(heights, negatives), self._batch), multiplier)
         den = context.EvalMult(context.EvalMult(positive, negative), 2 * multiplier)
         self._result = [openfhe.Serialize(each, openfhe.BINARY) for each in (num, den)]
