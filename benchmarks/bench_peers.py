@@ -10,6 +10,7 @@ from protocols.benchmark.problem import Problem
 
 PEERS = {
     "published": ("published", "Published"),
+    "published, tuned": ("published", "PublishedTuned"),
     "numpy": ("plaintext", "PlaintextCounts"),
     "scikit-learn": ("plaintext", "PooledRows"),
     "paillier": ("paillier", "Paillier"),

@@ -3,8 +3,8 @@
     python -m benchmarks.quantile_thresholds
 
 Real sessions: both bundled data sets, as they are and with all scores multiplied by 0.05, and 200 parties. How the
-budget is best split is simulated, with seeded noise that protects nobody: 10^6 rows of `benchmarks.score_histograms`,
-the mean of 20 runs.
+budget is best split is simulated, with seeded noise that protects nobody: 10^6 *bell* rows of
+`benchmarks.score_histograms`, the mean of 20 runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from benchmarks import score_histograms
 from fhe_auc import datasets, hierarchy
 from fhe_auc.boundaries import equi_depth_grid
 from fhe_auc.counts import PartyData
-from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.metrics import Histogram, roc_auc_score
 from protocols import score_histogram_simulation as simulation
-from protocols.unary_encoding import UnaryEncoding
 
 RUNS = 20
 SHARES = (0.1, 0.25, 0.5)
@@ -73,32 +71,19 @@ def of_200_parties() -> None:
         )
 
 
-def noisy_counts(
-    counts: HierarchicalCounts, model: str, epsilon: float, random: np.random.Generator
-) -> HierarchicalCounts:
-    if model == "distributed":
-        return simulation.distributed_hierarchy(counts, epsilon, random)
-    levels = []
-    for level in counts.levels:
-        encoding, users = UnaryEncoding(len(level), epsilon), random.binomial(level.astype(int), 1 / counts.height)
-        (tally,) = encoding.simulated_tallies(users, runs=1, random=random)
-        levels.append(encoding.estimate(tally, users.sum()) * counts.total / users.sum())
-    return HierarchicalCounts(tuple(levels))
-
-
-def of_budgets() -> None:
+def of_budgets(*, size: int = score_histograms.ROWS, runs: int = RUNS) -> None:
     random = np.random.default_rng(0)
-    data = score_histograms.rows(random)
+    data = score_histograms.bell(random, size)
     truth = exact_auc(data.y_true, data.y_score)
     print("| model, bins | h | " + " | ".join(f"{share:.0%} of ε" for share in SHARES) + " |\n|---|---|---|---|---|")
     for model, epsilon, bins, heights in MODELS:
-        draw = getattr(simulation, model)
+        draw, draw_hierarchy = getattr(simulation, model), getattr(simulation, f"{model}_hierarchy")
         for height in heights:
             counts, cells = hierarchy.count(data, height), []
             for share in SHARES:
                 errors = []
-                for _ in range(RUNS):
-                    grid = equi_depth_grid(noisy_counts(counts, model, epsilon * share, random), bins)
+                for _ in range(runs):
+                    grid = equi_depth_grid(draw_hierarchy(counts, epsilon * share, random), bins)
                     exact = Histogram.from_rows(data, np.append(grid, 1.0))
                     of_rows = np.stack([exact.positives, exact.negatives]).astype(np.int64)
                     (found,) = draw(of_rows, epsilon * (1 - share), runs=1, random=random)

@@ -500,7 +500,7 @@ def law_lines() -> Iterator[str]:
 # --- Many parties -----------------------------------------------------------------------------------------------------
 
 
-def parties(*, real_shares: bool = True) -> Iterator[str]:
+def parties() -> Iterator[str]:
     random = np.random.default_rng(7)
     data = bell(random, PARTIES)
     grid_of_20 = hierarchy.equi_depth_edges(hierarchy.count(data, HEIGHT), 20)[:-1]
@@ -517,7 +517,7 @@ def parties(*, real_shares: bool = True) -> Iterator[str]:
     yield f"distributed, party by party, shares drawn by numpy: {time.process_time() - started:.2f} s"
 
     started = time.process_time()
-    for _ in range(PARTIES // 1000 if real_shares else 0):
+    for _ in range(PARTIES // 1000):
         noise.polya(1000 * counts.size, 1 / DISTRIBUTED, PARTIES)
     yield f"distributed, real shares (OpenDP): {time.process_time() - started:.2f} s"
 

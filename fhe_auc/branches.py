@@ -11,11 +11,13 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import chain
 
 from fhe_auc import registry
 from fhe_auc.ckks_rounds import CkksAggregator
-from fhe_auc.errors import MessageError
+from fhe_auc.errors import EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
 
 
@@ -41,7 +43,9 @@ def ingest(
 ) -> None:
     """Add up the submissions of all inboxes, a branch for each, and hand the sums to the aggregator.
 
-    Submissions that are refused are in the aggregator's record; they spoil nothing.
+    Submissions that are refused are in the aggregator's record; they spoil nothing. Where a branch fails, sums handed
+    over before stay in: the parties that the aggregator has not counted can be ingested again. Processes start afresh,
+    so that a script has to guard what it does by ``if __name__ == "__main__"``.
 
     Parameters
     ----------
@@ -55,9 +59,22 @@ def ingest(
 
     Raises
     ------
+    InputError
+        A party is in two inboxes, and would be counted twice; or there is nothing to do, or nobody to do it.
     MessageError
-        A party was in two inboxes, and would have been counted twice. The sums handed over before stay in.
+        A party of an inbox has been counted already.
+    EvaluationError
+        A branch's process died.
+    OSError and others
+        Whatever an inbox's `read` raised.
     """
+    if not inboxes or (processes is not None and processes < 1):
+        raise InputError("ingesting takes an inbox and a process at least")
+    seen: set[str] = set()
+    for party in chain.from_iterable(inbox.parties for inbox in inboxes):
+        if party in seen:
+            raise InputError(f"party {party!r} is in two inboxes, or twice in one; it would be counted twice")
+        seen.add(party)
     spawn = multiprocessing.get_context("spawn")  # OpenMP's threads do not survive a fork
     manifest = aggregator.manifest.to_bytes()
     count = len(inboxes)
@@ -65,6 +82,8 @@ def ingest(
     try:
         for partial in pool.map(partial_sum, [manifest] * count, [material] * count, inboxes):
             aggregator.receive_partial(partial)
+    except BrokenProcessPool:
+        raise EvaluationError("the process of a branch died before it handed on its sum") from None
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # the aggregator can go on while processes end
 

@@ -115,11 +115,11 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     law (1 − p) p^k: the difference of two such is the discrete Laplace law of that scale. s > n shares add up to
     discrete Laplace noise plus independent noise, which hides no less; fewer than n hide less.
 
-    Drawn without a floating-point number. A discrete Laplace variable X of OpenDP, where it is X >= 0, is geometric,
-    since its law is ∝ p^|k|: G = NB(1, p), the sum of n variables NB(1/n, p). Given that sum, they share it out like
-    Pólya's urn (the Dirichlet-multinomial law with weights 1/n): each of the G units goes to one of them in turn, to
-    this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a fraction of integers,
-    (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
+    Drawn without a floating-point number. A discrete Laplace variable X of OpenDP has a law ∝ p^|k|, so that G = X
+    where X >= 0, else −1 − X, is geometric either way: G = NB(1, p), the sum of n variables NB(1/n, p). Given that sum,
+    they share it out like Pólya's urn (the Dirichlet-multinomial law with weights 1/n): each of the G units goes to one
+    of them in turn, to this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a
+    fraction of integers, (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
 
     Parameters
     ----------
@@ -148,11 +148,9 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
 
 def _negative_binomial(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     """Draw from NB(1/parties, exp(−1/scale)); `polya` says how."""
-    sums: list[int] = []
-    while missing := size - len(sums):
-        drawn = laplace(np.zeros(2 * missing, np.int64), scale)
-        sums += drawn[drawn >= 0].tolist()[:missing]
-    return np.array([_urn(units, parties) for units in sums], np.int64)
+    drawn = laplace(np.zeros(size, np.int64), scale)
+    sums = np.where(drawn >= 0, drawn, -1 - drawn)
+    return np.array([_urn(units, parties) for units in sums.tolist()], np.int64)
 
 
 def _urn(units: int, parties: int) -> int:

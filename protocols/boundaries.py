@@ -25,7 +25,7 @@ holds fewer rows in a cell than its own.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -42,11 +42,17 @@ from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, Session
-from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.caveats import of_parties
 from protocols.encrypted import EncryptedProtocol, check_rows
-from protocols.masks import zero_sum
+from protocols.masks import MaskedTask
+
+_TIES = "some scores are more frequent than that allows"
+TIES = f"{_TIES}; a fixed rising function that spreads the scores over [0, 1] would help"
+"""Why there are fewer thresholds than were asked for."""
+
+TIES_OR_NOISE = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
+"""The same, where counts have noise."""
 
 BINS_OPTION: Mapping[str, str] = MappingProxyType({"bins": "how many thresholds to find; must be given"})
 
@@ -106,7 +112,7 @@ class BoundariesFederated(EncryptedBoundaries):
         return FederatedBoundariesTask(self.own(manifest), data)
 
 
-class BoundariesTask(PartyTask[Boundaries]):
+class BoundariesTask(MaskedTask[Boundaries]):
     """A party's rows in each cell, for a sum of them.
 
     Parameters
@@ -126,6 +132,7 @@ class BoundariesTask(PartyTask[Boundaries]):
     """
 
     plan: SumPlan
+    _why_fewer = TIES
 
     def __init__(self, manifest: Manifest, data: PartyData, *, vectors: int, noise_room: int = 0) -> None:
         self.party = data.name
@@ -137,16 +144,11 @@ class BoundariesTask(PartyTask[Boundaries]):
             raise InputError("the session's manifest is not one for finding thresholds")
         check_rows(data, self.plan.max_total - noise_room)
 
-    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
-        """Return masks that vanish in nothing less than the sum over all parties, where all have to take part."""
-        if self._manifest.min_parties < len(self._manifest.parties):
-            return super().masks(shape)
-        return zero_sum(shape, self._manifest, self.party, self.common_secret, blocks=self.plan.blocks)
-
     def _found(self, counts: HierarchicalCounts, parties: int, **about: Any) -> Boundaries:
         """Return the thresholds; `about` are fields of `Boundaries`."""
         grid = equi_depth_grid(counts, self._bins)
-        warnings = of_parties(self._manifest, parties) + about.pop("warnings") + fewer(grid, self._bins, self._height)
+        few = fewer(grid, self._bins, self._height, why=self._why_fewer)
+        warnings = of_parties(self._manifest, parties) + about.pop("warnings") + few
         return Boundaries(
             grid=grid,
             protocol=self._manifest.protocol,
@@ -196,11 +198,8 @@ class FederatedBoundariesTask(BoundariesTask):
         )
 
 
-def fewer(grid: NDArray[np.float64], bins: int, height: int) -> tuple[str, ...]:
+def fewer(grid: NDArray[np.float64], bins: int, height: int, *, why: str = TIES) -> tuple[str, ...]:
     """Return a warning where there are fewer thresholds than were asked for."""
     if len(grid) >= bins:
         return ()
-    return (
-        f"{len(grid):,} thresholds instead of {bins:,}: no two are closer than 2^-{height}, and some scores are more "
-        "frequent than that allows; a fixed rising function that spreads the scores over [0, 1] would help",
-    )
+    return (f"{len(grid):,} thresholds instead of {bins:,}: no two are closer than 2^-{height}, and {why}",)

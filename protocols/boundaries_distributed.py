@@ -29,7 +29,7 @@ from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
-from protocols.boundaries import BINS_OPTION, BoundariesTask, EncryptedBoundaries
+from protocols.boundaries import BINS_OPTION, TIES_OR_NOISE, BoundariesTask, EncryptedBoundaries
 from protocols.options import checked_height
 from protocols.score_histogram_distributed import checked_epsilon, noise_deviation, noise_parties, noise_room, scale_of
 
@@ -47,7 +47,7 @@ class BoundariesDistributedDp(EncryptedBoundaries):
 
     name = "boundaries-distributed-dp"
     summary = "CKKS sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
-    trust = "aggregator and parties compute what they should; no two collude; single rows are hidden from all"
+    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     options = MappingProxyType(
         {
             **BINS_OPTION,
@@ -85,6 +85,8 @@ class BoundariesDistributedDp(EncryptedBoundaries):
 
 class DistributedBoundariesTask(BoundariesTask):
     """Adds shares of noise to the counts, and cuts the pooled noisy ones where bins hold about equally many rows."""
+
+    _why_fewer = TIES_OR_NOISE
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self._epsilon = _level_epsilon(manifest.options, 1)

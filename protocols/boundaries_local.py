@@ -28,7 +28,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
-from protocols.boundaries import BINS_OPTION, fewer
+from protocols.boundaries import BINS_OPTION, TIES_OR_NOISE, fewer
 from protocols.boundaries_distributed import noisy_warning
 from protocols.caveats import of_parties
 from protocols.in_the_clear import INTEGER_BYTES, MOST_ROWS, CleartextProtocol, SummingAggregator, SummingParty
@@ -93,7 +93,7 @@ class BoundariesLocalDp(CleartextProtocol[Boundaries, Terms]):
 
     name = "boundaries-local-dp"
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
-    trust = "nobody but its own party with a row; aggregator and parties compute what they should"
+    trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     yields = Boundaries
     options = MappingProxyType(
         {
@@ -180,7 +180,7 @@ class LocalBoundariesParty(SummingParty[Boundaries]):
             warnings=(
                 *of_parties(self.manifest, tally.parties),
                 *noisy_warning(terms.height),
-                *fewer(grid, terms.bins, terms.height),
+                *fewer(grid, terms.bins, terms.height, why=TIES_OR_NOISE),
             ),
         )
 

@@ -6,11 +6,30 @@ parties have in common. What is left of a sum in which a party is missing, count
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fhe_auc.ckks_rounds import PartyTask
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rounds import R
 from protocols.disguise import Stream
 
-__all__ = ["zero_sum"]
+__all__ = ["MaskedTask", "zero_sum"]
+
+
+class MaskedTask(PartyTask[R]):
+    """A sum of which nothing less than the whole can be decrypted, where all parties have to take part.
+
+    Where some may be missing there are no masks: nobody knows beforehand over whom they would have to vanish.
+    """
+
+    _manifest: Manifest
+
+    def masks(self, shape: Polynomials) -> Sequence[Words | None]:
+        """Return masks that vanish in nothing less than the sum over all parties, where all have to take part."""
+        if self._manifest.min_parties < len(self._manifest.parties):
+            return super().masks(shape)
+        return zero_sum(shape, self._manifest, self.party, self.common_secret, blocks=self.plan.blocks)
 
 
 def zero_sum(shape: Polynomials, manifest: Manifest, party: str, common_secret: bytes, *, blocks: int) -> list[Words]:

@@ -12,8 +12,10 @@ from which every metric of a classifier follows (`fhe_auc.metrics`). Rounds, key
 encrypted protocols.
 
 In ``histogram-federated`` the sum is exact, and so is the AUC of the bins. Who learns what: parties see the pooled
-counts of every bin, which is more than an AUC: a bin that one party alone has rows in shows that party's rows. A lying
-aggregator is not noticed.
+counts of every bin, which is more than an AUC: a bin that one party alone has rows in shows that party's rows. Where
+all parties have to take part, masks (`protocols.masks`) leave nothing of a sum that is not over all of them. An
+aggregator that adds counts of its own is not noticed; where some may be missing, one that leaves parties out is not
+either.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import PartyTask, plan_of
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
@@ -34,6 +36,7 @@ from fhe_auc.sums import SumPlan, plan_sum
 from protocols import two_sessions
 from protocols.caveats import of_parties
 from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
+from protocols.masks import MaskedTask
 
 _VECTORS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
@@ -69,7 +72,7 @@ class HistogramFederated(EncryptedProtocol[Evaluation]):
         return FederatedTask(manifest, data)
 
 
-class HistogramTask(PartyTask[Evaluation]):
+class HistogramTask(MaskedTask[Evaluation]):
     """A party's rows of each label in each bin, for a sum of them.
 
     Parameters
@@ -119,20 +122,29 @@ class FederatedTask(HistogramTask):
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Count a party's rows of label 1 and 0 in each bin, shape (2, m); the end bins hold the rows beyond them too."""
-    own = count(data, grid)
-    return np.stack([own.bin_positives, own.bin_negatives])
+    """Count a party's rows of label 1 and 0 in each bin, shape (2, m).
+
+    Raises
+    ------
+    InputError
+        A score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the message names the
+        party, the row and the value.
+    """
+    own = Histogram.from_rows(data, _edges(grid))
+    return np.stack([own.positives, own.negatives]).astype(np.int64)
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:
     """Return positives and negatives in each bin, shape (2, m), with the bins' edges.
 
-    Bin k begins at threshold k, but the first one holds all rows below the second threshold, and the last one all
-    above. For scores in [0, 1] the edges therefore begin at 0 and end at 1. Scores beyond that and beyond the
-    thresholds are in the end bins, though these do not reach so far: nobody knows how far the scores go.
+    Bin k begins at threshold k, but the first one at 0 where that is lower; the last one ends at 1, or at the last
+    threshold where that is higher.
     """
-    edges = np.concatenate(([min(0.0, grid[0])], grid[1:], [max(1.0, grid[-1])]))
-    return Histogram(edges, *bins.astype(np.float64))
+    return Histogram(_edges(grid), *bins.astype(np.float64))
+
+
+def _edges(grid: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.concatenate(([min(0.0, grid[0])], grid[1:], [max(1.0, grid[-1])]))
 
 
 def pooled_counts(bins: NDArray[np.int64]) -> Counts:

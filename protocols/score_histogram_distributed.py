@@ -15,8 +15,9 @@ any session that may go on. More shares than n only add independent noise. A coa
 shares leaves s = (parties counted − c) shares, and s < n of them promise less, `fallen_short` says how much.
 
 **What it rests on.** Honest parties draw their shares (`fhe_auc.noise.polya`), and the aggregator adds up at least
-min_parties submissions, as it says it did. With sealed keys a party that gets hold of another's submission can decrypt
-it: one share protects it hardly at all. With joint keys only all together decrypt.
+min_parties submissions, as it says it did; where all parties have to take part, masks (`protocols.masks`) see to that.
+With sealed keys a party that gets hold of another's submission can take the mask off and decrypt it: one share protects
+it hardly at all. With joint keys only all together decrypt.
 
 **Quantile thresholds** come from a session before it, `protocols.boundaries_distributed`; ε is then that of both, and
 the counts get what is left of it (`protocols.two_sessions`).
@@ -57,7 +58,7 @@ class HistogramDistributedDp(EncryptedProtocol[Evaluation]):
 
     name = "histogram-distributed-dp"
     summary = "CKKS sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
-    trust = "aggregator and parties compute what they should; no two collude; single rows are hidden from all"
+    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     options = two_sessions.OPTIONS
     boundaries = "boundaries-distributed-dp"
 

@@ -72,7 +72,7 @@ class HistogramLocalDp(CleartextProtocol[Evaluation, UnaryEncoding]):
 
     name = "histogram-local-dp"
     summary = "local differential privacy: each row's label and bin by unary encoding, nothing encrypted"
-    trust = "nobody but its own party with a row; aggregator and parties compute what they should"
+    trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     options = two_sessions.OPTIONS
     boundaries = "boundaries-local-dp"
 

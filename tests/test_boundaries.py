@@ -189,6 +189,13 @@ def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
     assert abs(found.auc - exact(parties)) <= found.resolution
 
 
+@pytest.mark.parametrize("protocol", ["boundaries-distributed-dp", "boundaries-local-dp"])
+def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds(protocol: str) -> None:
+    found = fhe_auc.federated_thresholds(sites(rows=30), 60, protocol=protocol, epsilon=0.5)
+    assert len(found.grid) < 60
+    assert any("or noise hides where the rows lie" in warning for warning in found.warnings)
+
+
 def test_all_rows_in_one_cell_leave_the_auc_undecided_and_do_not_crash() -> None:
     rows = [([0, 1], [0.0, 0.0]), ([1, 0], [0.0, 0.0])]
     found = fhe_auc.federated_auc(rows, protocol="histogram-federated", thresholds="quantile:2", backend="tenseal")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -167,6 +168,7 @@ def test_partial_sums_come_in_the_first_round_only(play: Play) -> None:
 DAMAGES = {
     "a flipped bit": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "checksum"),
     "truncated": (lambda data: data[:-1], "checksum"),
+    "nothing": (lambda data: None, "format"),
     "something else": (lambda data: b"fheamsg" + data[7:], "format"),
     "too long": (lambda data: data + bytes(LIMIT), "length"),
     "another session": (lambda data: changed(data, manifest=bytes(32)), "manifest"),
@@ -218,16 +220,42 @@ def test_processes_ingest_inboxes_and_the_record_names_what_they_refused(play: P
     assert root.finish_round() is not None  # and goes on, as the session's policy says
 
 
-def test_a_party_in_two_inboxes_is_an_error_that_names_it(play: Play) -> None:
-    inboxes = [branches.Inbox((name,), Kept((name, play.submissions[name]))) for name in (NAMES[0], NAMES[0])]
+def inbox_of(play: Play, *names: str) -> branches.Inbox:
+    return branches.Inbox(names, Kept(*((name, play.submissions[name]) for name in names)))
+
+
+@pytest.mark.parametrize("shares", [[NAMES[:2], NAMES[1:3]], [(NAMES[1], NAMES[1])]])
+def test_a_party_in_two_inboxes_is_named_before_anything_is_read(play: Play, shares: list[tuple[str, ...]]) -> None:
     root = play.root()
-    partials = [
-        branches.partial_sum(play.session.manifest.to_bytes(), play.session.aggregator_material, each)
-        for each in inboxes
-    ]
-    root.receive_partial(partials[0])
-    with pytest.raises(MessageError, match=f"'{NAMES[0]}': has been counted already"):
-        root.receive_partial(partials[1])
+    with pytest.raises(InputError, match=f"'{NAMES[1]}' is in two inboxes"):
+        branches.ingest(root, play.session.aggregator_material, [inbox_of(play, *share) for share in shares])
+    assert not root._answered
+
+
+def test_ingest_takes_an_inbox_and_a_process(play: Play) -> None:
+    root = play.root()
+    for inboxes, processes in (([], None), ([inbox_of(play, NAMES[0])], 0), ([inbox_of(play, NAMES[0])], -1)):
+        with pytest.raises(InputError, match="an inbox and a process at least"):
+            branches.ingest(root, play.session.aggregator_material, inboxes, processes=processes)
+    assert not root._answered
+
+
+class Deadly:
+    """An inbox whose process ends, as by the kernel when memory runs out."""
+
+    def __call__(self) -> Iterator[tuple[str, bytes]]:
+        os._exit(9)
+
+
+def test_a_branch_that_dies_is_an_error_and_the_rest_can_be_ingested_again(play: Play) -> None:
+    root, material = play.root(), play.session.aggregator_material
+    inboxes = [inbox_of(play, *NAMES[:3]), branches.Inbox(NAMES[3:], Deadly())]
+    with pytest.raises(EvaluationError, match="process of a branch died"):
+        branches.ingest(root, material, inboxes, processes=1)
+    assert list(root._answered) == list(NAMES[:3])
+    branches.ingest(root, material, [inbox_of(play, *NAMES[3:])])
+    assert root.finish_round() is not None
+    assert root.counted == NAMES
 
 
 def test_joint_sessions_and_protocols_without_sums_have_no_branches(backend: str) -> None:

@@ -11,13 +11,18 @@ from hypothesis import strategies as st
 
 import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
+from fhe_auc.circuit import aggregation
+from fhe_auc.ckks_rounds import Result
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.metrics import Histogram
+from fhe_auc.messages import Message
+from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
 from protocols.score_histogram import HistogramFederated, pooled_counts, pooled_histogram, rows_by_bin
+from protocols.score_histogram_distributed import HistogramDistributedDp
 from protocols.semi_honest import SemiHonest
 
 BACKENDS = ckks.available_backends()
@@ -165,6 +170,68 @@ def test_without_a_party_the_others_go_on_and_say_so():
     found = roles[0].result()
     assert same(found, count(pooled(sites[:2]), thresholds.uniform(20)))
     assert "1 of 3 parties are not in the result" in found.warnings
+
+
+@pytest.mark.parametrize("plugin", [HistogramFederated(), HistogramDistributedDp()])
+@pytest.mark.parametrize("told", [[0], [0, 1], [0, 0, 0]])
+def test_nothing_is_left_of_a_sum_that_is_not_over_all_parties_once(plugin, told):
+    """The aggregator hands the parties one party's counts, say, instead of the sum, for them to decrypt."""
+    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
+        read_by_a_party(plugin, told)
+
+
+@pytest.mark.parametrize("plugin", [HistogramFederated(), HistogramDistributedDp()])
+def test_the_sum_over_all_parties_is_left_as_it_is(plugin):
+    assert read_by_a_party(plugin, [0, 1, 2]).parties == 3
+
+
+def test_where_some_may_be_missing_parties_are_shown_whatever_the_aggregator_adds_up():
+    """A limit that the documents state: masks need to know who takes part."""
+    found = read_by_a_party(HistogramFederated(), [0], min_parties=2)
+    assert same(found, count(random_sites(3)[0], thresholds.uniform(20)))
+
+
+def read_by_a_party(plugin, told, **changes):
+    """What the last of three parties gets when it is told the sum of the submissions with these indices."""
+    sites = random_sites(3)
+    options = {} if plugin.name == "histogram-federated" else {"epsilon": 1.0}
+    names = tuple(site.name for site in sites)
+    grid = thresholds.uniform(20)
+    prepared = plugin.prepare(Request(parties=names, thresholds=grid, backend="tenseal", options=options, **changes))
+    delivery = plugin.rehearse(prepared)
+    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
+    opening = plugin.aggregator(prepared.manifest, delivery.aggregator).start()
+    answers = [Message.from_bytes(role.respond(opening), limit=10**8) for role in roles]
+    total = aggregation(ckks.load_public(delivery.aggregator), prepared.manifest.plan)
+    for index in told:
+        total.add(decode(answers[index].payload, tuple[bytes, ...], "submission"))
+    payload = encode(Result(3, total.result()))
+    result = msgspec.structs.replace(answers[0], sender="aggregator", round=2, payload=payload)
+    roles[-1].respond(result.to_bytes())
+    return roles[-1].result()
+
+
+@pytest.mark.parametrize("score", [-0.5, 1.5])
+def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it_is_not(score):
+    """Precision and recall at a threshold would be wrong, and their ranges too."""
+    sites = [*random_sites(1), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
+    with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but the bins cover 0.0 to 1.0"):
+        evaluated(sites, thresholds="uniform:20")
+    wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
+    assert recall_score(wide.histogram, 2.0).value == 0
+
+
+def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error():
+    found = evaluated(random_sites(2, rows=10), thresholds="uniform:20", min_rows=100)
+    assert not any("min_rows" in warning for warning in found.warnings)
+
+
+def test_the_command_does_not_say_that_a_sum_is_multiplied():
+    shown = (
+        CliRunner().invoke(main, ["demo", "--protocol", "histogram-federated", "--thresholds", "quantile:20"]).stdout
+    )
+    assert "hand out the sum" in shown
+    assert "multiply" not in shown
 
 
 def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():

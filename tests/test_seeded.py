@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import ckks
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
@@ -64,6 +66,56 @@ def test_two_encryptions_of_the_same_values_share_neither_seed_nor_polynomial(pa
     assert first[-SEED_BYTES:] != second[-SEED_BYTES:]
     seeded = Seeded(pair.public.ciphertext_shape)
     assert (seeded.expand(first) != seeded.expand(second)).mean() > 0.999
+
+
+def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypts(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme = type(pair.secret._scheme)  # type: ignore[attr-defined]
+    scheme(pair.public.parameters)
+    product = Polynomials.multiply
+    monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
+    with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
+        scheme(pair.public.parameters)
+
+
+_FORKS = """
+import hashlib, json, os, sys
+import numpy as np
+from fhe_auc import ckks
+from fhe_auc.ckks.parameters import CHAINS, CkksParameters
+from fhe_auc.errors import EvaluationError
+
+chain = CHAINS[sys.argv[1]][0]
+parameters = CkksParameters(sys.argv[1], chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())
+pair = ckks.generate(parameters)
+found = []
+for _ in range(2):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            drawn = hashlib.sha256(pair.secret._encrypt(np.zeros(parameters.slots, complex)).tobytes()).digest()
+            ckks.generate(parameters)
+        except EvaluationError as error:
+            drawn = str(error).encode()
+        os.write(writing, drawn)
+        os._exit(0)
+    os.waitpid(child, 0)
+    found.append(os.read(reading, 1000).hex())
+print(json.dumps(found))
+"""
+
+
+def test_forked_processes_do_not_encrypt_with_the_same_error(run_child: Any, backend: str) -> None:
+    # The error of two encryptions of equal values under different `a` would cancel out, and tell the secret key.
+    first, second = map(bytes.fromhex, run_child(_FORKS, backend))
+    if backend == "openfhe":  # whose random numbers a fork repeats
+        assert b"start processes afresh" in first
+        assert b"start processes afresh" in second
+    else:
+        assert len(first) == len(second) == 32
+        assert first != second
 
 
 def test_both_polynomials_of_a_submission_look_uniform(pair: ckks.KeyPair) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +148,15 @@ def test_plan_shows_both_sessions() -> None:
         ok("plan", "--thresholds", "quantile:200", "--backend", name).stdout.split()
     )
     assert "boundaries" not in json.loads(ok("plan", "--backend", name, "--json").stdout)["plans"][name]
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_run(
+    truth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    monkeypatch.setattr("fhe_auc.api.federated_thresholds", None)
+    refused = call("thresholds", *FILES, "--out", "new.txt")
+    assert_fails(refused, 2, "'new.txt' cannot be written: No space left on device")

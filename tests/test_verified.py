@@ -148,6 +148,43 @@ def test_any_number_of_parties_gives_the_exact_fraction(number: int) -> None:
     assert found.parties == number
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("part", range(10))
+def test_a_thousand_sessions_of_2_to_200_parties_are_all_exact(part: int) -> None:
+    """A hundred in each part: rows of the bundled data, dealt anew at random to as many parties as are drawn."""
+    generator = np.random.default_rng(part)
+    pooled = datasets.load(("covid-clinics", "credit-default")[part % 2])
+    y_true = np.concatenate([each.y_true for each in pooled])
+    y_score = np.concatenate([each.y_score for each in pooled])
+    for number in np.exp(generator.uniform(np.log(2), np.log(200), 100)).round().astype(int):
+        rows_taken = generator.permutation(len(y_true))[: generator.integers(20 * number, 60 * number)]
+        data = [
+            PartyData.from_arrays(f"site {party}", y_true[chosen], y_score[chosen])
+            for party, chosen in enumerate(np.array_split(rows_taken, number))
+        ]
+        grid = thresholds.hybrid(int(generator.integers(4, 1000)))
+        names = tuple(each.name for each in data)
+        backend = BACKENDS[int(generator.integers(len(BACKENDS)))]
+        session = PLUGINS["verified"].prepare(Request(parties=names, thresholds=grid, backend=backend, max_rows=20_000))
+        aggregator, roles = roles_of("verified", session, data)
+        list(rounds(aggregator, roles))
+        assert roles[0].result().fraction == exact_fraction(data, grid)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@both_backends
+def test_a_session_of_a_thousand_parties_is_exact(backend: str) -> None:
+    data = rows(1000, 1000)
+    names = tuple(each.name for each in data)
+    session = PLUGINS["verified"].prepare(Request(parties=names, thresholds=GRID, backend=backend))
+    assert session.manifest.plan.decryption_margin > 40  # type: ignore[union-attr]
+    aggregator, roles = roles_of("verified", session, data)
+    list(rounds(aggregator, roles))
+    assert {role.result().fraction for role in roles} == {exact_fraction(data, GRID)[0]}
+
+
 @both_protocols
 @pytest.mark.parametrize("ones", [0.0, 1.0])
 def test_a_pool_of_one_class_is_undefined_and_nothing_else(protocol: str, ones: float, sessions) -> None:  # type: ignore[no-untyped-def]

@@ -49,6 +49,7 @@ class PrimeScheme(Library[BfvParameters]):
         found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
         if found != (parameters.ring_dimension, 2 * parameters.modulus_bits):
             raise CapacityError(f"OpenFHE has chosen another ring or modulus, {found}, than the parameters say")
+        self.verify_reseeding(keys, self.encrypt(keys.secret, np.arange(parameters.slots, dtype=np.uint64)))
 
     def plaintext(self, values: Residues) -> Any:
         """Encode values; the library wants them between -t/2 and t/2."""
@@ -60,8 +61,8 @@ class PrimeScheme(Library[BfvParameters]):
         """Return a fresh encryption under a public or a secret key."""
         return self.context.Encrypt(key, self.plaintext(values))
 
-    def residues(self, plaintext: Any) -> Residues:
-        """Decode."""
+    def decoded(self, plaintext: Any) -> Residues:
+        """Return the slots of what has been decrypted."""
         return np.mod(np.array(plaintext.GetPackedValue(), np.int64), self._modulus).astype(np.uint64)
 
 
@@ -169,7 +170,7 @@ class OpenFheSecretContext(SecretContext):
     def _decrypt(self, words: Words, prime: int) -> Residues:
         scheme = self._schemes[prime]
         ciphertext = scheme.ciphertext(words, self._tag)
-        return scheme.residues(scheme.context.Decrypt(self._secret_keys[prime], ciphertext))
+        return scheme.decoded(scheme.context.Decrypt(self._secret_keys[prime], ciphertext))
 
 
 def generate(parameters: BfvParameters) -> KeyPair:

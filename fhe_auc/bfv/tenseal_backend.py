@@ -45,14 +45,26 @@ class _PrimeScheme:
 
         key_moduli = [prime.value() for prime in primes]
         generator = seal.KeyGenerator(self.context)
-        zeros = np.zeros(parameters.slots, np.uint64)
+        secret_key = generator.secret_key()
+        values = self.plaintext(np.arange(parameters.slots, dtype=np.uint64))
         ciphertext = seal.Ciphertext()
-        seal.Encryptor(self.context, generator.secret_key()).encrypt_symmetric(self.plaintext(zeros), ciphertext)
-        self.evaluator.transform_to_ntt_inplace(ciphertext)
-        self.submission = self._learn(ciphertext, key_moduli[:-1])
-        self.secret_key = self._learn(generator.secret_key(), key_moduli)
+        seal.Encryptor(self.context, secret_key).encrypt_symmetric(values, ciphertext)
+        transformed = seal.Ciphertext()
+        self.evaluator.transform_to_ntt(ciphertext, transformed)
+        self.submission = self._learn(transformed, key_moduli[:-1])
+        self.secret_key = self._learn(secret_key, key_moduli)
         self.public_key = self._learn(seal_format.public_key(generator), key_moduli)
         self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
+        decryptor = seal.Decryptor(self.context, secret_key)
+        secret = self.secret_key.words(seal_format.save(secret_key))[: len(parameters.modulus_bits)]
+        whole = self.submission.polynomials
+        Seeded(whole).verify(self.words(ciphertext), secret, lambda words: self.decrypted(decryptor, words))
+
+    def decrypted(self, decryptor: Any, words: Words) -> Residues:
+        """Return the slots of a ciphertext."""
+        plaintext = seal.Plaintext()
+        decryptor.decrypt(self.parse(words), plaintext)
+        return np.array(self.encoder.decode_uint64(plaintext), np.uint64)
 
     def _learn(self, item: Any, moduli: list[int]) -> Layout:
         return seal_format.layout_of(item, self._ring_dimension, moduli)
@@ -166,9 +178,7 @@ class SealSecretContext(SecretContext):
         return scheme.words(ciphertext)
 
     def _decrypt(self, words: Words, prime: int) -> Residues:
-        scheme, plaintext = self._schemes[prime], seal.Plaintext()
-        self._decryptors[prime].decrypt(scheme.parse(words), plaintext)
-        return np.array(scheme.encoder.decode_uint64(plaintext), np.uint64)
+        return self._schemes[prime].decrypted(self._decryptors[prime], words)
 
 
 def generate(parameters: BfvParameters) -> KeyPair:

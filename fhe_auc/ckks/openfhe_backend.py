@@ -21,7 +21,7 @@ from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.openfhe_library import Halves, Keys, Library, new_context, openfhe, private_key_maps, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.seeded import VERIFIED, Seeded
 
 _SOME_ROTATION = (1,)  # to learn the format from where none is needed: the library has no empty map of keys
 
@@ -50,6 +50,12 @@ class Scheme(Library[CkksParameters]):
         zeros = np.zeros(parameters.slots, complex)
         self.submission = self.learn(self.encrypt(keys.secret, zeros, 1), keys.tag)
         self.result = self.learn(self.encrypt(keys.secret, zeros, 2), keys.tag)
+        values = np.full(parameters.slots, VERIFIED / parameters.scale, complex)
+        self.verify_reseeding(keys, self.encrypt(keys.secret, values, 1))
+
+    def decoded(self, plaintext: Any) -> Slots:
+        """Return the slots of what has been decrypted."""
+        return np.asarray(plaintext.GetCKKSPackedValue(), complex)
 
     @cached_property
     def rotation_halves(self) -> Halves:

@@ -23,7 +23,7 @@ from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rlwe.seeded import VERIFIED, Seeded
 
 
 class _Scheme:
@@ -54,6 +54,20 @@ class _Scheme:
         self.public_key = self._learn(seal_format.public_key(generator), key_moduli)
         self.relinearisation_key = self._learn(generator.create_relin_keys(), key_moduli)
         self._key_moduli = key_moduli
+        self._verify_reseeding(encryptor, secret_key)
+
+    def _verify_reseeding(self, encryptor: Any, secret_key: Any) -> None:
+        decryptor = seal.Decryptor(self.context, secret_key)
+
+        def decrypt(words: Words) -> Slots:
+            plaintext = seal.Plaintext()
+            decryptor.decrypt(seal_format.parse(seal.Ciphertext(), self.context, self.submission.raw(words)), plaintext)
+            return np.asarray(self.encoder.decode_complex(plaintext), complex)
+
+        values = np.full(self.parameters.slots, VERIFIED / self.parameters.scale, complex)
+        words = self.submission.words(seal_format.save(self.encrypt(encryptor, values, self.parameters.scale)))
+        secret = self.secret_key.words(seal_format.save(secret_key))[: len(self.parameters.modulus_bits)]
+        Seeded(self.submission.polynomials).verify(words, secret, decrypt)
 
     @cached_property
     def rotation_keys(self) -> Layout:

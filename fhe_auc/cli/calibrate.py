@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +9,7 @@ import click
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.histograms import HistogramSession, histogram_options
+from fhe_auc.cli.target import check_target
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
@@ -135,17 +134,9 @@ def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path,
 
 
 def _check_target(path: Path, suffix: str, *, force: bool) -> None:
-    """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
     if path.suffix.lower() != suffix:
         raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}")
-    if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"file {str(path)!r} cannot be written: name a file in a folder that exists")
-    if os.path.lexists(path) and not force:
-        raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force")
-    try:
-        tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}") from None
+    check_target(path, force=force)
 
 
 def _require_covered(found: CalibrationMap, scores: NDArray[np.float64], file: Path) -> None:

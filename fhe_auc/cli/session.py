@@ -27,6 +27,11 @@ _PHASES = {
     "recover": "each party (mean): decrypt and divide",
 }
 
+_PHASES_OF_SUMS = {
+    "circuit": "aggregator: hand out the sum",
+    "recover": "each party (mean): decrypt, and compute from the counts",
+}
+
 _PHASES_IN_THE_CLEAR = {
     "keys": "before the first round: announce the session",
     "submit": "each party (mean): count, and add noise",
@@ -186,7 +191,6 @@ def print_evaluation(
         Notes for the rows "parties" and "sent".
     """
     from fhe_auc import registry
-    from fhe_auc.boundaries import FIRST_SESSION
 
     notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
@@ -213,9 +217,8 @@ def print_evaluation(
         ]
     )
     output.print_text()
-    does = _PHASES if encrypted else _PHASES | _PHASES_IN_THE_CLEAR
     rows: list[tuple[output.Cell, ...]] = [
-        (phase, output.seconds_text(seconds), does.get(phase.removeprefix(FIRST_SESSION), ""))
+        (phase, output.seconds_text(seconds), _who_does_what(phase, evaluation))
         for phase, seconds in _in_order(evaluation.seconds)
     ]
     whole = "all roles in this process, one after another"
@@ -227,6 +230,17 @@ def print_evaluation(
     output.print_text()
     for warning in evaluation.warnings:
         output.print_text(output.styled(f"warning: {warning}", "yellow"))
+
+
+def _who_does_what(phase: str, evaluation: Evaluation) -> str:
+    from fhe_auc.boundaries import FIRST_SESSION
+
+    does = dict(_PHASES)
+    if evaluation.security_bits == 0:
+        does |= _PHASES_IN_THE_CLEAR
+    elif evaluation.histogram is not None or phase.startswith(FIRST_SESSION):
+        does |= _PHASES_OF_SUMS
+    return does.get(phase.removeprefix(FIRST_SESSION), "")
 
 
 def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:

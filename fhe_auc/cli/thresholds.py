@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 import click
 
 from fhe_auc.cli import inputs, output
+from fhe_auc.cli.target import check_target
 from fhe_auc.errors import InputError
 
 
@@ -67,10 +67,7 @@ def thresholds(
     from fhe_auc.api import federated_thresholds
 
     grids.check_savable(out)
-    if out.is_dir() or not out.parent.is_dir():
-        raise InputError(f"file {str(out)!r} cannot be written: name a file in a folder that exists")
-    if os.path.lexists(out) and not force:
-        raise InputError(f"file {str(out)!r} is there already; choose another --out, or say --force")
+    check_target(out, force=force)
     registry.finding(protocol).check_options({"bins": bins, **options})
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, Generic
 
 import numpy as np
+from numpy.typing import NDArray
 
 # On small rings OpenMP's threads cost far more than they give (up to 300 times on two cores). libgomp reads the
 # variable once, when it is loaded; where another library has loaded it before, the limit is set at run time. Whoever
@@ -25,10 +27,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import openfhe as openfhe  # exported: nobody imports it before this module has set its threads
 from threadpoolctl import threadpool_limits
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import DeserialisationError, EvaluationError
 from fhe_auc.rlwe.context import P
 from fhe_auc.rlwe.layout import Layout, Run
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.seeded import Seeded
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -38,6 +41,23 @@ TAG_LENGTH = 32
 """Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
 
 _key_maps = threading.Lock()
+_first_used_in: int | None = None
+
+
+def _refuse_forks() -> None:
+    """Raise `EvaluationError` in a process that was forked from one that has used OpenFHE.
+
+    OpenFHE seeds its random numbers once, so that parent and children would draw the same ones: the same keys, and
+    encryptions with the same error under different `a`, whose difference tells the secret key.
+    """
+    global _first_used_in
+    if _first_used_in is None:
+        _first_used_in = os.getpid()
+    if _first_used_in != os.getpid():
+        raise EvaluationError(
+            "this process was forked from one that has used OpenFHE, and would repeat its random numbers; "
+            "start processes afresh (multiprocessing: 'spawn')"
+        )
 
 
 def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
@@ -149,7 +169,7 @@ def new_context(settings: Any) -> Any:
     return context
 
 
-class Library(Generic[P]):
+class Library(ABC, Generic[P]):
     """An OpenFHE context, and the layouts of the objects that every scheme has, learned from throw-away ones.
 
     Parameters
@@ -168,11 +188,30 @@ class Library(Generic[P]):
 
     def __init__(self, parameters: P, context: Any) -> None:
         self.parameters = parameters
-        self.context = context
+        self._context = context
         keys = self.new_keys()
         self.secret_key = self.learn(keys.secret, keys.tag)
         self.public_key = self.learn(keys.public, keys.tag)
         self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
+
+    @property
+    def context(self) -> Any:
+        """The library's context; `EvaluationError` in a process that was forked from one that has used it."""
+        _refuse_forks()
+        return self._context
+
+    @abstractmethod
+    def decoded(self, plaintext: Any) -> NDArray[Any]:
+        """Return the slots of what has been decrypted."""
+
+    def verify_reseeding(self, keys: Keys, ciphertext: Any) -> None:
+        """Check that reseeding an encryption under `keys` changes nothing; errors as `Seeded.verify`."""
+
+        def decrypt(words: Words) -> NDArray[Any]:
+            return self.decoded(self.context.Decrypt(keys.secret, self.ciphertext(words, keys.tag)))
+
+        secret = self.secret_key.words(save(keys.secret))
+        Seeded(self.submission.polynomials).verify(self.submission.words(save(ciphertext)), secret, decrypt)
 
     def new_keys(self) -> Keys:
         """Return fresh keys."""

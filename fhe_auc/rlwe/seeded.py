@@ -13,14 +13,21 @@ secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint`.)
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fhe_auc.errors import DeserialisationError
+from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 SEED_BYTES = 32
+VERIFIED = 2.0**32
+"""Coefficients to encrypt for `Seeded.verify`: far above the noise, far below every modulus."""
+
+_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,22 @@ class Seeded:
         b = b.copy()
         half.add_in_place(b, half.multiply(difference, secret))
         return half.pack(b) + seed
+
+    def verify(self, ciphertext: Words, secret: Words, decrypt: Callable[[Words], NDArray[Any]]) -> None:
+        """Check that what is reseeded decrypts as before: that the library keeps polynomials as is supposed here.
+
+        Raises
+        ------
+        BackendUnavailableError
+            It does not.
+        """
+        reseeded = self.expand(self.reseed(ciphertext, secret))
+        before, after = (np.asarray(decrypt(each), complex) for each in (ciphertext, reseeded))
+        if not np.abs(after - before).max() <= _TOLERANCE * np.abs(before).max():
+            raise BackendUnavailableError(
+                "this version of the encryption library keeps ciphertexts or keys in a way that fhe-auc does not know; "
+                "install one that fhe-auc asks for"
+            )
 
     def mask(self, packed: bytes, mask: Words) -> bytes:
         """Return the packed form with `mask`, of the shape `half`, added to b."""

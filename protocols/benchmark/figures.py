@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, tidy
-from protocols.benchmark.measure import FLOOR, OURS, PUBLISHED, Measurement
+from protocols.benchmark.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
 from protocols.benchmark.study import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Study
 
 if TYPE_CHECKING:
@@ -133,12 +133,12 @@ def _phases(study: Study) -> Figure:
     return figure
 
 
-_COMPARED = (OURS, "malicious", FLOOR, PUBLISHED)
-_CUT = 3  # times as long as the next
+_COMPARED = (OURS, "malicious", FLOOR, PUBLISHED, TUNED)
+_CUT = 3  # times as long as ours
 
 
 def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple[str, str, str]]) -> None:
-    """Draw stacked bars; one that is far longer than all others is cut off, and says so."""
+    """Draw stacked bars; where the published design takes far longer than all others, it is cut off, and says so."""
     ends = [0.0] * len(found)
     for phase, (label, colour, hatch) in bars.items():
         widths = [1e3 * each.phases[phase].cpu_median for each in found]
@@ -146,8 +146,12 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
             range(len(found)), widths, left=ends, color=colour, edgecolor=INK, hatch=hatch, label=label, height=0.6
         )
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
-    *others, longest = sorted(ends)
-    reach = 1.3 * (others[-1] if others and longest > _CUT * others[-1] else longest)
+    longest = max(ends)
+    ours = max(
+        (end for each, end in zip(found, ends, strict=True) if each.contender not in (PUBLISHED, TUNED)),
+        default=longest,
+    )
+    reach = 1.3 * (ours if longest > _CUT * ours else longest)
     axes.set_xlim(0, reach)
     for at, end in enumerate(ends):
         text = f"{end:,.0f}" if end >= 20 else f"{end:.1f}"
@@ -165,7 +169,11 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
 
 
 def _bytes(study: Study) -> Figure:
-    found = [each for each in study.measurements if (each.parties, each.thresholds) == HEADLINE]
+    found = [
+        each
+        for each in study.measurements
+        if (each.parties, each.thresholds) == HEADLINE and each.contender != TUNED  # which sends what PUBLISHED does
+    ]
     names = [_style(each.contender).label for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
     values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
     figure = _figure(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")

@@ -23,6 +23,8 @@ FLOOR = "histogram-federated"
 """Plain secure aggregation: the sum of the parties' ciphertexts, and nothing else."""
 
 PUBLISHED = "published design"
+TUNED = "published design, tuned"
+"""The same with a setting of OpenFHE that spares most of its parsing."""
 
 
 class Seconds(NamedTuple):

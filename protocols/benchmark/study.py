@@ -108,7 +108,7 @@ class Study:
         return [session("malicious", backend) for backend in ckks.available_backends()]
 
     def _everybody(self) -> list[Maker]:
-        makers = [*self._ours(FLOOR), *self._malicious(), *_published(), PlaintextCounts, PooledRows]
+        makers = [*self._ours(FLOOR), *self._malicious(), *_published(tuned=True), PlaintextCounts, PooledRows]
         if find_spec("phe"):
             from protocols.benchmark.peers.paillier import Paillier
 
@@ -141,10 +141,10 @@ class Study:
         self.accuracies += accuracies(_ACCURACY_GRIDS, THRESHOLDS, ACCURACY_DATA)
 
 
-def _published() -> list[Maker]:
-    """Return the published design, where OpenFHE can be imported."""
+def _published(*, tuned: bool = False) -> list[Maker]:
+    """Return the published design, where OpenFHE can be imported; on request tuned as well."""
     if "openfhe" not in ckks.available_backends():
         return []
-    from protocols.benchmark.peers.published import Published
+    from protocols.benchmark.peers.published import Published, PublishedTuned
 
-    return [Published]
+    return [Published, PublishedTuned] if tuned else [Published]

@@ -234,6 +234,7 @@ class ExactTask:
             thresholds=packing.bins,
             verified=packing.authenticated,
             security_bits=SECURITY_BITS,
+            settings={"primes": len(primes), "flooding_bits": round(self.plan.flooding_margin, 1)},
         )
 
 
