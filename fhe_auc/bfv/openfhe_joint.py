@@ -69,7 +69,7 @@ class JointSetup(BaseJointSetup[BfvParameters]):
         no_key = scheme.load(
             openfhe.DeserializePrivateKeyString, scheme.secret_key, bytes(scheme.secret_key.packed_size), self.tag
         )
-        return scheme.residues(scheme.context.Decrypt(no_key, fused))
+        return scheme.decoded(scheme.context.Decrypt(no_key, fused))
 
 
 class JointShare(BaseJointShare[BfvParameters]):
