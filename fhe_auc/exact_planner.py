@@ -21,7 +21,7 @@ import math
 import msgspec
 
 from fhe_auc.bfv.bounds import noise_bound
-from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters, primes_above
+from fhe_auc.bfv.parameters import CHAINS, DIGIT_BITS, MAX_PLAIN_MODULI, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
 from fhe_auc.exact_packing import ExactPacking
 from fhe_auc.planner import DEFAULT_FLOODING_BITS, DEFAULT_MAX_ROWS, DEFAULT_SMUDGING_BITS, check_smudging
@@ -159,6 +159,17 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.joint_keys:
             taken += self.parties * 2.0 ** (self.smudging_exponent - capacity)
         return capacity + math.log2(1 - taken) - math.log2(self.noise_bound)
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of one party's parts of joint keys, without envelopes: public key, and halves of switching keys.
+
+        One becomes the relinearisation key, both halves of another follow from it.
+        """
+        if not self.joint_keys:
+            return 0
+        digits = sum(-(-bits // DIGIT_BITS) for bits in self.parameters.modulus_bits)
+        return (1 + 3 * digits) * self.parameters.polynomial_bytes()
 
     def _hidden_by(self, exponent: int) -> float:
         return exponent - math.log2(self.parameters.ring_dimension) - math.log2(self.noise_bound)

@@ -28,15 +28,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
-from fhe_auc import blinding
-from fhe_auc.circuit import aggregation
-from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
-from fhe_auc.ckks_rounds import AnyPlan, PartyTask, Result, any_plan_of
+from fhe_auc.ckks_rounds import Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.openfhe_joint import KeyParts
+from fhe_auc.rlwe.openfhe_joint import BaseJointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
@@ -44,6 +41,7 @@ from keys.errors import KeysError, TamperedError
 from keys.group_sealing import seal_to_all, unseal_mine
 from keys.holder import COMMON_SECRET_BYTES
 from keys.identity import Identity, signed_bytes
+from keys.joint_computation import JointComputation
 from keys.roster import Contribution, Excerpt, Roster, open_excerpt
 
 _ROUNDS = 4
@@ -57,6 +55,14 @@ _SLACK = 4096  # bytes of envelopes, signatures and names, generously
 T = TypeVar("T")
 
 
+class Task(Protocol):
+    """A party's computation on its own rows; the session's `JointComputation` knows what else there is to it."""
+
+    @property
+    def party(self) -> str:
+        """Name of the party."""
+
+
 class JointAggregator(Aggregator):
     """Adds up parts of keys and submissions, and passes on what all parties must see.
 
@@ -66,6 +72,8 @@ class JointAggregator(Aggregator):
         With a plan for joint keys.
     roster : Roster
         Of the manifest's parties.
+    computation : JointComputation
+        The manifest's.
 
     Raises
     ------
@@ -75,20 +83,21 @@ class JointAggregator(Aggregator):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, roster: Roster) -> None:
+    def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest)
-        self._plan = _plan_of(manifest, roster)
+        _check(manifest, roster)
+        self._computation = computation
         self._roster = roster
         self._binding = roster.binding(manifest)
-        self._setup = setup = JointSetup(self._plan.parameters, manifest.session)
+        setup = computation.setup
         self._keys = [Sum(shape) for shape in setup.key_parts]
         self._relinearisation = Sum(setup.relinearisation_part)
-        self._blocks = [Sum(setup.submission_part) for _ in range(self._plan.blocks)]
+        self._blocks = [Sum(setup.submission_part) for _ in range(computation.blocks)]
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
             sum(each.polynomials.packed_size for each in self._keys) + len(manifest.parties) * _SLACK,
             sum(each.polynomials.packed_size for each in (self._relinearisation, *self._blocks)),
-            setup.partial.packed_size + len(manifest.parties) * _SLACK,
+            computation.partial_shape.packed_size + len(manifest.parties) * _SLACK,
         )
 
     def _accept(self, party: str, payload: bytes) -> None:
@@ -114,21 +123,12 @@ class JointAggregator(Aggregator):
 
     def _close(self) -> bytes:
         if self.round == _SUBMISSION:
-            return encode(Result(len(self.counted), self._result()))
+            keys = [each.words for each in self._keys]
+            result = self._computation.result(keys, self._relinearisation.words, [each.words for each in self._blocks])
+            return encode(Result(len(self.counted), result))
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}
         return encode(in_order)
-
-    def _result(self) -> bytes:
-        context = self._setup.public_context([each.words for each in self._keys], self._relinearisation.words)
-        aggregated = aggregation(context, self._plan)
-        aggregated.add(
-            [
-                self._setup.submission(total.words, block, context.fingerprint)
-                for block, total in enumerate(self._blocks)
-            ]
-        )
-        return aggregated.result()
 
 
 class JointParty(Party[R]):
@@ -142,8 +142,10 @@ class JointParty(Party[R]):
         Of the manifest's parties, each verified by this party.
     identity : Identity
         This party's private keys.
-    task : PartyTask
-        What to encrypt, and what to read off the result.
+    task
+        What to encrypt, and what to read off the result, as the computation takes it.
+    computation : JointComputation
+        The manifest's.
 
     Raises
     ------
@@ -153,18 +155,26 @@ class JointParty(Party[R]):
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, roster: Roster, identity: Identity, task: PartyTask[R]) -> None:
+    def __init__(
+        self,
+        manifest: Manifest,
+        roster: Roster,
+        identity: Identity,
+        task: Task,
+        computation: JointComputation[Any, Any, Any, R],
+    ) -> None:
         super().__init__(manifest, task.party)
-        self._plan = _plan_of(manifest, roster)
+        _check(manifest, roster)
         mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
         if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
             raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
         self._roster = roster
         self._identity = identity
         self._task = task
-        self._setup = JointSetup(self._plan.parameters, manifest.session)
+        self._computation = computation
+        self._setup = computation.setup
         self._binding = roster.binding(manifest)
-        self._share: JointShare | None = None  # from the first round until the partial decryption
+        self._share: BaseJointShare[Any] | None = None  # from the first round until the partial decryption
         self._forwarded: list[bytes] = []  # of the first round: what comes back in the second
         self._secret_part = b""
         self._result = b""
@@ -173,7 +183,7 @@ class JointParty(Party[R]):
         self._key_bytes = 0
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
-        longest = max(relinearisation.packed_size, self._setup.partial.packed_size)
+        longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
         self.download_limit = parties * (longest + _SLACK * (1 + parties))
 
     def __reduce__(self) -> str:
@@ -182,7 +192,7 @@ class JointParty(Party[R]):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == _KEY_PARTS:
-            self._share = JointShare(self._setup)
+            self._share = self._computation.new_share()
             parts = self._share.key_parts()
             self._key_bytes = sum(map(len, parts))
             self._secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
@@ -196,11 +206,7 @@ class JointParty(Party[R]):
             relinearisation = share.relinearisation_part(total)
             spent = time.perf_counter() - started
             started = time.perf_counter()
-            self._task.common_secret = common_secret
-            masks = self._task.masks(self._setup.submission_part)
-            pairs = enumerate(zip(self._task.blocks(), masks, strict=True))
-            shift = self._plan.shift_bits
-            blocks = [share.encrypt(block, number, mask, shift_bits=shift) for number, (block, mask) in pairs]
+            blocks = self._computation.encrypted(share, self._task, common_secret)
             self._seconds["submit"] = time.perf_counter() - started
             self._seconds["key parts"] += spent
             self._key_bytes += len(relinearisation)
@@ -209,14 +215,14 @@ class JointParty(Party[R]):
             sealed = self._partial_decryption(payload)
             self._seconds["decrypt"] = time.perf_counter() - started
             return self._signed((sealed,))
-        slots = self._setup.fuse(self._result, self._all_partials(payload))
+        fused = self._computation.fused(self._result, self._all_partials(payload))
         self._partial = b""
-        outcome = self._task.outcome(slots, len(self.manifest.parties))
+        outcome = self._computation.outcome(self._task, fused, len(self.manifest.parties))
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
         return b""
 
-    def _living_share(self) -> JointShare:
+    def _living_share(self) -> BaseJointShare[Any]:
         if self._share is None:
             raise EvaluationError(f"party {self.name!r} has no share of the key any more")
         return self._share
@@ -245,16 +251,13 @@ class JointParty(Party[R]):
         result = decode(payload, Result, "result")
         if result.parties != len(self.manifest.parties):
             raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
-        smudging = blinding.flooding_layers(
-            self._plan.parameters.slots, self._plan.smudging_deviation, unit=self._plan.unit
-        )
-        self._partial = self._living_share().partial(result.ciphertext, smudging)
+        self._partial = self._computation.partial(self._living_share(), result.ciphertext)
         self._result = result.ciphertext
         self._share = None  # nobody needs it again, and no second result meets it
         return self._sealed(_PARTIAL_PURPOSE, self._partial, associated=_sha256(self._result))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
-        polynomials = self._setup.partial.polynomials
+        polynomials = self._computation.partial_shape
         for party, contribution in self._one_of_each(payload, Contribution):
             with _blaming(party):
                 contribution.check(self._roster, self._binding, _PARTIAL, party)
@@ -308,15 +311,14 @@ def _add(sums: Sequence[Sum], parts: Sequence[bytes]) -> None:
         total.add(summand)
 
 
-def _plan_of(manifest: Manifest, roster: Roster) -> AnyPlan:
-    plan = any_plan_of(manifest)
-    if not plan.joint_keys or manifest.context:
+def _check(manifest: Manifest, roster: Roster) -> None:
+    plan = manifest.plan
+    if plan is None or not plan.joint_keys or manifest.context:
         raise InputError("the session's manifest is not one for joint keys")
     if plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
         raise InputError("with joint keys every party of the session takes part, and none can be left out")
     if roster.names != set(manifest.parties):
         raise InputError("the roster names other parties than the session's manifest")
-    return plan
 
 
 def _sha256(data: bytes) -> bytes:

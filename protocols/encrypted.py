@@ -106,8 +106,9 @@ class EncryptedProtocol(Protocol[R]):
         if not _joint(manifest):
             return CkksAggregator(manifest, ckks.load_public(material))
         from keys.joint import JointAggregator  # needs OpenFHE
+        from keys.joint_computation import CkksComputation
 
-        return JointAggregator(manifest, Roster.from_bytes(material))
+        return JointAggregator(manifest, Roster.from_bytes(material), CkksComputation(manifest))
 
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
         """Return a branch of the aggregator; sealed keys only."""
@@ -125,13 +126,14 @@ class EncryptedProtocol(Protocol[R]):
             context, task = ckks.load_secret(secrets.context), self.task(manifest, data)
             return CkksParty(manifest, context, task, common_secret=secrets.common_secret)
         from keys.joint import JointParty  # needs OpenFHE
+        from keys.joint_computation import CkksComputation
 
         try:
             mine = decode(material, PartyMaterial, "party's material")
         except DeserialisationError as error:
             raise InputError(str(error)) from None
         identity = Identity.from_bytes(mine.identity)
-        return JointParty(manifest, mine.roster, identity, self.task(manifest, data))
+        return JointParty(manifest, mine.roster, identity, self.task(manifest, data), CkksComputation(manifest))
 
 
 class BlindedAuc(EncryptedProtocol[Evaluation]):

@@ -9,6 +9,7 @@ import base64
 import copy
 import hashlib
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -280,6 +281,44 @@ def test_damage_behind_a_good_checksum_is_refused(pair: bfv.KeyPair, damage: str
     result = pair.public.dump_result(pair.public.encrypt(some(1, 0), 0))
     with pytest.raises(DeserialisationError):
         pair.secret.decrypt(_resealed(f"result modulo {PRIMES[0]}", result, _DAMAGE[damage]), 0)
+
+
+@pytest.mark.parametrize("first", ["zero", "anything"])
+def test_a_ciphertext_that_hides_nothing_is_refused(pair: bfv.KeyPair, first: str) -> None:
+    shape = pair.public.ciphertext_shape
+    words = shape.zeros()
+    if first == "anything":
+        words[: len(words) // 2] = shape.uniform(bytes(32))[: len(words) // 2]
+    forged = container.seal(f"result modulo {PRIMES[0]}", pair.public.fingerprint, shape.pack(words))
+    for call in (lambda: pair.secret.decrypt(forged, 0), lambda: pair.public.ciphertext(words, 0)):
+        with pytest.raises(DeserialisationError, match="second polynomial is zero"):
+            call()
+
+
+def test_any_other_forged_result_decrypts_to_something_without_harm(pair: bfv.KeyPair) -> None:
+    shape = pair.public.ciphertext_shape
+    for seed in range(5):
+        forged = shape.pack(shape.uniform(bytes([seed]) * 32))
+        data = container.seal(f"result modulo {PRIMES[0]}", pair.public.fingerprint, forged)
+        found = pair.secret.decrypt(data, 0)
+        assert found.shape == (SLOTS,)
+        assert int(found.max()) < PRIMES[0]
+
+
+def test_contexts_made_side_by_side_in_threads_do_not_mix(backend: str) -> None:
+    made: list[bfv.KeyPair] = []
+    fresh = parameters_of(backend, PRIMES[1:])  # no scheme for these is at hand yet
+    threads = [threading.Thread(target=lambda: made.append(bfv.generate(fresh))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({each.public.fingerprint for each in made}) == 3
+    for each in made:
+        values = np.full(SLOTS, 60_000)
+        ciphertext = each.public.ciphertext(each.public.read_submission(each.secret.encrypt(values, 0), 0), 0)
+        square = each.public.multiply(ciphertext, ciphertext)
+        assert set(each.secret.decrypt(each.public.dump_result(square), 0).tolist()) == {60_000**2}
 
 
 @pytest.mark.parametrize("place", [0, 7, 8, 40, 60, 100, 5000, -1])

@@ -134,7 +134,7 @@ def with_excerpt(excerpts: Excerpts, name: str, excerpt: Excerpt) -> Excerpts:
 
 
 def constant(play: Play, value: int) -> bytes:
-    _, shape, _ = play.aggregator._setup.key_parts
+    _, shape, _ = play.aggregator._computation.setup.key_parts
     return shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64))
 
 
@@ -845,7 +845,7 @@ def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
 def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
     third: tuple[Play, bytes], monkeypatch: Any
 ) -> None:
-    from keys.joint import JointShare
+    from fhe_auc.ckks.openfhe_joint import JointShare
 
     used: list[Any] = []
     honest = JointShare.partial

@@ -400,7 +400,9 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     idle: Idle, prepare: Callable[..., Session]
 ) -> None:
     from keys.joint import JointAggregator, JointParty
+    from keys.joint_computation import CkksComputation
 
+    computation: CkksComputation[Any] = CkksComputation(idle.manifest)
     sealed = prepare("openfhe", min_parties=3)
     roster = idle.roster
     task = SemiHonest().task(sealed.manifest, idle.sites[0])
@@ -408,10 +410,13 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     without_plan = msgspec.structs.replace(idle.manifest, plan=None)
     without_fingerprint = msgspec.structs.replace(sealed.manifest, context=b"")
     for manifest in (sealed.manifest, with_fingerprint, without_fingerprint, without_plan):
+        with pytest.raises(InputError, match="not one for joint keys"):
+            JointAggregator(manifest, roster, computation)
+        with pytest.raises(InputError, match="not one for joint keys"):
+            JointParty(manifest, roster, idle.identity("north"), task, computation)
+    for manifest in (sealed.manifest, without_plan):
         with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
-            JointAggregator(manifest, roster)
-        with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
-            JointParty(manifest, roster, idle.identity("north"), task)
+            CkksComputation(manifest)
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
         "roster": lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.polynomials import Words
@@ -63,7 +64,14 @@ class PublicContext(BasePublicContext[BfvParameters]):
         return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
 
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
-        """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions."""
+        """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions.
+
+        Raises
+        ------
+        DeserialisationError
+            Its second polynomial is zero, so that it hides nothing.
+        """
+        _check_hidden(words)
         return Ciphertext(prime, self._parse(words, prime))
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
@@ -179,10 +187,13 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises
         ------
         DeserialisationError
-            Damaged, made for another context or another prime, or not a ciphertext of these parameters.
+            Damaged, made for another context or another prime, or not a ciphertext of these parameters; or one that
+            hides nothing.
         """
         packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
-        return self._decrypt(self._seeded.whole.unpack(packed), prime)
+        words = self._seeded.whole.unpack(packed)
+        _check_hidden(words)
+        return self._decrypt(words, prime)
 
     @abstractmethod
     def _encrypt(self, values: Residues, prime: int) -> Words:
@@ -225,6 +236,12 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
 def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     """Say what a ciphertext is, and for which prime."""
     return f"{what} modulo {_modulus(parameters, prime)}"
+
+
+def _check_hidden(words: Words) -> None:
+    """Refuse what nobody needs a key for: SEAL would with an error of its own."""
+    if not words[len(words) // 2 :].any():
+        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
 
 
 def _same_prime(left: Ciphertext, right: Ciphertext) -> int:

@@ -77,13 +77,13 @@ class Polynomials:
         """Add `words` to `total`, each polynomial modulo its prime; both as `unpack` returns them."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
             row += summand
-            row[row >= modulus] -= np.uint64(modulus)
+            _reduce(row, modulus)
 
     def subtract_in_place(self, total: Words, words: Words) -> None:
         """Subtract `words` from `total`, in the same way."""
         for row, summand, modulus in zip(total, words, self.moduli, strict=True):
             row += np.uint64(modulus) - summand
-            row[row >= modulus] -= np.uint64(modulus)
+            _reduce(row, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
         """Return the products, coefficient by coefficient, each modulo its prime.
@@ -166,6 +166,11 @@ class Sum:
         for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
             row %= np.uint64(modulus)
         self._pending = 1
+
+
+def _reduce(row: Words, modulus: int) -> None:
+    """Reduce numbers below twice their modulus: smaller ones wrap around when it is subtracted."""
+    np.minimum(row, row - np.uint64(modulus), out=row)
 
 
 def _read(packed: bytes | memoryview, position: int, width: int, into: Words) -> None:
