@@ -41,12 +41,12 @@ from keys.errors import (
     WrongPassphraseError,
 )
 
-Kind = Literal["authority", "bundle", "context", "identity", "trust"]
+Kind = Literal["authority", "bundle", "context", "identity", "state", "trust"]
 SCRYPT_LOG2_COST = 17
 """log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
-_KINDS = ("authority", "bundle", "context", "identity", "trust")
+_KINDS = ("authority", "bundle", "context", "identity", "state", "trust")
 _MAGIC = b"fhestor"
 _HEADER, _LOCK, _TEMPORARY = "store.header", "lock", ".tmp-"
 _SEEN, _BUNDLES = "seen", "bundles"

@@ -1,0 +1,139 @@
+"""Processes of Flower and Ray on this machine: started with telemetry off, and ended with all that they have started.
+
+Flower's processes start others, which do not all end with them. Each of them has the environment of the first: a folder
+of their own, by whose name they are found in /proc (Linux) and ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from fhe_auc.errors import EvaluationError
+
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Variables with which neither Flower nor Ray calls home."""
+
+_GRACE = 5.0  # seconds between asking processes to end and ending them
+_LAST_LINES = 12
+
+
+class Processes:
+    """A private folder, and processes that live in it; a context manager that ends them and removes it.
+
+    Attributes
+    ----------
+    folder : Path
+        Mode 700.
+    """
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fhe-auc-"))  # short: Ray's sockets have at most 107 bytes of path
+        self._started: list[subprocess.Popen[bytes]] = []
+        home = self.folder / "flwr"
+        home.mkdir()
+        self.environment = {
+            **os.environ,
+            **QUIET,
+            "FLWR_HOME": str(home),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its name aside, this is what keeps Ray on 127.0.0.1
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
+        """Start a process whose output goes to a log in the folder."""
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own commands
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self.environment, **variables},
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def call(self, command: Sequence[str], *, timeout: float = 60.0) -> str:
+        """Run a command and return what it prints; raise `EvaluationError` where it fails."""
+        try:
+            done = subprocess.run(  # noqa: S603 - our own commands
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=self.environment,
+                timeout=timeout,
+                check=False,
+                text=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise EvaluationError(f"{' '.join(command[:2])} has not ended within {timeout:g} s") from None
+        if done.returncode:
+            raise EvaluationError(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+        return done.stdout
+
+    def require_alive(self) -> None:
+        """Raise `EvaluationError` with the end of the log where a process has ended by itself."""
+        for process in self._started:
+            if process.poll() is not None:
+                name = Path(str(process.args[0])).name  # type: ignore[index]
+                raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
+
+    def log_end(self) -> str:
+        """Return the last lines of all logs, on one line each."""
+        return " | ".join(
+            f"{path.stem}: {' / '.join(path.read_text(errors='replace').splitlines()[-_LAST_LINES:])}"
+            for path in sorted(self.folder.glob("*.log"))
+        )
+
+    def close(self) -> None:
+        """End all processes and remove the folder; done twice, it does nothing."""
+        for process in reversed(self._started):
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + _GRACE
+        for process in self._started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(deadline - time.monotonic(), 0.1))
+        while left := list(self._left()):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL if time.monotonic() > deadline else signal.SIGTERM)
+            time.sleep(0.1)
+        for process in self._started:
+            process.wait()
+        self._started = []
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _left(self) -> Iterator[int]:
+        """Yield the ids of living processes that were started with this folder in their environment."""
+        mark = f"FLWR_HOME={self.folder}/flwr".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_dead(entry):
+                    yield int(entry.name)
+            except OSError:
+                continue  # ended meanwhile, or somebody else's
+
+
+def _is_dead(entry: Path) -> bool:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
