@@ -4,8 +4,8 @@ Across sites every message may meet a fresh process. `answer` is all that a tran
 session out of the site's custody, makes the party, puts it back to where it was, and writes down what it answers before
 that leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
 
-Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.custody``): a transport knows nothing of
-keys, and keys know nothing of transports.
+Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.custody``): a transport knows nothing
+of keys, and keys know nothing of transports.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def custodian() -> Custodian:
     """Return the installed custodian; raise `InputError` unless there is exactly one."""
     found = {point.value: point for point in entry_points(group=GROUP)}
     if len(found) != 1:
-        raise InputError(f"exactly one package must keep sessions (entry point {GROUP}), found {sorted(found) or 'none'}")
+        raise InputError(
+            f"exactly one package must keep sessions (entry point {GROUP}), found {sorted(found) or 'none'}"
+        )
     (point,) = found.values()
     made = point.load()()
     if not isinstance(made, Custodian):

@@ -1,4 +1,4 @@
-"""Sites' sessions in their key stores, for `fhe_auc.custody`: what `fhe-auc keys open` has put there, and their state."""
+"""Sites' sessions in their key stores, for `fhe_auc.custody`: what ``keys open`` has put there, and their state."""
 
 from __future__ import annotations
 
@@ -126,12 +126,22 @@ class KeyStoreCustodian(Custodian):
             with KeyStore.create(place, passphrase, log2_cost=_CHEAP) as store:
                 store.put("identity", OWN, identity.to_bytes())
                 trusted.keep(store)
-                found = {"session": manifest.session, "at": at, "grid": grids.get(name)}
+                own, found = manifest.session, grids.get(name)
                 if sealed is None:
-                    keep_joint_session(document, identity, trust, store, convener=holder, **found)
+                    keep_joint_session(
+                        document, identity, trust, store, convener=holder, session=own, at=at, grid=found
+                    )
                 else:
                     keep_party_bundle(
-                        sealed.parties[name], identity, trust, store, holder=holder, context=manifest.context, **found
+                        sealed.parties[name],
+                        identity,
+                        trust,
+                        store,
+                        holder=holder,
+                        session=own,
+                        context=manifest.context,
+                        at=at,
+                        grid=found,
                     )
             sites[name] = {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}
         return Rehearsal(self._published(folder, document, consortium, holder), sites)

@@ -198,9 +198,7 @@ class JointShare:
     def saved(self) -> bytes:
         """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
         pack = self._setup.scheme.secret_key.pack
-        secret, ephemeral = (
-            pack(openfhe.Serialize(key, openfhe.BINARY)) for key in (self._secret, self._ephemeral)
-        )
+        secret, ephemeral = (pack(openfhe.Serialize(key, openfhe.BINARY)) for key in (self._secret, self._ephemeral))
         return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
 
     def __repr__(self) -> str:

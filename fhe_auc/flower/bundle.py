@@ -15,7 +15,7 @@ from fhe_auc.flower.server_app import DEFAULTS
 
 
 def write(folder: Path) -> str:
-    """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that Flower makes of it."""
+    """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that is made of it."""
     import tomli_w
     from flwr.cli.build import build_fab_from_disk
 

@@ -44,7 +44,7 @@ class TlsFiles:
 
 
 def node_keys(folder: Path, name: str) -> tuple[Path, Path]:
-    """Make a node's key pair (ECDSA, P-384) in the folder, as ssh-keygen would; return both files, private and public."""
+    """Make a node's key pair (ECDSA, P-384) in the folder, as ssh-keygen would; return private and public file."""
     key = ec.generate_private_key(ec.SECP384R1())
     private, public = folder / name, folder / f"{name}.pub"
     _write_key(private, key, PrivateFormat.OpenSSH)

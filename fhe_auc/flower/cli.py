@@ -171,7 +171,9 @@ def _play(
 
 @flower.command(
     short_help="Write the app that `flwr run` takes, and print its hash.",
-    epilog=output.examples("fhe-auc flower bundle session-app", "fhe-auc flower bundle session-app --json | jq -r .sha256"),
+    epilog=output.examples(
+        "fhe-auc flower bundle session-app", "fhe-auc flower bundle session-app --json | jq -r .sha256"
+    ),
 )
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @output.json_option
@@ -203,8 +205,8 @@ def _sha256(ctx: click.Context, param: click.Parameter, value: str) -> str:
     epilog=output.examples(
         "fhe-auc flower supernode --bundle-sha256 HEX --superlink link.example.org:9092 \\",
         "    --root-certificates ca.pem --auth-supernode-private-key node.key \\",
-        "    --node-config 'store=\"keystore\" passphrase-file=\"passphrase\" holder=\"north\"",
-        "                   data=\"rows.csv\" result=\"result.json\"'",
+        '    --node-config \'store="keystore" passphrase-file="passphrase" holder="north"',
+        '                   data="rows.csv" result="result.json"\'',
     ),
 )
 @click.option(

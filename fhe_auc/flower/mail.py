@@ -75,10 +75,9 @@ class Mail:
                 sent = self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])
                 waiting.update(dict.fromkeys(sent, node))
             for reply in self._grid.pull_messages(list(waiting)) if waiting else ():
-                node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                if node is None:
+                if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked
-                found = self._submission(node, reply)
+                found = self._submission(waiting.pop(asked_by), reply)
                 if found is not None:
                     answered.add(found[0])
                     yield found

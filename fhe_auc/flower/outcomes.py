@@ -19,12 +19,13 @@ from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.rounds import Party
 
 
-
 def write(path: Path, party: Party[Any]) -> None:
     """Write a party's result, or why there is none."""
     try:
         found = party.result()
-        kind, fields_of = ("evaluation", found.as_dict()) if isinstance(found, Evaluation) else ("boundaries", _plain(found))
+        kind, fields_of = (
+            ("evaluation", found.as_dict()) if isinstance(found, Evaluation) else ("boundaries", _plain(found))
+        )
         told = {kind: fields_of}
     except EvaluationError as error:
         told = {"error": {"type": type(error).__name__, "message": str(error)}}

@@ -23,7 +23,7 @@ from fhe_auc.errors import EvaluationError
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 """Variables with which neither Flower nor Ray calls home."""
 
-_GRACE = 5.0  # seconds between asking processes to end and ending them
+_GRACE = 2.0  # seconds between asking processes to end and ending them
 _LAST_LINES = 12
 
 
@@ -37,7 +37,7 @@ class Processes:
     """
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="fhe-auc-"))  # short: Ray's sockets have at most 107 bytes of path
+        self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-"))  # short: Ray's sockets have at most 107 bytes of path
         self._started: list[subprocess.Popen[bytes]] = []
         home = self.folder / "flwr"
         home.mkdir()

@@ -1,4 +1,4 @@
-"""Flower on this machine, for trying and for tests: a SuperLink that simulates sites, or one with a SuperNode a site."""
+"""Flower on this machine, to try and to test: a SuperLink that simulates sites, or one with a SuperNode a site."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fhe_auc.flower.client_app import VIRTUAL_SITES
 from fhe_auc.flower.processes import Processes
 
 _POLL = 0.1
+_LAST_WORDS = 2000  # characters of a log that an error quotes
 _STARTING = 30.0  # seconds for a SuperLink or a SuperNode to come up
 _ASK_FLOWER = 5.0  # seconds between questions to Flower itself, each of which starts a process
 _MOST_ROUNDS = 4
@@ -73,7 +74,7 @@ class Runtime:
         )
 
     def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
-        connection = 'insecure = true\n' if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
+        connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
         (self.folder / "flwr" / "config.toml").write_text(
             f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "{self.control}"\n{connection}',
             encoding="utf-8",
@@ -154,7 +155,8 @@ class Runtime:
         runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"]))["runs"]
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == run_id), "unknown")
         if status.startswith("finished") and not record.exists():
-            raise EvaluationError(f"Flower has ended the run ({status}): {self.processes.log_end()}")
+            told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
+            raise EvaluationError(f"Flower has ended the run ({status}): {told}")
 
 
 def node_config(config: Mapping[str, str]) -> str:

@@ -53,8 +53,8 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     config : mapping
         ``session``, ``holder``, ``authority``, ``revocation-list``: files from the key holder and the authority, as the
         custodian takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which node is which party, as
-        in "north:123, south:456"; empty asks all that are connected. ``protocol``, ``thresholds``, ``min-parties``: what
-        the session must be for; empty takes any. ``record``: file for who took part, or what went wrong.
+        in "north:123, south:456"; empty asks all that are connected. ``protocol``, ``thresholds``, ``min-parties``:
+        what the session must be for; empty takes any. ``record``: file for who took part, or what went wrong.
 
     Returns
     -------

@@ -50,7 +50,6 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     def is_pinned(bundle: Any, trusted: dict[str, str]) -> bool:
         return hashlib.sha256(bundle.content).hexdigest() == trusted["sha256"]
 
-    internals._pull_and_store_message = pull_pinned
-    internals._verify_fab = is_pinned
+    vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()
