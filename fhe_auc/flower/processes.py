@@ -91,12 +91,11 @@ class Processes:
             raise EvaluationError(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
         return done.stdout
 
-    def require_alive(self) -> None:
-        """Raise `EvaluationError` with the end of the log where a process has ended by itself."""
-        for process in self._started:
-            if process.poll() is not None:
-                name = Path(str(process.args[0])).name  # type: ignore[index]
-                raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
+    def require_alive(self, process: subprocess.Popen[bytes]) -> None:
+        """Raise `EvaluationError` with the ends of all logs where a process has ended by itself."""
+        if process.poll() is not None:
+            name = Path(str(process.args[0])).name  # type: ignore[index]
+            raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
 
     def log_end(self) -> str:
         """Return the last lines of all logs, on one line each."""

@@ -81,7 +81,7 @@ class Runtime:
         )
         command = ["flower-superlink", "--isolation", "subprocess", "--control-api-address", self.control]
         command += ["--serverappio-api-address", "127.0.0.1:0", *arguments]
-        self.processes.start("superlink", command, **variables)
+        self._superlink = self.processes.start("superlink", command, **variables)
         self._wait_for(self.control)
 
     def _wait_for(self, address: str) -> None:
@@ -93,7 +93,7 @@ class Runtime:
                 socket.create_connection((host, int(port)), timeout=1).close()
                 return
             except OSError:
-                self.processes.require_alive()
+                self.processes.require_alive(self._superlink)
                 if time.monotonic() > deadline:
                     raise EvaluationError(f"nothing listens on {address} after {_STARTING:g} s") from None
                 time.sleep(_POLL)
@@ -103,13 +103,13 @@ class Runtime:
         told = json.loads(self.processes.call(["flwr", "supernode", "register", str(public_key), "--format", "json"]))
         return int(told["node-id"])
 
-    def start_supernode(self, name: str, private_key: Path, config: Mapping[str, str]) -> None:
-        """Start a SuperNode, which runs no bundle but this package's own."""
+    def start_supernode(self, name: str, private_key: Path, config: Mapping[str, str], **variables: str) -> None:
+        """Start a SuperNode, which runs no bundle but this package's own; `variables` are for its environment."""
         assert self._tls is not None  # noqa: S101 - for the type checker
         command = ["fhe-auc", "flower", "supernode", "--superlink", self.fleet]
         command += ["--root-certificates", str(self._tls.authority), "--auth-supernode-private-key", str(private_key)]
         command += ["--bundle-sha256", self.bundle_sha256, "--node-config", node_config(config)]
-        self.processes.start(name, command)
+        self.processes.start(name, command, **variables)
 
     def run(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
         """Run one session and return who took part, as the ServerApp has recorded it.
@@ -139,7 +139,7 @@ class Runtime:
         deadline = time.monotonic() + _MOST_ROUNDS * float(config["round-timeout"]) + _BESIDES
         ask = time.monotonic() + _ASK_FLOWER
         while not record.exists():
-            self.processes.require_alive()
+            self.processes.require_alive(self._superlink)
             if time.monotonic() > ask:
                 self._require_running(str(started["run-id"]), record)
                 ask = time.monotonic() + _ASK_FLOWER
