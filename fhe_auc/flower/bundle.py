@@ -17,11 +17,17 @@ from fhe_auc.flower.server_app import DEFAULTS
 def write(folder: Path) -> str:
     """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that is made of it."""
     import tomli_w
-    from flwr.cli.build import build_fab_from_disk
 
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text(tomli_w.dumps(_project()), encoding="utf-8")
-    return hashlib.sha256(build_fab_from_disk(folder)).hexdigest()
+    return sha256(folder)
+
+
+def sha256(app: Path) -> str:
+    """Return the SHA-256 of the bundle that Flower makes of an app's folder."""
+    from flwr.cli.build import build_fab_from_disk
+
+    return hashlib.sha256(build_fab_from_disk(app)).hexdigest()
 
 
 def run_config(values: Mapping[str, str | int | float]) -> str:

@@ -32,13 +32,15 @@ class Runtime:
     ----------
     secured : bool
         Whether its SuperLink speaks TLS only, as it must where nodes come in; a simulation has none.
+    app : Path, optional
+        Folder of the Flower app to run; default: this package's own.
     """
 
-    def __init__(self, *, secured: bool) -> None:
+    def __init__(self, *, secured: bool, app: Path | None = None) -> None:
         self.processes = Processes()
         self.folder = self.processes.folder
-        self.app = self.folder / "app"
-        self.bundle_sha256 = bundle.write(self.app)
+        self.app = app or self.folder / "app"
+        self.bundle_sha256 = bundle.write(self.app) if app is None else bundle.sha256(app)
         self._tls = TlsFiles.create(self.folder) if secured else None
         self.control, self.fleet = (f"127.0.0.1:{port}" for port in free_ports(2))
 
@@ -136,12 +138,15 @@ class Runtime:
             resources = f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={cores}"
             command += ["--federation-config", resources + " init-args-log-to-driver=false"]
         started = json.loads(self.processes.call(command))
+        if "run-id" not in started:
+            raise EvaluationError(f"Flower does not run the app: {started.get('error-message') or started}")
+        run_id = str(started["run-id"])
         deadline = time.monotonic() + _MOST_ROUNDS * float(config["round-timeout"]) + _BESIDES
         ask = time.monotonic() + _ASK_FLOWER
         while not record.exists():
             self.processes.require_alive(self._superlink)
             if time.monotonic() > ask:
-                self._require_running(str(started["run-id"]), record)
+                self._require_running(run_id, record)
                 ask = time.monotonic() + _ASK_FLOWER
             if time.monotonic() > deadline:
                 raise EvaluationError(f"the session has not ended in time: {self.processes.log_end()}")
