@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 from fhe_auc import federated_auc, registry
 from fhe_auc.counts import PartyData
 from fhe_auc.custody import custodian
-from fhe_auc.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.errors import TooFewPartiesError
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
@@ -220,5 +220,9 @@ def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Cal
     deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
     deployment.start("east")
     deployment.runtime.bundle_sha256 = right
-    with pytest.raises(EvaluationError, match=r"missing: 'east'.*Flower code 7"):
+    with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
         deployment.run()
+    log = (deployment.runtime.folder / "east.log").read_text()
+    assert "FAB verification failed" in log
+    assert "Start `flwr-clientapp` process" not in log
+    assert "Start `flwr-clientapp` process" in (deployment.runtime.folder / "north.log").read_text()

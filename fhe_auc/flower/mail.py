@@ -17,6 +17,7 @@ from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.messages import Message as Envelope
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
+_SPARE = 30.0  # seconds by which a message outlives its round, so that the round's end is ours to tell
 _MAX_MESSAGE = 2**31
 
 
@@ -71,7 +72,7 @@ class Mail:
         while True:
             for node in self._to_ask(asked):
                 asked.add(node)
-                ttl = max(deadline - time.monotonic(), 1.0)
+                ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
                 sent = self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])
                 waiting.update(dict.fromkeys(sent, node))
             for reply in self._grid.pull_messages(list(waiting)) if waiting else ():

@@ -25,6 +25,10 @@ _MOST_ROUNDS = 4
 _BESIDES = 120.0  # seconds, beyond the rounds' own limits, for Flower to start and for the circuit
 
 
+class _EndedEarlyError(EvaluationError):
+    """Flower has ended a run before the ServerApp could say what became of it."""
+
+
 class Runtime:
     """A SuperLink and what it runs; a context manager.
 
@@ -128,6 +132,14 @@ class Runtime:
         FheAucError
             The session failed; of the type and with the text that it failed with.
         """
+        try:
+            return self._run_once(config, virtual_sites)
+        except _EndedEarlyError:
+            if not virtual_sites:
+                raise
+            return self._run_once(config, virtual_sites)  # Ray sometimes does not start; no site has heard anything yet
+
+    def _run_once(self, config: Mapping[str, str | int | float], virtual_sites: int) -> dict[str, Any]:
         record = self.folder / "record.json"
         record.unlink(missing_ok=True)
         settings = self.folder / "run.toml"
@@ -161,7 +173,7 @@ class Runtime:
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == run_id), "unknown")
         if status.startswith("finished") and not record.exists():
             told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
-            raise EvaluationError(f"Flower has ended the run ({status}): {told}")
+            raise _EndedEarlyError(f"Flower has ended the run ({status}): {told}")
 
 
 def node_config(config: Mapping[str, str]) -> str:

@@ -21,7 +21,7 @@ FLOWER = "1.30.0"
 
 
 def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
-    """Run ``flower-supernode`` in this process; any other bundle is answered with Flower's error "invalid FAB".
+    """Run ``flower-supernode`` in this process; any other bundle is refused, which only the site's own log tells.
 
     Parameters
     ----------
