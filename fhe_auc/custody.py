@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ class Custodian(ABC):
         """
 
 
+@lru_cache(maxsize=1)
 def custodian() -> Custodian:
     """Return the installed custodian; raise `InputError` unless there is exactly one."""
     found = {point.value: point for point in entry_points(group=GROUP)}

@@ -25,6 +25,8 @@ QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_U
 
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LAST_LINES = 12
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power
+_ROOM = 4 * 2**30  # bytes free from which on we take some of it; a thousand sites need 0.4 GB, and Ray some more
 
 
 class Processes:
@@ -37,7 +39,8 @@ class Processes:
     """
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-"))  # short: Ray's sockets have at most 107 bytes of path
+        # Its name is short: Ray's sockets have at most 107 bytes of path.
+        self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
         self._started: list[subprocess.Popen[bytes]] = []
         home = self.folder / "flwr"
         home.mkdir()
@@ -132,6 +135,13 @@ class Processes:
                     yield int(entry.name)
             except OSError:
                 continue  # ended meanwhile, or somebody else's
+
+
+def _in_memory() -> Path | None:
+    """Return where files stay in memory: no key meets a disk, and nothing waits for one. None: use TMPDIR, or /tmp."""
+    if "TMPDIR" in os.environ or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+        return None
+    return _MEMORY
 
 
 def _is_dead(entry: Path) -> bool:
