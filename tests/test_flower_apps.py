@@ -23,7 +23,7 @@ from fhe_auc import registry
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.custody import Rehearsal, custodian
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.flower import client_app, mail, outcomes
+from fhe_auc.flower import client_app, mail, outcomes, server_app
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.protocol import Request
@@ -180,8 +180,10 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(conve
 )
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
-    fault: Answer, why: str, nodes: str, convene: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+    fault: Answer, why: str, nodes: str, convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
     consortium = convene(2)
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = evaluate(consortium.grid(east=Node(fault)), consortium.config(**changes))  # type: ignore[arg-type]
@@ -191,6 +193,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     assert found.parties == 2
     assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
     assert not consortium.result("east").exists()
+    assert any("node 3" in line and why in line for line in told), told
 
 
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
@@ -291,9 +294,9 @@ def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(convene
         ({"thresholds": "uniform:17"}, "not for the thresholds 'uniform:17'"),
         ({"min-parties": 3}, "goes on from 2 parties on, not from 3"),
         ({"nodes": "north:1, south:2"}, "'east' has no node"),
-        ({"nodes": "north:1, south:2, west:3"}, "'west:3' is not a party"),
+        ({"nodes": "north:1, south:2, west:3"}, "'west' is not a party"),
         ({"nodes": "north:1, south:1, east:3"}, "there twice"),
-        ({"nodes": "north"}, "'north' is not a party of the session and a node id"),
+        ({"nodes": "north"}, "'north' are not parties with their node ids"),
         ({"round-timeout": -1.0}, "round-timeout must be"),
         ({"holder": ""}, "holder is not configured"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -190,6 +191,24 @@ def test_what_is_interrupted_leaves_nothing_behind_either(
     process.send_signal(sent)
     process.communicate(timeout=60)
     assert process.returncode == 128 + sent
+    terminal.assert_clean()
+
+
+@pytest.mark.slow
+def test_the_training_example_prints_how_far_the_average_is_off(terminal: Terminal) -> None:
+    example = Path(__file__).parent.parent / "examples" / "flower_training" / "run.py"
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        env=terminal.environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"AUC of all rows +0\.787281", done.stdout)
+    assert re.search(r"average of the sites' AUCs +0\.764540 +off by 0\.022740", done.stdout)
+    assert "55 of 78 clinics have one class only" in done.stdout
     terminal.assert_clean()
 
 

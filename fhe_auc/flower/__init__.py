@@ -10,12 +10,18 @@ one's own gets a session in. Importing this package does not import flwr.
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
 from fhe_auc.errors import InputError
 
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
+
 
 def require_flower() -> None:
-    """Raise `InputError` where Flower is not installed."""
+    """See to it that Flower calls nobody from here; raise `InputError` where it is not installed."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     if find_spec("flwr") is None:
         raise InputError("Flower is not installed: pip install 'fhe-auc[flower]'")

@@ -73,8 +73,10 @@ class Mail:
             for node in self._to_ask(asked):
                 asked.add(node)
                 ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
-                sent = self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])
+                sent = list(filter(None, self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])))
                 waiting.update(dict.fromkeys(sent, node))
+                if not sent:
+                    self._failed(node, "Flower does not take a message for it")
             for reply in self._grid.pull_messages(list(waiting)) if waiting else ():
                 if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked

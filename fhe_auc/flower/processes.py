@@ -19,9 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
-
-QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-"""Variables with which neither Flower nor Ray calls home."""
+from fhe_auc.flower import QUIET
 
 _GRACE = 2.0  # seconds between asking processes to end and ending them
 _LAST_LINES = 12
@@ -45,8 +43,8 @@ class Processes:
         home = self.folder / "flwr"
         home.mkdir()
         self.environment = {
-            **os.environ,
             **QUIET,
+            **os.environ,
             "FLWR_HOME": str(home),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
             "RAY_TMPDIR": str(self.folder),

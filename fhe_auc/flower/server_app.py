@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from logging import INFO, WARNING
 from pathlib import Path
@@ -34,6 +35,8 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "record": "",
 }
 """Run configuration: what `evaluate` reads, with what is meant where nothing is said."""
+
+_ENTRY = r"\s*(\S.*?):([0-9]+)\s*(?:,|$)"  # of `nodes`; a party's name may hold a comma, or a colon
 
 app = ServerApp()
 
@@ -71,7 +74,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     record = config.get("record")
     try:
         found = _evaluated(grid, config)
-    except FheAucError as error:
+    except (FheAucError, OSError) as error:
         if record:
             outcomes.write_json(Path(str(record)), {"error": {"type": type(error).__name__, "message": str(error)}})
         raise
@@ -121,12 +124,13 @@ def _require(manifest: Manifest, config: Mapping[str, Any]) -> None:
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:
     """Return party by node id from "north:123, south:456"."""
     found: dict[int, str] = {}
-    for entry in filter(None, (each.strip() for each in text.split(","))):
-        party, _, node = entry.rpartition(":")
-        if party not in manifest.parties or not node.isdecimal():
-            raise InputError(f"nodes: {entry!r} is not a party of the session and a node id, as in 'north:123'")
+    if text.strip() and not re.fullmatch(f"({_ENTRY})+", text):
+        raise InputError(f"nodes: {text[:80]!r} are not parties with their node ids, as in 'north:123, south:456'")
+    for party, node in re.findall(_ENTRY, text):
+        if party not in manifest.parties:
+            raise InputError(f"nodes: {party!r} is not a party of the session")
         if int(node) in found or party in found.values():
-            raise InputError(f"nodes: {entry!r} is there twice")
+            raise InputError(f"nodes: '{party}:{node}' is there twice")
         found[int(node)] = party
     if found and len(found) != len(manifest.parties):
         raise InputError(f"nodes: {min(set(manifest.parties) - set(found.values()))!r} has no node")

@@ -8,13 +8,12 @@ its version is pinned exactly, and checked here.
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fhe_auc.errors import InputError
-from fhe_auc.flower.processes import QUIET
+from fhe_auc.flower import require_flower
 
 FLOWER = "1.30.0"
 """The version whose internals `run` relies on."""
@@ -30,7 +29,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     bundle_sha256 : str
         64 hexadecimal digits.
     """
-    os.environ.update(QUIET)
+    require_flower()
     import flwr
     from flwr.supernode import start_client_internal as internals
     from flwr.supernode.cli import flower_supernode
