@@ -166,7 +166,13 @@ def _play(
         output.print_json(evaluation.as_dict())
     else:
         wall_seconds = time.perf_counter() - started
-        print_evaluation(evaluation, wall_seconds, thresholds=thresholds, digits=session.release_digits)
+        print_evaluation(
+            evaluation,
+            wall_seconds,
+            thresholds=thresholds,
+            digits=session.release_digits,
+            whole="with making keys, and starting and stopping Flower",
+        )
 
 
 @flower.command(
