@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import openfhe
 
@@ -37,7 +38,7 @@ from fhe_auc.ckks.layout import Layout
 from fhe_auc.ckks.openfhe_backend import Halves, OpenFhePublicContext, scheme_for
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.ckks.polynomials import Polynomials, Words
-from fhe_auc.serialise import encode
+from fhe_auc.serialise import decode, encode
 
 Purpose = Literal["public key", "relinearisation key", "rotation keys", "submission"]
 
@@ -156,8 +157,19 @@ class JointSetup:
         return self.scheme.load(parse, layout, packed, self.tag)
 
 
+class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    secret: bytes
+    ephemeral: bytes
+    encrypted: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "<share of a secret key (secret)>"
+
+
 class JointShare:
-    """One party's share of the secret key, drawn when made; it is never printed, pickled, stored or sent.
+    """One party's share of the secret key, drawn when made; it is never printed, pickled or sent.
+
+    Between rounds it may be kept in an encrypted key store: `saved` and `restored`.
 
     Parameters
     ----------
@@ -169,6 +181,25 @@ class JointShare:
         self._encrypted: set[int] = set()
         self._secret, self._public_key = self._new_secret()
         self._ephemeral, _ = self._new_secret()  # u_i; its "public key" has the same `a` and goes nowhere
+
+    @classmethod
+    def restored(cls, setup: JointSetup, saved: bytes) -> JointShare:
+        """Return the share that `saved` has written down; raise `DeserialisationError` where it is none."""
+        found = decode(saved, _Share, "share of a secret key")
+        share = cls.__new__(cls)
+        share._setup = setup
+        share._encrypted = set(found.encrypted)
+        share._secret, share._ephemeral = (
+            setup.load(openfhe.DeserializePrivateKeyString, setup.scheme.secret_key, packed)
+            for packed in (found.secret, found.ephemeral)
+        )
+        return share
+
+    def saved(self) -> bytes:
+        """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
+        pack = self._setup.scheme.secret_key.pack
+        secret, ephemeral = (pack(openfhe.Serialize(key, openfhe.BINARY)) for key in (self._secret, self._ephemeral))
+        return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
 
     def __repr__(self) -> str:
         return f"<JointShare of session {self._setup.session.hex()} (secret)>"
