@@ -18,10 +18,10 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 test-all: dev-venv ## run all tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) -m "" $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
 
 bench: dev-venv ## run the benchmark suites; fhe-auc benchmark compares with peers
 	$(ONE_THREAD) $(BIN)/python -m pytest benchmarks --benchmark-only \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -19,7 +19,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.names import alike
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.protocol import Protocol, Request
-from fhe_auc.rounds import R
+from fhe_auc.rounds import R, conduct
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""
@@ -226,20 +226,27 @@ def _played(
         own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
 
-    message: bytes | None = aggregator.start()
-    while message is not None:
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         for done, role in enumerate(roles):
             progress(f"round {aggregator.round}", done, len(roles))
-            submission = role.respond(message)
-            started = time.perf_counter()
-            aggregator.receive(role.name, submission)
-            seconds["ingest"] = seconds.get("ingest", 0.0) + time.perf_counter() - started
+            yield role.name, role.respond(message)
         progress(f"round {aggregator.round}", len(roles), len(roles))
-        started = time.perf_counter()
-        message = aggregator.finish_round()
-        seconds["circuit"] = seconds.get("circuit", 0.0) + time.perf_counter() - started
 
-    outcomes = {role.name: role.result() for role in roles}
+    conduct(aggregator, exchange, seconds=seconds)
+    return with_costs({role.name: role.result() for role in roles}, seconds)
+
+
+def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:
+    """Return all parties' outcomes with what the session cost: the busiest party's bytes, and each phase's seconds.
+
+    Parameters
+    ----------
+    outcomes : mapping of str to Outcome
+        By party; the means of their seconds are added.
+    seconds : mapping of str to float
+        The aggregator's and the key holder's.
+    """
+    seconds = dict(seconds)
     for phase in _first(outcomes).seconds:
         seconds[phase] = sum(outcome.seconds[phase] for outcome in outcomes.values()) / len(outcomes)
     up = max(outcome.upload_bytes_per_party for outcome in outcomes.values())

@@ -206,7 +206,6 @@ class CkksParty(Party[R]):
         self.download_limit = payload_limit(_plan_of(manifest, context))
         self._context = context
         self._task = task
-        self._seconds: dict[str, float] = {}
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()

@@ -117,6 +117,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.packing.bins
 
     @property
+    def primes(self) -> int:
+        """How many plaintext moduli there are."""
+        return len(self.parameters.plain_moduli)
+
+    @property
     def blocks(self) -> int:
         """Ciphertexts of a submission: left and right of every pair, modulo each prime."""
         return 2 * self.packing.pairs * len(self.parameters.plain_moduli)

@@ -6,26 +6,35 @@
     party.result()                                 an Evaluation, or what else the session is for; the aggregator's
                                                    record holds none of it
 
+`conduct` plays the aggregator's part over any transport. A party whose process ends after each answer goes on in the
+next one: `Party.saved` and `Party.restore`.
+
 The base classes do what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
 protocol fills in what each round carries.
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
+
+import msgspec
 
 from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.names import AGGREGATOR
+from fhe_auc.serialise import frame, unframe
 
 R = TypeVar("R", bound=Outcome)
 """What a session yields to each party."""
 
 _ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
+_STATE_MAGIC = b"fhestat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,20 @@ class SessionRecord:
     counted: tuple[str, ...]
     missing: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    manifest: bytes
+    party: str
+    round: int
+    ended: bool
+    bytes_sent: int
+    bytes_received: int
+    seconds: dict[str, float]
+    own: bytes  # what the kind of party adds
+
+    def __repr__(self) -> str:
+        return f"<state of party {self.party!r} after round {self.round} (secret)>"
 
 
 class Aggregator(ABC):
@@ -154,6 +177,11 @@ class Aggregator(ABC):
             return None
         return self._open_next(self._close())
 
+    @property
+    def refusals(self) -> dict[str, str]:
+        """Parties of which a submission was refused, and the latest reason."""
+        return dict(self._refused)
+
     def result(self) -> SessionRecord:
         """Return who took part; raise `EvaluationError` while the session runs."""
         if not self._ended:
@@ -216,6 +244,7 @@ class Party(ABC, Generic[R]):
         self.bytes_received = 0
         self._round = 0
         self._ended = False
+        self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
         self._failure: EvaluationError | None = None
 
@@ -271,13 +300,65 @@ class Party(ABC, Generic[R]):
         if self._failure is not None:
             raise self._failure
         if self._outcome is None:
-            raise EvaluationError(f"party {self.name!r} has no result: the session has not ended")
+            why = "the process that ended the session had it" if self._ended else "the session has not ended"
+            raise EvaluationError(f"party {self.name!r} has no result: {why}")
         return replace(
             self._outcome,
             rounds=self._round,
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
         )
+
+    @property
+    def ended(self) -> bool:
+        """Whether this party answers nothing more."""
+        return self._ended
+
+    def saved(self) -> bytes:
+        """Return what another process needs to go on as this party, with the same manifest, material and rows.
+
+        It is secret, and belongs into a key store; where it is kept before the submission is sent, no round is ever
+        answered in two ways. It holds no result: the process that answers the last round has to read it.
+        """
+        state = _State(
+            manifest=self._digest,
+            party=self.name,
+            round=self._round,
+            ended=self._ended,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            seconds=self._seconds,
+            own=self._own_state(),
+        )
+        return frame(_STATE_MAGIC, state)
+
+    def restore(self, state: bytes) -> None:
+        """Go on from what `saved` has returned; for a party that has not answered anything yet.
+
+        Raises
+        ------
+        DeserialisationError
+            Damaged, of another version, or the state of another session or party.
+        EvaluationError
+            This party has answered already.
+        """
+        if self._round or self._ended:
+            raise EvaluationError(f"party {self.name!r} has begun already, and is not put back")
+        found = unframe(_STATE_MAGIC, state, _State, "party's state")
+        if (found.manifest, found.party) != (self._digest, self.name) or not 0 <= found.round <= self.rounds:
+            raise DeserialisationError("the state is that of another session or party", field="session")
+        self._restore_own(found.own)
+        self._round, self._ended, self._seconds = found.round, found.ended, found.seconds
+        self.bytes_sent, self.bytes_received = found.bytes_sent, found.bytes_received
+
+    def _own_state(self) -> bytes:
+        """Return what this kind of party keeps between rounds, beyond what it is made from."""
+        return b""
+
+    def _restore_own(self, own: bytes) -> None:
+        """Take what `_own_state` has returned; raise `DeserialisationError` where it cannot be that."""
+        if own:
+            raise DeserialisationError("the state is that of another kind of party")
 
     def _check_counted(self, parties: int) -> None:
         """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
@@ -290,3 +371,50 @@ class Party(ABC, Generic[R]):
 
         In the last round it is empty, and ``self._outcome`` is set or `EvaluationError` raised.
         """
+
+
+def conduct(
+    aggregator: Aggregator,
+    exchange: Callable[[bytes], Iterable[tuple[str, bytes]]],
+    *,
+    seconds: dict[str, float] | None = None,
+    refused: Callable[[MessageError], None] | None = None,
+) -> SessionRecord:
+    """Play a session from the aggregator's side, whatever carries the messages.
+
+    Parameters
+    ----------
+    aggregator : Aggregator
+        Not started yet.
+    exchange : callable
+        Takes a message for all, and yields (party, submission) as answers arrive, until no more are to be waited for.
+    seconds : dict, optional
+        Time spent on "ingest" and "circuit" is added to it.
+    refused : callable, optional
+        Told of each submission that is refused, and the session goes on; without it the error is raised.
+
+    Returns
+    -------
+    SessionRecord
+
+    Raises
+    ------
+    MessageError, EvaluationError
+        As `Aggregator.receive` and `Aggregator.finish_round`.
+    """
+    spent = {} if seconds is None else seconds
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for party, submission in exchange(message):
+            started = time.perf_counter()
+            try:
+                aggregator.receive(party, submission)
+            except MessageError as error:
+                if refused is None:
+                    raise
+                refused(error)
+            spent["ingest"] = spent.get("ingest", 0.0) + time.perf_counter() - started
+        started = time.perf_counter()
+        message = aggregator.finish_round()
+        spent["circuit"] = spent.get("circuit", 0.0) + time.perf_counter() - started
+    return aggregator.result()

@@ -1,4 +1,6 @@
-"""Convening a session with joint keys: one signed document for everybody, since there is nothing to be sealed.
+"""Convening a session without a key holder: one signed document for everybody, since there is nothing to be sealed.
+
+The parties make the keys together (joint keys), or nothing is encrypted and there are none.
 
     joint session = announcement, credentials of all parties
 
@@ -46,7 +48,7 @@ def convene(
     convener : Identity
         Who signs, certified; any party, or somebody else. It gets no key by it.
     manifest : Manifest
-        With a plan for joint keys.
+        With a plan for joint keys, or none.
     credentials : iterable of bytes
         Exactly those of the manifest's parties.
     trust : Trust
@@ -62,7 +64,7 @@ def convene(
     WrongContextError
         The manifest is one for keys of a key holder.
     """
-    _check_joint(manifest)
+    _check_no_holder(manifest)
     shown = {verify(each, trust, at=at): each for each in credentials}
     announcement = announce(convener, manifest, shown, trust, lifetime=lifetime, at=at)
     by_name = {peer.name: credential for peer, credential in shown.items()}
@@ -100,7 +102,7 @@ def open_joint_session(
     manifest = announcement.manifest
     if session is not None and manifest.session != session:
         raise WrongSessionError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
-    _check_joint(manifest)
+    _check_no_holder(manifest)
     peers: list[Peer] = [verify(each, trust, at=at) for each in body.credentials]
     if [(peer.name, peer.fingerprint) for peer in peers] != list(announcement.fingerprints.items()):
         raise TamperedError(f"the credentials are not those of the parties that {convener!r} announces")
@@ -150,6 +152,6 @@ def kept_joint_session(
     return open_joint_session(store.get("bundle", session.hex()), trust, convener=convener, session=session, at=at)
 
 
-def _check_joint(manifest: Manifest) -> None:
-    if manifest.plan is None or not manifest.plan.joint_keys or manifest.context:
+def _check_no_holder(manifest: Manifest) -> None:
+    if manifest.context or (manifest.plan is not None and not manifest.plan.joint_keys):
         raise WrongContextError("the session's keys are made by a key holder, not by the parties together")

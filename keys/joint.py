@@ -30,6 +30,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from fhe_auc.ckks_rounds import Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
@@ -58,9 +60,25 @@ T = TypeVar("T")
 class Task(Protocol):
     """A party's computation on its own rows; the session's `JointComputation` knows what else there is to it."""
 
+    common_secret: bytes
+    """What all parties have in common; set before anything is encrypted."""
+
     @property
     def party(self) -> str:
         """Name of the party."""
+
+
+class _Own(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    share: bytes | None  # gone once the partial decryption is made
+    forwarded: list[bytes]
+    secret_part: bytes
+    common_secret: bytes
+    result: bytes
+    partial: bytes
+    key_bytes: int
+
+    def __repr__(self) -> str:
+        return "<state of a party of a joint session (secret)>"
 
 
 class JointAggregator(Aggregator):
@@ -175,11 +193,11 @@ class JointParty(Party[R]):
         self._setup = computation.setup
         self._binding = roster.binding(manifest)
         self._share: BaseJointShare[Any] | None = None  # from the first round until the partial decryption
-        self._forwarded: list[bytes] = []  # of the first round: what comes back in the second
+        self._forwarded: list[bytes] = []  # of the first round, digests: what comes back in the second
         self._secret_part = b""
+        self._common_secret = b""
         self._result = b""
         self._partial = b""
-        self._seconds: dict[str, float] = {}
         self._key_bytes = 0
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
@@ -197,7 +215,7 @@ class JointParty(Party[R]):
             self._key_bytes = sum(map(len, parts))
             self._secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
             sealed = self._sealed(_SECRET_PURPOSE, self._secret_part, associated=b"")
-            self._forwarded = [parts.relinearisation, sealed]
+            self._forwarded = [_sha256(parts.relinearisation), _sha256(sealed)]
             self._seconds["key parts"] = time.perf_counter() - started
             return self._signed((*parts, sealed))
         if round_number == _SUBMISSION:
@@ -206,7 +224,8 @@ class JointParty(Party[R]):
             relinearisation = share.relinearisation_part(total)
             spent = time.perf_counter() - started
             started = time.perf_counter()
-            blocks = self._computation.encrypted(share, self._task, common_secret)
+            self._task.common_secret = self._common_secret = common_secret
+            blocks = self._computation.encrypted(share, self._task)
             self._seconds["submit"] = time.perf_counter() - started
             self._seconds["key parts"] += spent
             self._key_bytes += len(relinearisation)
@@ -221,6 +240,25 @@ class JointParty(Party[R]):
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
         return b""
+
+    def _own_state(self) -> bytes:
+        own = _Own(
+            share=None if self._share is None else self._share.saved(),
+            forwarded=self._forwarded,
+            secret_part=self._secret_part,
+            common_secret=self._common_secret,
+            result=self._result,
+            partial=self._partial,
+            key_bytes=self._key_bytes,
+        )
+        return encode(own)
+
+    def _restore_own(self, own: bytes) -> None:
+        found = decode(own, _Own, "state of a party of a joint session")
+        self._share = None if found.share is None else self._computation.restored_share(found.share)
+        self._forwarded, self._secret_part = found.forwarded, found.secret_part
+        self._task.common_secret = self._common_secret = found.common_secret
+        self._result, self._partial, self._key_bytes = found.result, found.partial, found.key_bytes
 
     def _living_share(self) -> BaseJointShare[Any]:
         if self._share is None:
@@ -238,7 +276,7 @@ class JointParty(Party[R]):
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with _blaming(party):
                 found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
-                if party == self.name and found != self._forwarded:
+                if party == self.name and [_sha256(each) for each in found] != self._forwarded:
                     raise TamperedError("it is not the one that was sent")
                 total.add(total.polynomials.unpack(found[0]))
                 secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._secret_part, associated=b"")

@@ -46,7 +46,11 @@ class JointComputation(ABC, Generic[T, S, F, R]):
         """Return a fresh share of the secret key."""
 
     @abstractmethod
-    def encrypted(self, share: S, task: T, common_secret: bytes) -> list[bytes]:
+    def restored_share(self, saved: bytes) -> S:
+        """Return a share that has been kept; raise `DeserialisationError` where it is none."""
+
+    @abstractmethod
+    def encrypted(self, share: S, task: T) -> list[bytes]:
         """Return a party's parts of all ciphertexts of the submission."""
 
     @abstractmethod
@@ -100,9 +104,12 @@ class CkksComputation(JointComputation["PartyTask[R]", JointShare, Slots, R]):
         """Return a fresh share of the secret key."""
         return JointShare(self.setup)
 
-    def encrypted(self, share: JointShare, task: PartyTask[R], common_secret: bytes) -> list[bytes]:
+    def restored_share(self, saved: bytes) -> JointShare:
+        """Return a share that has been kept."""
+        return JointShare.restored(self.setup, saved)
+
+    def encrypted(self, share: JointShare, task: PartyTask[R]) -> list[bytes]:
         """Return a party's parts of all blocks."""
-        task.common_secret = common_secret
         masks = task.masks(self.setup.submission_part)
         pairs = enumerate(zip(task.blocks(), masks, strict=True))
         shift = self._plan.shift_bits

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 
+from fhe_auc.names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
 from keys.authority import Authority
@@ -17,7 +18,8 @@ from keys.identity import Identity
 from keys.roster import PartyMaterial, Roster
 
 _HOLDER = "key holder"
-_LIFETIME = timedelta(hours=1)
+LIFETIME = timedelta(hours=1)
+"""How long a rehearsed session can be opened."""
 
 
 class Consortium:
@@ -31,25 +33,31 @@ class Consortium:
             identity = Identity.create(name)
             certificate = authority.issue(identity.request(), name, days=1, at=self.at)
             self.identities[name] = identity.certified(certificate)
-        self.trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=self.at),))
+        self.certificate_pem, self.revocation_list = authority.certificate_pem(), authority.revocation_list(at=self.at)
+        self.trust = Trust.from_pem(self.certificate_pem, (self.revocation_list,))
 
     def peers(self, names: Iterable[str]) -> list[Peer]:
         """Return verified credentials."""
         return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
 
 
+def holder_beside(parties: Iterable[str]) -> str:
+    """Return a name for a key holder that none of the parties bears."""
+    taken = {alike(party) for party in parties}
+    return next(name for name in (_HOLDER, f"{_HOLDER} 2") if alike(name) not in taken)
+
+
 def sealed(session: Session) -> Delivery:
     """Seal a session's keys to certified parties, open every bundle, and return what came out."""
     parties = session.manifest.parties
-    # A party of the session may bear the holder's name, so that the holder needs another.
-    holder = next(name for name in (_HOLDER, f"{_HOLDER} 2") if name not in parties)
+    holder = holder_beside(parties)
     consortium = Consortium((holder, *parties))
     bundles = seal_session(
         consortium.identities[holder],
         session,
         consortium.peers(parties),
         consortium.trust,
-        lifetime=_LIFETIME,
+        lifetime=LIFETIME,
         at=consortium.at,
     )
     opened = {

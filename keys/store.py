@@ -1,7 +1,8 @@
 """A key store: one directory that a site can back up as a whole, encrypted under a passphrase.
 
     store.header                    scrypt's salt and cost, and a tag that tells a wrong passphrase from a damaged file
-    <kind>/<name>                   nonce | ChaCha20-Poly1305, with kind and name as associated data
+    <kind>/<name>                   nonce | ChaCha20-Poly1305, with kind and name as associated data; `state` holds how
+                                    far a session has come, and in one with joint keys the site's share until it is done
     seen/bundles                    ids of the bundles opened so far
     lock                            locked while a process has the store open
 
@@ -41,12 +42,12 @@ from keys.errors import (
     WrongPassphraseError,
 )
 
-Kind = Literal["authority", "bundle", "context", "identity", "trust"]
+Kind = Literal["authority", "bundle", "context", "identity", "state", "trust"]
 SCRYPT_LOG2_COST = 17
 """log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
-_KINDS = ("authority", "bundle", "context", "identity", "trust")
+_KINDS = ("authority", "bundle", "context", "identity", "state", "trust")
 _MAGIC = b"fhestor"
 _HEADER, _LOCK, _TEMPORARY = "store.header", "lock", ".tmp-"
 _SEEN, _BUNDLES = "seen", "bundles"

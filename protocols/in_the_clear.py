@@ -106,7 +106,6 @@ class SummingParty(Party[R]):
         super().__init__(manifest, data.name)
         self.download_limit = download_limit
         self._data = data
-        self._seconds: dict[str, float] = {}
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()

@@ -261,7 +261,7 @@ def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
     assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
 
 
-def test_options_of_a_protocol_go_into_the_session_and_what_has_no_keys_is_refused(consortium: Path) -> None:
+def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     credentials = [f"{name}/{name}.credential" for name in SITES]
     at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "quantile:8")
     noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
@@ -273,9 +273,26 @@ def test_options_of_a_protocol_go_into_the_session_and_what_has_no_keys_is_refus
     assert re.search(r"option +epsilon +0\.25", shown)
     assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
-    assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: there are no keys to make")
+    assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")
     dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *dpauc), 2, "has no private way to find quantile thresholds")
+
+
+def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
+    made = json.loads(ok("session", *credentials, "--store", "north/store", *noisy, "--json").stdout)
+    assert list(made["files"].values()) == ["noisy/session.convened"]
+    shown = open_as("south", "noisy/session.convened").stdout
+    assert re.search("convened by +north", shown)
+    assert re.search(r"option +epsilon +1", shown)
+
+
+def test_a_session_may_go_on_without_some_parties_where_its_holder_says_so(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "uniform:8")
+    assert_fails(call("session", *at_north, "--min-parties", "9"), 2, "min_parties must lie between")
+    ok("session", *at_north, "--min-parties", "2", "--out", "two")
 
 
 def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:

@@ -508,7 +508,7 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
             party = play.parties[name]
             sealed = sealed_secret(play, name, bytes([number]) * 32)
             monkeypatch.setattr(party, "_secret_part", bytes([number]) * 32)
-            monkeypatch.setattr(party, "_forwarded", [party._forwarded[0], sealed])
+            monkeypatch.setattr(party, "_forwarded", [party._forwarded[0], hashlib.sha256(sealed).digest()])
             first_round = signed_secret(play, first_round, sealed, name)
         (common_secret,) = {derived(play, name, first_round) for name in NAMES}
         found.append(common_secret)

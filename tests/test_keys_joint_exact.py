@@ -33,7 +33,7 @@ from keys.joint_computation import CkksComputation, JointComputation
 
 NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)
-PLAN = plan_exact(thresholds=len(GRID), slots=80, parties=len(NAMES), backend="openfhe", max_rows=2000, joint_keys=True)
+PLAN = plan_exact(thresholds=len(GRID), parties=len(NAMES), backend="openfhe", max_rows=2000, joint_keys=True)
 PRIMES = PLAN.parameters.plain_moduli
 
 
@@ -70,8 +70,10 @@ class Product(JointComputation[Numbers, JointShare, list[bfv.Residues], Products
     def new_share(self) -> JointShare:
         return JointShare(self.setup)
 
-    def encrypted(self, share: JointShare, task: Numbers, common_secret: bytes) -> list[bytes]:
-        task.common_secret = common_secret
+    def restored_share(self, saved: bytes) -> JointShare:
+        return JointShare.restored(self.setup, saved)
+
+    def encrypted(self, share: JointShare, task: Numbers) -> list[bytes]:
         return [share.encrypt(values, prime, block) for block, (prime, values) in enumerate(task.vectors)]
 
     def result(self, key_parts: Sequence[Words], relinearisation_part: Words, totals: Sequence[Words]) -> bytes:

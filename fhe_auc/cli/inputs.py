@@ -171,6 +171,15 @@ def key_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return who(noise(command))
 
 
+min_parties_option = click.option(
+    "--min-parties",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Go on without sites that do not answer, as long as N do. Default: all have to.",
+)
+"""Decorator: the command receives ``min_parties`` (None: all)."""
+
+
 max_rows = click.option(
     "--max-rows",
     metavar="N",

@@ -173,6 +173,7 @@ def print_evaluation(
     digits: int | None,
     beside_auc: Iterable[tuple[output.Cell, ...]] = (),
     notes: dict[str, str] | None = None,
+    whole: str = "all roles in this process, one after another",
 ) -> None:
     """Print an evaluation for a person to read, on stdout.
 
@@ -189,6 +190,8 @@ def print_evaluation(
         More rows for the table, below the AUC.
     notes : dict, optional
         Notes for the rows "parties" and "sent".
+    whole : str
+        Note on the wall-clock time.
     """
     from fhe_auc import registry
 
@@ -221,7 +224,6 @@ def print_evaluation(
         (phase, output.seconds_text(seconds), _who_does_what(phase, evaluation))
         for phase, seconds in _in_order(evaluation.seconds)
     ]
-    whole = "all roles in this process, one after another"
     output.print_table(
         [*rows, ("whole session", output.seconds_text(wall_seconds), whole)],
         header=("phase", "time", "who does what"),

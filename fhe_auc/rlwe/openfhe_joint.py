@@ -26,15 +26,16 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from fhe_auc.rlwe.context import BasePublicContext, P
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.openfhe_library import Halves, Library, openfhe, save
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import encode
+from fhe_auc.serialise import decode, encode
 
 Purpose = Literal["public key", "relinearisation key", "rotation keys", "submission"]
 
@@ -122,8 +123,22 @@ class BaseJointSetup(ABC, Generic[P]):
         return self.library.load(parse, layout, packed, self.tag)
 
 
+Share = TypeVar("Share", bound="BaseJointShare[Any]")
+
+
+class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    secret: bytes
+    ephemeral: bytes
+    encrypted: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "<share of a secret key (secret)>"
+
+
 class BaseJointShare(ABC, Generic[P]):
-    """One party's share of the secret key, drawn when made; it is never printed, pickled, stored or sent.
+    """One party's share of the secret key, drawn when made; it is never printed, pickled or sent.
+
+    Between rounds it may be kept in an encrypted key store: `saved` and `restored`.
 
     Parameters
     ----------
@@ -137,6 +152,25 @@ class BaseJointShare(ABC, Generic[P]):
         self._encrypted: set[int] = set()
         self._secret, self._public_key = self._new_secret()
         self._ephemeral, _ = self._new_secret()  # u_i; its "public key" has the same `a` and goes nowhere
+
+    @classmethod
+    def restored(cls: type[Share], setup: BaseJointSetup[P], saved: bytes) -> Share:
+        """Return the share that `saved` has written down; raise `DeserialisationError` where it is none."""
+        found = decode(saved, _Share, "share of a secret key")
+        share = cls.__new__(cls)
+        share._setup = setup
+        share._encrypted = set(found.encrypted)
+        share._secret, share._ephemeral = (
+            setup.load(openfhe.DeserializePrivateKeyString, setup.library.secret_key, packed)
+            for packed in (found.secret, found.ephemeral)
+        )
+        return share
+
+    def saved(self) -> bytes:
+        """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
+        pack = self._setup.library.secret_key.pack
+        secret, ephemeral = (pack(save(key)) for key in (self._secret, self._ephemeral))
+        return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
 
     def __repr__(self) -> str:
         return f"<JointShare of session {self._setup.session.hex()} (secret)>"

@@ -23,7 +23,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     rows: list[tuple[output.Cell, ...]] = [
         ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
         (
-            "convened by" if joint(announced) else "key holder",
+            "key holder" if announced.manifest.context else "convened by",
             announced.holder.name,
             f"signed it; certificate {announced.holder.fingerprint.hex()[:16]}…",
         ),

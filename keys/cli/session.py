@@ -40,6 +40,7 @@ from keys.convening import convene, open_joint_session
 @inputs.key_options
 @inputs.row_bounds
 @inputs.release_digits_option
+@inputs.min_parties_option
 @click.option(
     "--days",
     metavar="N",
@@ -69,6 +70,7 @@ def session(
     max_rows: int,
     min_rows: int,
     release_digits: int | None,
+    min_parties: int | None,
     days: int,
     lists: tuple[Path, ...],
     folder: Path | None,
@@ -85,7 +87,8 @@ def session(
     `open --thresholds`.
 
     With --keys joint there is no key holder: the parties make the keys together once the evaluation runs. You convene
-    the session, and everybody gets the same signed file, which says who takes part.
+    the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
+    encrypt nothing, where it is each site's occasion to look at the privacy budget.
     """
     plugin = registry.load(protocol)
     bins = grids.quantiles_wanted(thresholds)
@@ -95,6 +98,7 @@ def session(
         backend=backend and ckks.choose_backend(backend),
         max_rows=max_rows,
         min_rows=min_rows,
+        min_parties=min_parties,
         keys=keys,
         smudging_bits=smudging_bits,
         options=options if release_digits is None else {**options, "release_digits": release_digits},
@@ -103,8 +107,6 @@ def session(
     if bins is not None:
         request, _ = plugin.staged(request, bins)
         plugin = registry.finding(plugin.require_boundaries())
-    if not plugin.encrypts:
-        raise InputError(f"protocol {plugin.name!r} encrypts nothing: there are no keys to make")
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with vault.open() as store:
@@ -123,10 +125,12 @@ def session(
     with output.progress("Making keys"):
         prepared = plugin.prepare(replace(request, parties=tuple(peers)))
         folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
-        if keys == "joint":
-            joint = convene(holder, prepared.manifest, shown, trusted.trust, lifetime=lifetime, at=common.now())
-            announced, _ = open_joint_session(joint, trusted.trust, convener=holder.name, session=None, at=common.now())
-            files = _write_joint(folder, joint)
+        if not prepared.manifest.context:
+            document = convene(holder, prepared.manifest, shown, trusted.trust, lifetime=lifetime, at=common.now())
+            announced, _ = open_joint_session(
+                document, trusted.trust, convener=holder.name, session=None, at=common.now()
+            )
+            files = _write_convened(folder, document, "joint" if plugin.encrypts else "convened")
         else:
             sealed = seal_session(holder, prepared, peers.values(), trusted.trust, lifetime=lifetime, at=common.now())
             announced = open_announcement(sealed.announcement, trusted.trust, holder=holder.name, at=common.now())
@@ -144,9 +148,9 @@ def session(
     )
 
 
-def _write_joint(folder: Path, document: bytes) -> list[tuple[Path, str, str]]:
+def _write_convened(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "session.joint"
+    path = folder / f"session.{suffix}"
     common.write(path, document, common.PUBLIC)
     return [(path, "everybody", "public, signed: parties with their certificates, thresholds, parameters")]
 

@@ -19,13 +19,18 @@ from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import ExactPlan, plan_exact
 from fhe_auc.manifest import Manifest
+from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode
 from keys import rehearsal
 from keys.errors import WrongContextError
 from keys.holder import new_session_keys, party_secrets
-from protocols.verified.roles import ExactAggregator, ExactParty, ExactTask, VerifiedAggregator, VerifiedParty
+from keys.identity import Identity
+from keys.roster import PartyMaterial, Roster
+from protocols.verified.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
+from protocols.verified.task import ExactTask
 
 ROUND_SCORES = "round_scores"
 
@@ -46,9 +51,10 @@ class Exact(Protocol[Evaluation]):
     def prepare(self, request: Request) -> Session:
         """Plan, generate keys and name the session."""
         self.check_options(request.options)
-        if request.keys != "sealed":
-            raise InputError(f"keys must be 'sealed', got {request.keys!r}")
-        if request.smudging_bits is not None:
+        if request.keys not in ("sealed", "joint"):
+            raise InputError(f"keys must be 'sealed' or 'joint', got {request.keys!r}")
+        joint = request.keys == "joint"
+        if request.smudging_bits is not None and not joint:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         if request.min_parties not in (None, len(request.parties)):
             raise InputError("here no party can be left out: min_parties does not apply")
@@ -64,32 +70,51 @@ class Exact(Protocol[Evaluation]):
             max_rows=request.max_rows,
             ties=decimals is None,
             authenticated=self.authenticated,
-            backend=choose_backend(request.backend),
+            backend=choose_backend(request.backend or (JOINT_KEYS_BACKEND if joint else None)),
+            joint_keys=joint,
+            smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
         )
-        keys = new_session_keys(plan.parameters)
         options = {} if decimals is None else {ROUND_SCORES: decimals}
+        if joint:
+            return Session(self.manifest(request, plan=plan, options=options), b"", b"")
+        keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
     def rehearse(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
-        return rehearsal.sealed(session)
+        return rehearsal.joint(session) if _joint(session.manifest) else rehearsal.sealed(session)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is a public context."""
+        """Return the aggregator; `material` is a public context, or with joint keys a `keys.roster.Roster`."""
         self._check(manifest)
+        if _joint(manifest):
+            from keys.joint import JointAggregator  # needs OpenFHE
+            from protocols.verified.joint import ExactComputation
+
+            return JointAggregator(manifest, Roster.from_bytes(material), ExactComputation(manifest))
         kind = VerifiedAggregator if self.authenticated else ExactAggregator
         return kind(manifest, bfv.load_public(material))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return a party; `material` is `keys.holder.PartySecrets`."""
+        """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
         self._check(manifest)
+        task = ExactTask(manifest, rounded(data, manifest))
+        if _joint(manifest):
+            from keys.joint import JointParty  # needs OpenFHE
+            from protocols.verified.joint import ExactComputation
+
+            try:
+                mine = decode(material, PartyMaterial, "party's material")
+            except DeserialisationError as error:
+                raise InputError(str(error)) from None
+            identity = Identity.from_bytes(mine.identity)
+            return JointParty(manifest, mine.roster, identity, task, ExactComputation(manifest))
         try:
             secrets = party_secrets(material, manifest.context)
         except (WrongContextError, DeserialisationError) as error:
             raise InputError(str(error)) from None
         kind = VerifiedParty if self.authenticated else ExactParty
-        task = ExactTask(manifest, rounded(data, manifest))
         return kind(manifest, bfv.load_secret(secrets.context), task, common_secret=secrets.common_secret)
 
     def attacks(self) -> Mapping[str, str]:
@@ -99,7 +124,9 @@ class Exact(Protocol[Evaluation]):
         return {name: attack.description for name, attack in STRATEGIES.items()}
 
     def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team."""
+        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
+        if _joint(manifest):
+            raise InputError("attacks are played with sealed keys only")
         from protocols.verified.red_team.ciphertexts import lying_aggregator
 
         return lying_aggregator(attack, manifest, bfv.load_public(material))
@@ -117,6 +144,10 @@ class Verified(Exact):
     summary = "BFV with one-time authenticators: parties get the exact AUC, or an error; a liar passes below 2^-38"
     trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
     authenticated = True
+
+
+def _joint(manifest: Manifest) -> bool:
+    return manifest.plan is not None and manifest.plan.joint_keys
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

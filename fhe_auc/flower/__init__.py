@@ -1,0 +1,27 @@
+"""Sessions between machines, carried by Flower (`flwr`, the extra ``fhe-auc[flower]``).
+
+Flower moves bytes between a ServerApp, which plays a session's aggregator, and ClientApps, one a site. Neither knows of
+cryptography: the rounds are `fhe_auc.rounds`, and what a site keeps is in its `fhe_auc.custody`. No result comes to the
+server; every site writes its own.
+
+`fhe_auc.flower.server_app.evaluate` and `fhe_auc.flower.client_app.answer` are the two calls with which a Flower app of
+one's own gets a session in. Importing this package does not import flwr.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+from fhe_auc.errors import InputError
+
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
+
+
+def require_flower() -> None:
+    """See to it that Flower calls nobody from here; raise `InputError` where it is not installed."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    if find_spec("flwr") is None:
+        raise InputError("Flower is not installed: pip install 'fhe-auc[flower]'")

@@ -1,0 +1,61 @@
+"""The app bundle: what `flwr run` sends to the SuperLink, and that to the sites. It holds configuration and no code.
+
+The components are named in it by where they are in this package, so that every machine runs the code that it has
+installed. What a bundle says all the same decides what a site runs: `fhe_auc.flower.supernode` lets one bundle in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from fhe_auc import __version__
+from fhe_auc.flower.server_app import DEFAULTS
+
+
+def write(folder: Path) -> str:
+    """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that is made of it."""
+    import tomli_w
+
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pyproject.toml").write_text(tomli_w.dumps(_project()), encoding="utf-8")
+    return sha256(folder)
+
+
+def sha256(app: Path) -> str:
+    """Return the SHA-256 of the bundle that Flower makes of an app's folder."""
+    from flwr.cli.build import build_fab_from_disk
+
+    return hashlib.sha256(build_fab_from_disk(app)).hexdigest()
+
+
+def run_config(values: Mapping[str, str | int | float]) -> str:
+    """Return a run configuration in TOML, for ``flwr run -c FILE``."""
+    import tomli_w
+
+    return tomli_w.dumps(dict(values))
+
+
+def _project() -> dict[str, object]:
+    return {
+        "project": {
+            "name": "fhe-auc",
+            "version": __version__,
+            "description": "One session of fhe-auc",
+            "license": "Apache-2.0",
+            "dependencies": [],
+        },
+        "tool": {
+            "flwr": {
+                "app": {
+                    "publisher": "fhe-auc",
+                    "components": {
+                        "serverapp": "fhe_auc.flower.server_app:app",
+                        "clientapp": "fhe_auc.flower.client_app:app",
+                    },
+                    "config": dict(DEFAULTS),
+                }
+            }
+        },
+    }

@@ -1,0 +1,237 @@
+"""``fhe-auc flower …``: sessions carried by Flower, a plug-in of the command line."""
+
+from __future__ import annotations
+
+import functools
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from fhe_auc import registry
+from fhe_auc import thresholds as grids
+from fhe_auc.cli import inputs, output
+from fhe_auc.cli.session import SessionOptions, print_evaluation
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.flower import require_flower
+from fhe_auc.protocol import Request
+
+_DEPLOYED_AT_MOST = 10
+_TERMINATED = 143  # 128 + SIGTERM
+
+
+@click.group(
+    "flower",
+    short_help="Run sessions between machines, carried by Flower.",
+    epilog=output.examples(
+        "fhe-auc flower simulate all.csv --site-column hospital        each hospital a virtual site",
+        "fhe-auc flower local-deployment north.csv south.csv west.csv  three nodes here, over TLS",
+        "fhe-auc flower bundle session-app                             what `flwr run` takes",
+        "fhe-auc flower supernode --help                               what a site runs",
+    ),
+)
+def flower() -> None:
+    """Run sessions between machines, carried by Flower (extra fhe-auc[flower]); docs/flower.md walks through it."""
+
+
+_round_timeout = click.option(
+    "--round-timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(1, 86_400),
+    default=300,
+    show_default=True,
+    help="How long a round waits for sites.",
+)
+
+
+def _evaluating(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of ``evaluate``: it receives ``run``, which takes ``deployed``."""
+
+    @inputs.party_files
+    @inputs.protocol_option
+    @inputs.protocol_options
+    @inputs.thresholds_option
+    @inputs.backend_option
+    @inputs.key_options
+    @inputs.row_bounds
+    @inputs.release_digits_option
+    @inputs.min_parties_option
+    @_round_timeout
+    @output.json_option
+    @functools.wraps(command)
+    def with_session(
+        files: inputs.PartyFiles,
+        thresholds: str,
+        release_digits: int | None,
+        min_parties: int | None,
+        round_timeout: float,
+        as_json: bool,
+        **options: Any,
+    ) -> Any:
+        require_flower()
+        session = SessionOptions.checked(thresholds=thresholds, release_digits=release_digits, **options)
+
+        def run(*, deployed: bool) -> None:
+            parties = files.read()
+            if deployed and len(parties) > _DEPLOYED_AT_MOST:
+                raise InputError(
+                    f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
+                    f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
+                )
+            _play(session, parties, thresholds, min_parties, round_timeout, deployed=deployed, as_json=as_json)
+
+        return command(run)
+
+    return with_session
+
+
+@flower.command(
+    epilog=output.examples(
+        "fhe-auc flower simulate all.parquet --site-column hospital",
+        "fhe-auc flower simulate *.csv --protocol malicious --json | jq .auc",
+        "fhe-auc flower simulate *.csv --keys joint",
+        "fhe-auc flower simulate *.csv --thresholds quantile:200",
+        "fhe-auc flower simulate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
+    )
+)
+@_evaluating
+def simulate(run: Callable[..., None]) -> None:
+    """Run an evaluation over Flower's simulation engine, each site a virtual client.
+
+    The options are those of `fhe-auc evaluate`, and so is the result. Every site has its own key store, opens its own
+    bundle in it, and reads its own rows only; all of them lie in a private folder that is removed afterwards.
+    """
+    run(deployed=False)
+
+
+@flower.command(
+    "local-deployment",
+    short_help="Run an evaluation over a real deployment of Flower on this machine.",
+    epilog=output.examples(
+        "fhe-auc flower local-deployment north.csv south.csv west.csv",
+        "fhe-auc flower local-deployment *.csv --protocol malicious --json | jq .auc",
+        "fhe-auc flower local-deployment *.csv --keys joint",
+    ),
+)
+@_evaluating
+def local_deployment(run: Callable[..., None]) -> None:
+    """Run an evaluation over a SuperLink and a SuperNode for each site, all on this machine, then stop them.
+
+    As between machines: TLS, a node key for each site, and sites that run one app bundle only. All of it listens on
+    127.0.0.1, on ports that are free. The options are those of `fhe-auc evaluate`.
+    """
+    run(deployed=True)
+
+
+def _play(
+    session: SessionOptions,
+    parties: list[PartyData],
+    thresholds: str,
+    min_parties: int | None,
+    round_timeout: float,
+    *,
+    deployed: bool,
+    as_json: bool,
+) -> None:
+    from fhe_auc.flower.rehearsal import Stage
+
+    bins = grids.quantiles_wanted(thresholds)
+    given = {
+        name: value
+        for name in ("max_rows", "min_rows", "smudging_bits")
+        if (value := getattr(session, name)) is not None
+    }
+    digits = {} if session.release_digits is None else {"release_digits": session.release_digits}
+    request = Request(
+        parties=tuple(data.name for data in parties),
+        thresholds=np.empty(0) if isinstance(session.thresholds, str) else session.thresholds,
+        backend=session.backend,
+        min_parties=min_parties,
+        keys=session.keys,
+        options={**session.options, **digits},
+        **given,
+    )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
+    started = time.perf_counter()
+    stage = Stage(deployed, round_timeout, output.print_line)
+    evaluation = stage.evaluate(registry.evaluating(session.protocol), request, bins, parties)
+    if as_json:
+        output.print_json(evaluation.as_dict())
+    else:
+        wall_seconds = time.perf_counter() - started
+        print_evaluation(
+            evaluation,
+            wall_seconds,
+            thresholds=thresholds,
+            digits=session.release_digits,
+            whole="with making keys, and starting and stopping Flower",
+        )
+
+
+@flower.command(
+    short_help="Write the app that `flwr run` takes, and print its hash.",
+    epilog=output.examples(
+        "fhe-auc flower bundle session-app", "fhe-auc flower bundle session-app --json | jq -r .sha256"
+    ),
+)
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@output.json_option
+def bundle(folder: Path, as_json: bool) -> None:
+    """Write the Flower app of a session to DIR, for `flwr run DIR`, and print the hash that sites pin.
+
+    It holds configuration and no code: every machine runs the fhe-auc that it has installed. With the same versions the
+    hash is the same everywhere, so that each site can make its own.
+    """
+    require_flower()
+    from fhe_auc.flower import bundle as made
+
+    digest = made.write(folder)
+    if as_json:
+        output.print_json({"folder": str(folder), "sha256": digest})
+    else:
+        output.print_table([("app", str(folder), "for `flwr run`"), ("sha256", digest, "sites pin it")])
+
+
+def _sha256(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if not re.fullmatch("[0-9a-fA-F]{64}", value):
+        raise click.BadParameter("expected 64 hexadecimal digits, as `fhe-auc flower bundle` prints them")
+    return value.lower()
+
+
+@flower.command(
+    context_settings={"ignore_unknown_options": True},
+    short_help="Start a site's SuperNode, which runs one app bundle only.",
+    epilog=output.examples(
+        "fhe-auc flower supernode --bundle-sha256 HEX --superlink link.example.org:9092 \\",
+        "    --root-certificates ca.pem --auth-supernode-private-key node.key \\",
+        '    --node-config \'store="keystore" passphrase-file="passphrase" holder="north"',
+        '                   data="rows.csv" result="result.json"\'',
+    ),
+)
+@click.option(
+    "--bundle-sha256",
+    metavar="HEX",
+    required=True,
+    callback=_sha256,
+    help="The only app bundle that this site runs; `fhe-auc flower bundle` prints its hash.",
+)
+@click.argument("arguments", metavar="[OPTION OF flower-supernode]...", nargs=-1, type=click.UNPROCESSED)
+def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
+    """Start `flower-supernode` with the options given, so that it runs no app bundle but one, and calls nobody's home.
+
+    Its own interface, which only processes on this machine use, is bound to 127.0.0.1, on any free port, unless
+    --clientappio-api-address says otherwise.
+    """
+    require_flower()
+    from fhe_auc.flower.supernode import run
+
+    if not any(each.startswith("--clientappio-api-address") for each in arguments):
+        arguments = ("--clientappio-api-address", "127.0.0.1:0", *arguments)
+    run(arguments, bundle_sha256=bundle_sha256)

@@ -1,0 +1,96 @@
+"""The ClientApp: one site. It answers what the aggregator asks, and writes the result down at the site."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from logging import ERROR
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context, Error, Message
+from flwr.clientapp import ClientApp
+from flwr.common.logger import log
+
+from fhe_auc import custody
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import FheAucError, InputError
+from fhe_auc.flower import outcomes
+from fhe_auc.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.rounds import Party
+
+VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
+"""Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
+
+app = ClientApp()
+
+
+@app.query("fhe_auc")
+def query(message: Message, context: Context) -> Message:
+    """Answer a message of a session."""
+    return answer(message, context)
+
+
+def answer(message: Message, context: Context, rows: Callable[[str], PartyData] | None = None) -> Message:
+    """Return a site's reply to a message of a session, for the ClientApp of one's own too.
+
+    Parameters
+    ----------
+    message : Message
+        Of type `fhe_auc.flower.payload.MESSAGE_TYPE`.
+    context : Context
+        Its node configuration names the site's key store (as the custodian takes it: ``store``, ``passphrase-file``,
+        ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its ``result``.
+    rows : callable, optional
+        Returns the rows in place of ``data``; they must be the same in all rounds of a session.
+
+    Returns
+    -------
+    Message
+        A submission; or an error that tells the kind of what went wrong, and leaves the rest in the site's log.
+    """
+    try:
+        config = site_config(context)
+        with custody.custodian().site(config) as kept:
+            submission = custody.answer(kept, unpacked(message), rows or _reader(config), _writer(config))
+        return Message(packed(submission), reply_to=message)
+    except Exception as error:  # whatever it is, its text may hold what must stay at the site
+        text = str(error) if isinstance(error, FheAucError) else ""
+        log(ERROR, "not answered: %s %s", type(error).__name__, text)
+        return Message(Error(REFUSED, type(error).__name__), reply_to=message)
+
+
+def site_config(context: Context) -> Mapping[str, Any]:
+    """Return the site's configuration: the node's, or in a simulation that of the virtual site."""
+    folder = os.environ.get(VIRTUAL_SITES)
+    if folder is None:
+        return context.node_config
+    file = Path(folder) / f"{int(str(context.node_config['partition-id']))}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def _reader(config: Mapping[str, Any]) -> Callable[[str], PartyData]:
+    def read(name: str) -> PartyData:
+        from fhe_auc.tables import read_parties
+
+        if not config.get("data"):
+            raise InputError("data is not configured")
+        columns = {
+            "label_column": str(config.get("label-column") or "y_true"),
+            "score_column": str(config.get("score-column") or "y_score"),
+        }
+        (data,) = read_parties([Path(str(config["data"]))], site_column=None, **columns)
+        return PartyData(name, data.y_true, data.y_score)
+
+    return read
+
+
+def _writer(config: Mapping[str, Any]) -> Callable[[Party[Any]], None]:
+    def write(party: Party[Any]) -> None:
+        if not config.get("result"):
+            raise InputError("result is not configured: there is no file for what the session yields")
+        outcomes.write(Path(str(config["result"])), party)
+
+    return write

@@ -1,0 +1,91 @@
+"""What a session has yielded, in a file at the site: JSON, readable to the site's user only."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fhe_auc.boundaries import Boundaries
+from fhe_auc.errors import EvaluationError, FheAucError
+from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.rounds import Party
+
+
+def write(path: Path, party: Party[Any]) -> None:
+    """Write a party's result, or why there is none."""
+    try:
+        found = party.result()
+        kind, fields_of = (
+            ("evaluation", found.as_dict()) if isinstance(found, Evaluation) else ("boundaries", _plain(found))
+        )
+        told = {kind: fields_of}
+    except EvaluationError as error:
+        told = {"error": {"type": type(error).__name__, "message": str(error)}}
+    write_json(path, {"party": party.name, "session": party.manifest.session.hex(), **told})
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON, as a whole, in a file of mode 600; what is not finite becomes null."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(_finite(value), file, allow_nan=False)
+    temporary.replace(path)
+
+
+def read(path: Path) -> Outcome:
+    """Return what `write` has written.
+
+    Raises
+    ------
+    EvaluationError
+        The party has no result; the text says why.
+    """
+    told = json.loads(path.read_text(encoding="utf-8"))
+    if "error" in told:
+        raise _error_type(told["error"]["type"])(told["error"]["message"])
+    if "boundaries" in told:
+        return Boundaries(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
+    found = _restored(told["evaluation"])
+    if found["histogram"] is not None:
+        from fhe_auc.metrics import Histogram
+
+        found["histogram"] = Histogram(**{name: np.array(values) for name, values in found["histogram"].items()})
+    return Evaluation(**found)
+
+
+def _plain(found: Outcome) -> dict[str, Any]:
+    plain = {each.name: getattr(found, each.name) for each in fields(found)}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
+
+
+def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
+    found = dict(told)
+    found["warnings"] = tuple(found["warnings"])
+    for name in ("auc", "resolution", "precision"):
+        if name in found and found[name] is None:
+            found[name] = math.nan
+    return found
+
+
+def _error_type(name: str) -> type[FheAucError]:
+    from fhe_auc import errors
+
+    found = getattr(errors, name, None)
+    return found if isinstance(found, type) and issubclass(found, FheAucError) else EvaluationError
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,146 @@
+"""Processes of Flower and Ray on this machine: started with telemetry off, and ended with all that they have started.
+
+Flower's processes start others, which do not all end with them. Each of them has the environment of the first: a folder
+of their own, by whose name they are found in /proc (Linux) and ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from fhe_auc.errors import EvaluationError
+from fhe_auc.flower import QUIET
+
+_GRACE = 2.0  # seconds between asking processes to end and ending them
+_LAST_LINES = 12
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power
+_ROOM = 4 * 2**30  # bytes free from which on we take some of it; a thousand sites need 0.4 GB, and Ray some more
+
+
+class Processes:
+    """A private folder, and processes that live in it; a context manager that ends them and removes it.
+
+    Attributes
+    ----------
+    folder : Path
+        Mode 700.
+    """
+
+    def __init__(self) -> None:
+        # Its name is short: Ray's sockets have at most 107 bytes of path.
+        self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
+        self._started: list[subprocess.Popen[bytes]] = []
+        home = self.folder / "flwr"
+        home.mkdir()
+        self.environment = {
+            **QUIET,
+            **os.environ,
+            "FLWR_HOME": str(home),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
+            "RAY_TMPDIR": str(self.folder),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its name aside, this is what keeps Ray on 127.0.0.1
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
+        """Start a process whose output goes to a log in the folder."""
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - our own commands
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**self.environment, **variables},
+                start_new_session=True,
+            )
+        self._started.append(process)
+        return process
+
+    def call(self, command: Sequence[str], *, timeout: float = 60.0) -> str:
+        """Run a command and return what it prints; raise `EvaluationError` where it fails."""
+        try:
+            done = subprocess.run(  # noqa: S603 - our own commands
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                env=self.environment,
+                timeout=timeout,
+                check=False,
+                text=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise EvaluationError(f"{' '.join(command[:2])} has not ended within {timeout:g} s") from None
+        if done.returncode:
+            raise EvaluationError(f"{' '.join(command[:2])} failed: {(done.stderr or done.stdout).strip()[-500:]}")
+        return done.stdout
+
+    def require_alive(self, process: subprocess.Popen[bytes]) -> None:
+        """Raise `EvaluationError` with the ends of all logs where a process has ended by itself."""
+        if process.poll() is not None:
+            name = Path(str(process.args[0])).name  # type: ignore[index]
+            raise EvaluationError(f"{name} has ended with status {process.returncode}: {self.log_end()}")
+
+    def log_end(self) -> str:
+        """Return the last lines of all logs, on one line each."""
+        return " | ".join(
+            f"{path.stem}: {' / '.join(path.read_text(errors='replace').splitlines()[-_LAST_LINES:])}"
+            for path in sorted(self.folder.glob("*.log"))
+        )
+
+    def close(self) -> None:
+        """End all processes and remove the folder; done twice, it does nothing."""
+        for process in reversed(self._started):
+            if process.poll() is None:
+                process.terminate()
+        deadline = time.monotonic() + _GRACE
+        for process in self._started:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(deadline - time.monotonic(), 0.1))
+        while left := list(self._left()):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL if time.monotonic() > deadline else signal.SIGTERM)
+            time.sleep(0.1)
+        for process in self._started:
+            process.wait()
+        self._started = []
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _left(self) -> Iterator[int]:
+        """Yield the ids of living processes that were started with this folder in their environment."""
+        mark = f"FLWR_HOME={self.folder}/flwr".encode()
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_dead(entry):
+                    yield int(entry.name)
+            except OSError:
+                continue  # ended meanwhile, or somebody else's
+
+
+def _in_memory() -> Path | None:
+    """Return where files stay in memory: no key meets a disk, and nothing waits for one. None: use TMPDIR, or /tmp."""
+    if "TMPDIR" in os.environ or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+        return None
+    return _MEMORY
+
+
+def _is_dead(entry: Path) -> bool:
+    return (entry / "stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")

@@ -1,0 +1,197 @@
+"""Flower on this machine, to try and to test: a SuperLink that simulates sites, or one with a SuperNode a site."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fhe_auc import errors
+from fhe_auc.errors import EvaluationError, FheAucError
+from fhe_auc.flower import bundle
+from fhe_auc.flower.certificates import TlsFiles
+from fhe_auc.flower.client_app import VIRTUAL_SITES
+from fhe_auc.flower.processes import Processes
+
+_POLL = 0.1
+_LAST_WORDS = 2000  # characters of a log that an error quotes
+_STARTING = 30.0  # seconds for a SuperLink or a SuperNode to come up
+_ASK_FLOWER = 5.0  # seconds between questions to Flower itself, each of which starts a process
+_MOST_ROUNDS = 4
+_BESIDES = 120.0  # seconds, beyond the rounds' own limits, for Flower to start and for the circuit
+
+
+class _EndedEarlyError(EvaluationError):
+    """Flower has ended a run before the ServerApp could say what became of it."""
+
+
+class Runtime:
+    """A SuperLink and what it runs; a context manager.
+
+    Parameters
+    ----------
+    secured : bool
+        Whether its SuperLink speaks TLS only, as it must where nodes come in; a simulation has none.
+    app : Path, optional
+        Folder of the Flower app to run; default: this package's own.
+    """
+
+    def __init__(self, *, secured: bool, app: Path | None = None) -> None:
+        self.processes = Processes()
+        self.folder = self.processes.folder
+        self.app = app or self.folder / "app"
+        self.bundle_sha256 = bundle.write(self.app) if app is None else bundle.sha256(app)
+        self._tls = TlsFiles.create(self.folder) if secured else None
+        self.control, self.fleet = (f"127.0.0.1:{port}" for port in free_ports(2))
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.processes.close()
+
+    def start_simulating(self, sites: Sequence[Mapping[str, str]]) -> None:
+        """Start a SuperLink that simulates these sites, each with a configuration as a node would have it."""
+        folder = self.folder / "sites"
+        folder.mkdir(mode=0o700)
+        for number, site in enumerate(sites):
+            (folder / f"{number}.json").write_text(json.dumps(dict(site)), encoding="utf-8")
+        self._start_superlink(["--insecure", "--simulation"], **{VIRTUAL_SITES: str(folder)})
+
+    def start_superlink(self) -> None:
+        """Start a SuperLink for nodes that show a registered key, over TLS."""
+        assert self._tls is not None  # noqa: S101 - for the type checker
+        self._start_superlink(
+            [
+                "--ssl-ca-certfile",
+                str(self._tls.authority),
+                "--ssl-certfile",
+                str(self._tls.certificate),
+                "--ssl-keyfile",
+                str(self._tls.key),
+                "--fleet-api-address",
+                self.fleet,
+                "--enable-supernode-auth",
+            ]
+        )
+
+    def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
+        connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
+        (self.folder / "flwr" / "config.toml").write_text(
+            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "{self.control}"\n{connection}',
+            encoding="utf-8",
+        )
+        command = ["flower-superlink", "--isolation", "subprocess", "--control-api-address", self.control]
+        command += ["--serverappio-api-address", "127.0.0.1:0", *arguments]
+        self._superlink = self.processes.start("superlink", command, **variables)
+        self._wait_for(self.control)
+
+    def _wait_for(self, address: str) -> None:
+        """Wait until something listens there."""
+        host, _, port = address.rpartition(":")
+        deadline = time.monotonic() + _STARTING
+        while True:
+            try:
+                socket.create_connection((host, int(port)), timeout=1).close()
+                return
+            except OSError:
+                self.processes.require_alive(self._superlink)
+                if time.monotonic() > deadline:
+                    raise EvaluationError(f"nothing listens on {address} after {_STARTING:g} s") from None
+                time.sleep(_POLL)
+
+    def register(self, public_key: Path) -> int:
+        """Tell the SuperLink a node's public key; return the id that the node will have."""
+        told = json.loads(self.processes.call(["flwr", "supernode", "register", str(public_key), "--format", "json"]))
+        return int(told["node-id"])
+
+    def start_supernode(self, name: str, private_key: Path, config: Mapping[str, str], **variables: str) -> None:
+        """Start a SuperNode, which runs no bundle but this package's own; `variables` are for its environment."""
+        assert self._tls is not None  # noqa: S101 - for the type checker
+        command = ["fhe-auc", "flower", "supernode", "--superlink", self.fleet]
+        command += ["--root-certificates", str(self._tls.authority), "--auth-supernode-private-key", str(private_key)]
+        command += ["--bundle-sha256", self.bundle_sha256, "--node-config", node_config(config)]
+        self.processes.start(name, command, **variables)
+
+    def run(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
+        """Run one session and return who took part, as the ServerApp has recorded it.
+
+        Parameters
+        ----------
+        config : mapping
+            Run configuration, with ``round-timeout``.
+        virtual_sites : int
+            Where they are simulated.
+
+        Raises
+        ------
+        FheAucError
+            The session failed; of the type and with the text that it failed with.
+        """
+        try:
+            return self._run_once(config, virtual_sites)
+        except _EndedEarlyError:
+            if not virtual_sites:
+                raise
+            return self._run_once(config, virtual_sites)  # Ray sometimes does not start; no site has heard anything yet
+
+    def _run_once(self, config: Mapping[str, str | int | float], virtual_sites: int) -> dict[str, Any]:
+        record = self.folder / "record.json"
+        record.unlink(missing_ok=True)
+        settings = self.folder / "run.toml"
+        settings.write_text(bundle.run_config({**config, "record": str(record)}), encoding="utf-8")
+        command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
+        if virtual_sites:
+            cores = len(os.sched_getaffinity(0))
+            resources = f"num-supernodes={virtual_sites} client-resources-num-cpus=1 init-args-num-cpus={cores}"
+            command += ["--federation-config", resources + " init-args-log-to-driver=false"]
+        started = json.loads(self.processes.call(command))
+        if "run-id" not in started:
+            raise EvaluationError(f"Flower does not run the app: {started.get('error-message') or started}")
+        run_id = str(started["run-id"])
+        deadline = time.monotonic() + _MOST_ROUNDS * float(config["round-timeout"]) + _BESIDES
+        ask = time.monotonic() + _ASK_FLOWER
+        while not record.exists():
+            self.processes.require_alive(self._superlink)
+            if time.monotonic() > ask:
+                self._require_running(run_id, record)
+                ask = time.monotonic() + _ASK_FLOWER
+            if time.monotonic() > deadline:
+                raise EvaluationError(f"the session has not ended in time: {self.processes.log_end()}")
+            time.sleep(_POLL)
+        told: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+        if "error" in told:
+            raise _error(told["error"])
+        return told
+
+    def _require_running(self, run_id: str, record: Path) -> None:
+        runs = json.loads(self.processes.call(["flwr", "list", "--format", "json"]))["runs"]
+        status = next((str(run["status"]) for run in runs if str(run["run-id"]) == run_id), "unknown")
+        if status.startswith("finished") and not record.exists():
+            told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
+            raise _EndedEarlyError(f"Flower has ended the run ({status}): {told}")
+
+
+def node_config(config: Mapping[str, str]) -> str:
+    """Return a node's configuration as ``flower-supernode --node-config`` takes it."""
+    return " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports of 127.0.0.1 on which nothing listens at this moment."""
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [int(each.getsockname()[1]) for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _error(told: Mapping[str, str]) -> FheAucError:
+    kind = getattr(errors, told["type"], EvaluationError)
+    return kind(told["message"]) if issubclass(kind, FheAucError) else EvaluationError(told["message"])

@@ -1,0 +1,54 @@
+"""A site's SuperNode that runs one app bundle only, known by its hash.
+
+Whoever may submit runs to a SuperLink decides what its sites run. Flower's own check of bundles needs Flower's servers,
+so it is given another judge: the SHA-256 that the site was started with. That hangs on flwr's internals, which is why
+its version is pinned exactly, and checked here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fhe_auc.errors import InputError
+from fhe_auc.flower import require_flower
+
+FLOWER = "1.30.0"
+"""The version whose internals `run` relies on."""
+
+
+def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
+    """Run ``flower-supernode`` in this process; any other bundle is refused, which only the site's own log tells.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Of flower-supernode.
+    bundle_sha256 : str
+        64 hexadecimal digits.
+    """
+    require_flower()
+    import flwr
+    from flwr.supernode import start_client_internal as internals
+    from flwr.supernode.cli import flower_supernode
+
+    if flwr.__version__ != FLOWER:
+        raise InputError(f"flwr {flwr.__version__} is installed, but sites are checked with {FLOWER} only")
+    pull = internals._pull_and_store_message
+
+    def pull_pinned(*, get_fab: Callable[..., Any], trusted_entities: Any, **rest: Any) -> int | None:
+        def marked(*which: Any) -> Any:
+            found = get_fab(*which)
+            found.verifications["valid_license"] = "judged by its hash"  # or it would not be judged at all
+            return found
+
+        return pull(get_fab=marked, trusted_entities={"sha256": bundle_sha256}, **rest)
+
+    def is_pinned(bundle: Any, trusted: dict[str, str]) -> bool:
+        return hashlib.sha256(bundle.content).hexdigest() == trusted["sha256"]
+
+    vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
+    sys.argv = ["flower-supernode", *arguments]
+    flower_supernode()

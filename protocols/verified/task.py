@@ -1,0 +1,115 @@
+"""What one party of an exact session computes on its own rows, whoever has which key."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from functools import cached_property
+
+from fhe_auc import modular
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.exact_planner import ExactPlan
+from fhe_auc.keystream import KeyStream
+from fhe_auc.manifest import Manifest
+from fhe_auc.modular import Residues
+from fhe_auc.rlwe.parameters import SECURITY_BITS
+from protocols.verified import verdict
+from protocols.verified.authentication import submission
+from protocols.verified.derivation import CommonSecrets
+
+
+def exact_plan(manifest: Manifest, *, joint_keys: bool) -> ExactPlan:
+    """Return the manifest's plan; raise `InputError` where it is none for such keys, or does not fit the manifest."""
+    plan = manifest.plan
+    if not isinstance(plan, ExactPlan) or plan.thresholds != len(manifest.thresholds):
+        raise InputError("the session's manifest is not one for an exact computation on its thresholds")
+    if plan.joint_keys != joint_keys:
+        raise InputError(f"the session's manifest asks for {'joint' if plan.joint_keys else 'sealed'} keys")
+    if plan.parties < len(manifest.parties):
+        raise InputError("the manifest's plan is for fewer parties")
+    if manifest.min_parties != len(manifest.parties):
+        raise InputError("in an exact session every party takes part, and none can be left out")
+    return plan
+
+
+class ExactTask:
+    """What one party of an exact session computes on its own rows: integers to encrypt, and what a result says.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    data : PartyData
+        Rows, rounded where the session rounds scores.
+
+    Raises
+    ------
+    InputError
+        The manifest is of another kind, or the party alone has more rows than the session may have.
+    """
+
+    def __init__(self, manifest: Manifest, data: PartyData) -> None:
+        joint = manifest.plan is not None and manifest.plan.joint_keys
+        plan = exact_plan(manifest, joint_keys=joint)
+        if len(data.y_score) > plan.max_rows:
+            raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {plan.max_rows:,}")
+        self.party = data.name
+        self.plan = plan
+        self._manifest = manifest
+        self._data = data
+        self.common_secret = b""
+
+    @cached_property
+    def common(self) -> CommonSecrets:
+        """What the parties derive from their common secret, which must be set."""
+        primes = self.plan.parameters.plain_moduli
+        return CommonSecrets(self.common_secret, self._manifest.digest, self.plan.packing, primes)
+
+    def vectors(self) -> list[tuple[int, Residues]]:
+        """Return what to encrypt, shape (slots,) each, with the index of the prime: left and right of every pair."""
+        packing, parties = self.plan.packing, self._manifest.parties
+        counts = count(self._data, self._manifest.thresholds)
+        entries = packing.place(counts.trapezoid_heights, counts.bin_positives, counts.bin_negatives)
+        private, index = KeyStream(secrets.token_bytes(32)), parties.index(self.party)
+        found = []
+        for which, prime in enumerate(self.plan.parameters.plain_moduli):
+            if packing.authenticated:
+                pads = self.common.pads(which, index), self.common.pads(which, (index + 1) % len(parties))
+                sides = submission(packing, self.common.of_primes[which], index, pads, entries, private)
+            else:
+                sides = packing.plain(*(modular.residues(each, prime) for each in entries))
+            found += [(which, side[pair]) for pair in range(packing.pairs) for side in sides]
+        return found
+
+    def outcome(self, slots: Sequence[Residues]) -> Evaluation:
+        """Return AUC and resolution from a result's slots, one vector for each prime.
+
+        Raises
+        ------
+        VerificationError, ResultCheckError
+            They are not those of an honest result.
+        UndefinedAucError
+            The pooled rows have one class only.
+        """
+        packing, primes = self.plan.packing, self.plan.parameters.plain_moduli
+        found = [packing.totals(each, prime) for each, prime in zip(slots, primes, strict=True)]
+        bound = verdict.largest_denominator(self.plan.max_rows)
+        if packing.authenticated:
+            exact = verdict.accept(found, self.common.of_primes, bound)
+        else:
+            exact = verdict.fractions([totals[0] for totals in found], primes, bound)
+        return Evaluation(
+            auc=float(exact[0]),
+            resolution=float(exact[1]) if packing.ties else 0.0,
+            precision=0.0,
+            fraction=exact[0],
+            soundness=verdict.soundness(primes, packing.sums, bound) if packing.authenticated else None,
+            protocol=self._manifest.protocol,
+            backend=self.plan.parameters.backend,
+            parties=len(self._manifest.parties),
+            thresholds=packing.bins,
+            verified=packing.authenticated,
+            security_bits=SECURITY_BITS,
+            settings={"primes": len(primes), "flooding_bits": round(self.plan.flooding_margin, 1)},
+        )

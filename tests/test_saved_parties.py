@@ -1,0 +1,159 @@
+"""A party that is saved and restored between all rounds plays the same session, in every installed protocol."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc import ckks, registry
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import Delivery, Protocol, Request, Session
+from fhe_auc.rounds import Aggregator, Party
+
+GRID = np.linspace(0, 1, 16)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "boundaries-federated": {"bins": 4},
+    "boundaries-distributed-dp": {"bins": 4, "epsilon": 4.0, "height": 6},
+    "boundaries-local-dp": {"bins": 4, "epsilon": 4.0, "height": 6},
+    "dpauc-gaussian": {"epsilon": 4.0, "delta": 1e-5},
+    "dpauc-laplace": {"epsilon": 4.0},
+    "dpauc-rr": {"epsilon": 4.0},
+    "histogram-distributed-dp": {"epsilon": 4.0},
+    "histogram-local-dp": {"epsilon": 4.0},
+    "ustat-hierarchy": {"epsilon": 4.0},
+    "ustat-krr": {"epsilon": 4.0},
+}
+JOINT_BY_DEFAULT = "semi-honest"  # the others differ in what is encrypted, not in what a party keeps of its keys
+SESSIONS = [pytest.param(name, "sealed", id=f"{name}, sealed") for name in registry.names()]
+SESSIONS += [
+    pytest.param(name, "joint", id=f"{name}, joint", marks=() if name == JOINT_BY_DEFAULT else pytest.mark.slow)
+    for name in registry.names()
+    if registry.load(name).encrypts and "openfhe" in ckks.available_backends()
+]
+
+
+class Play:
+    """A session whose parties go on, after every answer, as a copy made from what was saved."""
+
+    def __init__(self, sites: list[PartyData], protocol: str, keys: str = "sealed") -> None:
+        self.plugin: Protocol[Any] = registry.load(protocol)
+        self.sites = {data.name: data for data in sites}
+        request = Request(parties=tuple(self.sites), thresholds=GRID, keys=keys, options=OPTIONS.get(protocol, {}))
+        self.session: Session = self.plugin.prepare(request)
+        self.delivery: Delivery = self.plugin.rehearse(self.session)
+        self.aggregator: Aggregator = self.plugin.aggregator(self.session.manifest, self.delivery.aggregator)
+        self.parties = {name: self.made(name) for name in self.sites}
+
+    def made(self, name: str, state: bytes | None = None) -> Party[Any]:
+        party = self.plugin.party(self.session.manifest, self.delivery.parties[name], self.sites[name])
+        if state is not None:
+            party.restore(state)
+        return party
+
+    def answered(self, message: bytes) -> bytes | None:
+        for name, party in self.parties.items():
+            self.aggregator.receive(name, party.respond(message))
+            if not party.ended:
+                self.parties[name] = self.made(name, party.saved())
+                assert self.parties[name].saved() == party.saved()
+        return self.aggregator.finish_round()
+
+    def until_last(self) -> bytes:
+        message = self.aggregator.start()
+        while self.aggregator.round < self.aggregator.rounds:
+            found = self.answered(message)
+            assert found is not None
+            message = found
+        return message
+
+
+@pytest.fixture(scope="module")
+def semi_honest(site_rows: list[PartyData]) -> tuple[Play, bytes]:
+    play = Play(site_rows, "semi-honest")
+    return play, play.until_last()
+
+
+@pytest.mark.parametrize(("protocol", "keys"), SESSIONS)
+def test_saved_and_restored_between_all_rounds_a_party_gets_what_it_would_have_got(
+    protocol: str, keys: str, site_rows: list[PartyData]
+) -> None:
+    play = Play(site_rows, protocol, keys)
+    last = play.until_last()
+    name, party = next(iter(play.parties.items()))
+    copy = play.made(name, party.saved())
+    for each in (party, copy, *list(play.parties.values())[1:]):
+        each.respond(last)
+    found, again = ({**plain(each.result()), "seconds": None} for each in (party, copy))
+    assert found == again
+    outcome = party.result()
+    assert outcome.rounds == play.aggregator.rounds
+    assert set(outcome.seconds) >= {"submit", "recover"}  # what was measured before a restart is not forgotten
+    if isinstance(outcome, Evaluation) and not np.isnan(outcome.resolution):
+        exact = trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc
+        assert outcome.auc == pytest.approx(exact, abs=1e-6)
+
+
+def plain(outcome: Any) -> dict[str, Any]:
+    found = {each.name: getattr(outcome, each.name) for each in dataclasses.fields(outcome)}
+    if (histogram := found.get("histogram")) is not None:
+        found["histogram"] = [histogram.edges.tolist(), histogram.positives.tolist(), histogram.negatives.tolist()]
+    return {key: repr(value.tolist() if isinstance(value, np.ndarray) else value) for key, value in found.items()}
+
+
+def test_a_restored_party_refuses_what_the_saved_one_would(semi_honest: tuple[Play, bytes]) -> None:
+    play, last = semi_honest
+    name, party = next(iter(play.parties.items()))
+    copy = play.made(name, party.saved())
+    opening = play.plugin.aggregator(play.session.manifest, play.delivery.aggregator).start()
+    with pytest.raises(MessageError, match="with round 1, expected 2"):
+        copy.respond(opening)
+    copy.respond(last)
+    ended = play.made(name, copy.saved())
+    with pytest.raises(MessageError):
+        ended.respond(last)
+    with pytest.raises(EvaluationError, match="the process that ended the session had it"):
+        ended.result()
+
+
+def test_a_state_is_refused_that_is_damaged_or_another_partys_or_sessions(
+    semi_honest: tuple[Play, bytes], site_rows: list[PartyData]
+) -> None:
+    play, _ = semi_honest
+    (north, party), (south, other) = list(play.parties.items())[:2]
+    with pytest.raises(DeserialisationError, match="another session or party"):
+        play.made(south, party.saved())
+    with pytest.raises(DeserialisationError, match="another session or party"):
+        Play(site_rows, "semi-honest").made(north, party.saved())
+    state = party.saved()
+    for position in (0, 7, 20, len(state) - 1):
+        with pytest.raises(DeserialisationError):
+            play.made(north, state[:position] + bytes([state[position] ^ 1]) + state[position + 1 :])
+    with pytest.raises(EvaluationError, match="has begun already"):
+        party.restore(other.saved())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(site_rows: list[PartyData]) -> None:
+    play = Play(site_rows, "semi-honest", "joint")
+    message = play.aggregator.start()
+    sizes = []
+    for _ in range(3):
+        name, party = next(iter(play.parties.items()))
+        share = party._share.saved() if party._share is not None else b""
+        found = play.answered(message)
+        assert found is not None
+        message = found
+        party = play.parties[name]
+        sizes.append(len(party.saved()))
+        if share and party._share is not None:
+            assert share[20:60] in party.saved()
+    assert play.parties[name]._share is None
+    assert share[20:60] not in play.parties[name].saved()
