@@ -51,8 +51,10 @@ class Polynomials:
 
     def pack(self, words: Words) -> bytes:
         """Return coefficients of shape (polynomials, N) as bytes."""
-        octets = np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(len(self.moduli), self.ring_dimension, WORD)
-        return b"".join(row[:, :width].tobytes() for row, width in zip(octets, self.widths, strict=True))
+        rows = np.ascontiguousarray(words, "<u8").reshape(self.shape)
+        return b"".join(
+            row.view(_low_bytes(width))["low"].tobytes() for row, width in zip(rows, self.widths, strict=True)
+        )
 
     def unpack(self, packed: bytes | memoryview) -> Words:
         """Return coefficients of shape (polynomials, N).
@@ -166,6 +168,11 @@ class Sum:
         for row, modulus in zip(self._words, self.polynomials.moduli, strict=True):
             row %= np.uint64(modulus)
         self._pending = 1
+
+
+def _low_bytes(width: int) -> np.dtype[np.void]:
+    """Return the type of a word whose lowest bytes are taken as one piece, which copies many times faster."""
+    return np.dtype({"names": ["low"], "formats": [f"V{width}"], "itemsize": WORD})
 
 
 def _reduce(row: Words, modulus: int) -> None:
