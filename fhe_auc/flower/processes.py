@@ -136,7 +136,7 @@ class Processes:
 
 
 def _in_memory() -> Path | None:
-    """Return where files stay in memory: no key meets a disk, and nothing waits for one. None: use TMPDIR, or /tmp."""
+    """Return where files stay in memory: no key meets a disk, and nothing waits for one. None: as usual."""
     if "TMPDIR" in os.environ or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
         return None
     return _MEMORY
