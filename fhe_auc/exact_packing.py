@@ -62,7 +62,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     authenticated: bool
 
     def __post_init__(self) -> None:
-        if self.bins < 1 or self.pairs < 1 or self.used > self.slots or (self.pairs - 1) * self.per_pair >= self.bins:
+        if min(self.bins, self.pairs) < 1 or self.used > self.slots or (self.pairs - 1) * self.per_pair >= self.bins:
             raise ValueError(f"{self.bins} bins do not fit {self.pairs} pairs of {self.slots} slots")
 
     @classmethod

@@ -39,7 +39,7 @@ FALSE_ALARM = 1e-7
 
 
 def planned(parties: int) -> ExactPlan:
-    return plan_exact(thresholds=16, slots=80, parties=parties, backend="openfhe", joint_keys=True)
+    return plan_exact(thresholds=16, parties=parties, backend="openfhe", joint_keys=True)
 
 
 def summed(polynomials: Polynomials, packed: Iterable[bytes]) -> Words:

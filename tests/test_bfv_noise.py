@@ -166,7 +166,7 @@ def test_with_flooding_the_noise_does_not_tell_the_multiplier(pair: bfv.KeyPair,
     The noise is no test's idea of uniform by luck: it would have to differ by 2^-40 at most (`ExactPlan`).
     """
     parameters = pair.public.parameters
-    plan = plan_exact(thresholds=1000, slots=4012, parties=2, backend=parameters.backend)
+    plan = plan_exact(thresholds=1000, parties=2, backend=parameters.backend)
     blinded = times(pair, product(pair, 2), multiplier)
     before = np.abs(noise(pair, words_of(pair, blinded))).max()
     flooded = pair.public.flood(blinded)

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.errors import CapacityError, DeserialisationError
+from fhe_auc.exact_packing import ExactPacking
 from fhe_auc.exact_planner import ExactPlan, plan_exact
 from fhe_auc.manifest import Manifest
 
-SMALL: dict[str, Any] = {"thresholds": 1000, "slots": 4012, "parties": 20, "backend": "openfhe"}
+SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 
 
 def reconstructed(residue: int, modulus: int, bound: int) -> Fraction | None:
@@ -44,7 +45,7 @@ def reconstructed(residue: int, modulus: int, bound: int) -> Fraction | None:
     ],
 )
 def test_primes_are_as_many_as_the_pooled_rows_take(max_rows: int, verified: bool, primes: int) -> None:
-    plan = plan_exact(**SMALL, max_rows=max_rows, verified=verified)
+    plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=verified)
     assert plan.parameters.plain_moduli == primes_above(2**41, primes, 8192)
     squared = (max_rows**2 // 2) ** 2
     assert plan.modulus > (2**40 if verified else 2) * squared
@@ -55,7 +56,7 @@ def test_primes_are_as_many_as_the_pooled_rows_take(max_rows: int, verified: boo
 @pytest.mark.parametrize("verified", [True, False])
 @given(rows=st.integers(2, 10**6), share=st.floats(0, 1), ratio=st.floats(0, 1))
 def test_every_fraction_of_so_many_rows_is_reconstructed(verified: bool, rows: int, share: float, ratio: float) -> None:
-    plan = plan_exact(**SMALL, verified=verified)
+    plan = plan_exact(**SMALL, authenticated=verified)
     positives = min(max(int(share * rows), 1), rows - 1)
     den = 2 * positives * (rows - positives)
     assert den <= plan.largest_den
@@ -93,16 +94,21 @@ def test_joint_keys_leave_room_for_everybodys_smudging(parties: int) -> None:
     assert plan.decryption_margin > 50
 
 
-def test_blocks_follow_from_the_slots_needed() -> None:
-    assert [plan_exact(**{**SMALL, "slots": slots}).blocks for slots in (1, 8192, 8193, 20_000)] == [1, 1, 2, 3]
-    assert plan_exact(**{**SMALL, "slots": 20_000}).ciphertexts == 18
+def test_ciphertexts_follow_from_the_thresholds() -> None:
+    """Left and right of a pair for each of three primes; a pair holds 1,022 thresholds, or 2,046 without ties."""
+    assert [plan_exact(**{**SMALL, "thresholds": bins}).blocks for bins in (2, 1022, 1023, 3000)] == [6, 6, 12, 18]
+    assert [plan_exact(**{**SMALL, "thresholds": bins}, ties=False).blocks for bins in (2046, 2047)] == [6, 12]
+
+
+def test_a_packing_for_other_slots_is_refused() -> None:
+    plan = plan_exact(**SMALL)
+    with pytest.raises(CapacityError, match="another number of slots"):
+        msgspec.structs.replace(plan, packing=ExactPacking(4096, 100, 1, True, True))
 
 
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({"thresholds": 0}, "thresholds must be at least 1"),
-        ({"slots": 0}, "slots must be at least 1"),
         ({"parties": 0}, "parties must be at least 1"),
         ({"max_rows": 1}, "max_rows must be at least 2"),
         ({"max_rows": 2**41 + 10**9}, "below the smallest prime"),
