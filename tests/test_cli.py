@@ -37,6 +37,8 @@ KEYS = {
     "parties",
     "thresholds",
     "verified",
+    "fraction",
+    "soundness",
     "security_bits",
     "keys",
     "rounds",
