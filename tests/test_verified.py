@@ -152,12 +152,15 @@ def test_any_number_of_parties_gives_the_exact_fraction(number: int) -> None:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_sessions_of_2_to_200_parties_are_all_exact(part: int) -> None:
-    """A hundred in each part: rows of the bundled data, dealt anew at random to as many parties as are drawn."""
+    """A hundred in each part: rows of the bundled data, dealt anew at random to as many parties as are drawn.
+
+    One of them decrypts; that all come to the same is tested elsewhere.
+    """
     generator = np.random.default_rng(part)
     pooled = datasets.load(("covid-clinics", "credit-default")[part % 2])
     y_true = np.concatenate([each.y_true for each in pooled])
     y_score = np.concatenate([each.y_score for each in pooled])
-    for number in np.exp(generator.uniform(np.log(2), np.log(200), 100)).round().astype(int):
+    for number in (2 * 100 ** generator.random(100) ** 2).round().astype(int):
         rows_taken = generator.permutation(len(y_true))[: generator.integers(20 * number, 60 * number)]
         data = [
             PartyData.from_arrays(f"site {party}", y_true[chosen], y_score[chosen])
@@ -168,7 +171,10 @@ def test_a_thousand_sessions_of_2_to_200_parties_are_all_exact(part: int) -> Non
         backend = BACKENDS[int(generator.integers(len(BACKENDS)))]
         session = PLUGINS["verified"].prepare(Request(parties=names, thresholds=grid, backend=backend, max_rows=20_000))
         aggregator, roles = roles_of("verified", session, data)
-        list(rounds(aggregator, roles))
+        for message in rounds(aggregator, roles):
+            if aggregator.round == aggregator.rounds:
+                roles[0].respond(message)
+                break
         assert roles[0].result().fraction == exact_fraction(data, grid)[0]
 
 
