@@ -226,4 +226,4 @@ def _least_modulus(max_rows: int, *, ties: bool, verified: bool) -> int:
     """Return the least T for so many pooled rows."""
     largest_den = max_rows**2 // 2
     bits = FORGERY_BITS if verified else 1 if ties else OVERFLOW_BITS
-    return 2**bits * largest_den**2 + 1
+    return (1 << bits) * largest_den**2 + 1

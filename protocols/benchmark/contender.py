@@ -87,17 +87,34 @@ class Session(Contender):
         Encrypt the problem's distinct rows once each, and send those ciphertexts again under the names of the other
         parties, which have the same rows. Takes less time to make; nothing that is timed can tell. Not where every
         party has a mask of its own.
+    min_parties : int, optional
+        Of the session; by default as the protocol has it. Where fewer than all may do, sums of counts have no masks.
     **options
         Of the protocol.
     """
 
-    def __init__(self, problem: Problem, protocol: str, backend: str, *, resend: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        protocol: str,
+        backend: str,
+        *,
+        resend: bool = False,
+        min_parties: int | None = None,
+        **options: Any,
+    ) -> None:
         self.problem = problem
         self.name = f"{protocol} ({backend})"
         self.backend = backend
         self._plugin = registry.load(protocol)
         self._names = tuple(f"site {party}" for party in range(problem.parties))
-        request = Request(parties=self._names, thresholds=problem.points, backend=backend, options=options)
+        request = Request(
+            parties=self._names,
+            thresholds=problem.points,
+            backend=backend,
+            min_parties=min_parties,
+            options=options,
+        )
         self._plugin.prepare(request)  # the library's context, which is made once in a process
         with Stopwatch() as watch:
             self._session = self._plugin.prepare(request)

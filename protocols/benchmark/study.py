@@ -103,7 +103,11 @@ class Study:
 
     def _ours(self, *others: str) -> list[Maker]:
         names = (OURS, *others)
-        return [session(name, backend, resend=True) for name in names for backend in ckks.available_backends()]
+        return [
+            session(name, backend, resend=True, min_parties=2)
+            for name in names
+            for backend in ckks.available_backends()
+        ]
 
     def _malicious(self) -> list[Maker]:
         return [session("malicious", backend) for backend in ckks.available_backends()]
