@@ -58,7 +58,7 @@ class Study:
     Attributes
     ----------
     quick : bool
-        Fewer runs, and fewer parties for the slowest peers: about two minutes of CPU time.
+        Fewer runs, and fewer parties for the slowest peers: about three minutes of CPU time.
     """
 
     quick: bool = False
