@@ -5,6 +5,9 @@ modulo primes t_1, t_2, …, r random, and reconstruct the fraction from num/den
 
     reconstruction   p/q = p'/q' modulo T with 0 ≤ p ≤ q ≤ D says p·q' = p'·q modulo T, and as integers where T > D²;
                      the algorithm that finds it asks for T > 2·D²
+    more rows        than n, and den may exceed D: a residue that should be no fraction at all must not be one by
+                     chance. With tie, num/den and tie/den have a denominator in common, which of all pairs of residues
+                     modulo T one in T²/D³ has: fewer than one in 2^20. Without, T ≥ 2^20·D²
     verified         T ≥ 2^40·D²: of all residues modulo T one in 2^40 is such a fraction
     each prime       above 2^41, which is what verification's soundness rests on, and above n, so that P, N ≠ 0 modulo t
 
@@ -30,7 +33,7 @@ from fhe_auc.rlwe.parameters import BackendName
 PRIME_BITS = 41
 """Plaintext moduli are the smallest primes above 2^41 that there are."""
 
-FORGERY_BITS = 40
+FORGERY_BITS, OVERFLOW_BITS = 40, 20
 LEAST_HIDING_BITS, MOST_HIDING_BITS = 40, 80
 
 _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
@@ -109,7 +112,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def _least_modulus(self) -> int:
-        return _least_modulus(self.max_rows, verified=self.packing.authenticated)
+        return _least_modulus(self.max_rows, ties=self.packing.ties, verified=self.packing.authenticated)
 
     @property
     def thresholds(self) -> int:
@@ -204,7 +207,7 @@ def plan_exact(
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     for count in range(1, MAX_PLAIN_MODULI + 1):
         moduli = primes_above(2**PRIME_BITS, count, chain.ring_dimension)
-        if math.prod(moduli) >= _least_modulus(max_rows, verified=authenticated):
+        if math.prod(moduli) >= _least_modulus(max_rows, ties=ties, verified=authenticated):
             break
     else:
         raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
@@ -219,7 +222,8 @@ def plan_exact(
     )
 
 
-def _least_modulus(max_rows: int, *, verified: bool) -> int:
+def _least_modulus(max_rows: int, *, ties: bool, verified: bool) -> int:
     """Return the least T for so many pooled rows."""
     largest_den = max_rows**2 // 2
-    return (2**FORGERY_BITS if verified else 2) * largest_den**2 + 1
+    bits = FORGERY_BITS if verified else 1 if ties else OVERFLOW_BITS
+    return (1 << bits) * largest_den**2 + 1

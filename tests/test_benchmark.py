@@ -19,7 +19,7 @@ from fhe_auc import ckks
 from fhe_auc.cli import main
 from fhe_auc.errors import EvaluationError
 from protocols.benchmark import figures, summary
-from protocols.benchmark.contender import Contender, Session
+from protocols.benchmark.contender import Contender, Session, VerifiedSession
 from protocols.benchmark.measure import FLOOR, OURS, PHASES, PUBLISHED, TUNED, Measurement, Seconds, measure
 from protocols.benchmark.peers.plaintext import PlaintextCounts, PooledRows
 from protocols.benchmark.problem import Problem
@@ -79,11 +79,21 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
 @pytest.mark.parametrize("protocol", [OURS, FLOOR])
 def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str, protocol: str) -> None:
     problem = Problem(23, 8)
-    contender = Session(problem, protocol, backend, resend=True)
+    contender = Session(problem, protocol, backend, resend=True, min_parties=2)
     assert len(contender.submissions) == 23
     (found,) = measure(problem, [lambda _: contender], runs=1)
     assert found.auc == pytest.approx(problem.auc, abs=1e-6)
     assert found.upload_bytes == pytest.approx(ckks_bytes(backend), rel=0.01)
+
+
+def test_exact_protocols_are_measured_as_well(backend: str) -> None:
+    """`exact` needs two primes, `verified` three."""
+    makers = [lambda problem: Session(problem, "exact", backend), lambda problem: VerifiedSession(problem, backend)]
+    plain, verified = measure(SMALL, makers, runs=1)
+    assert (plain.contender, verified.contender) == (f"exact ({backend})", f"verified ({backend})")
+    for found in (plain, verified):
+        assert found.auc == found.exact_auc
+    assert plain.upload_bytes == pytest.approx(verified.upload_bytes * 2 / 3, rel=0.01)
 
 
 def ckks_bytes(backend: str) -> int:

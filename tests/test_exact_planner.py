@@ -65,6 +65,22 @@ def test_every_fraction_of_so_many_rows_is_reconstructed(verified: bool, rows: i
     assert reconstructed(residue, plan.modulus, plan.largest_den) == Fraction(num, den)
 
 
+@pytest.mark.parametrize(("ties", "margin"), [(True, 2), (False, 2**20)])
+def test_without_ties_exact_plans_take_a_larger_modulus(ties: bool, margin: int) -> None:
+    """More rows than planned must not give a fraction by chance; with ties, two fractions with one denominator tell."""
+    for max_rows in (2, 1000, 1220, 10**6, 1_700_000):
+        plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=False, ties=ties)
+        assert plan.modulus > margin * plan.largest_den**2
+        if ties:  # as rare as that: pairs of fractions with one denominator, among all pairs of residues
+            assert plan.largest_den**3 * 2**20 < plan.modulus**2
+
+
+def test_the_largest_denominator_is_that_of_a_balanced_pool() -> None:
+    for rows in range(2, 40):
+        plan = plan_exact(**SMALL, max_rows=rows)
+        assert plan.largest_den == max(2 * positives * (rows - positives) for positives in range(1, rows))
+
+
 def test_a_random_residue_is_hardly_ever_a_fraction_of_a_verified_plan() -> None:
     plan = plan_exact(**SMALL)
     generator = np.random.default_rng(1)

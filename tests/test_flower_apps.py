@@ -6,11 +6,12 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import reduce
 from operator import add
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,10 +20,11 @@ pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
 from flwr.app import Error, Message, RecordDict
 
-from fhe_auc import registry
+from fhe_auc import federated_auc, registry
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.custody import Rehearsal, custodian
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.evaluation import Evaluation
 from fhe_auc.flower import client_app, mail, outcomes, server_app
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
@@ -125,6 +127,24 @@ def convene(sessions: Callable[[int], Any], site_rows: list[PartyData], tmp_path
         return Consortium(made, folder, {data.name: data for data in site_rows})
 
     return convened
+
+
+def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
+    found = federated_auc(
+        [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])], protocol="exact", round_scores=1
+    )
+
+    class Site:
+        name, manifest = "a", SimpleNamespace(session=bytes(16))
+
+        def result(self) -> Evaluation:
+            return found
+
+    outcomes.write(tmp_path / "result", cast(Any, Site()))
+    read = outcomes.read(tmp_path / "result")
+    assert isinstance(read, Evaluation)
+    assert read == found
+    assert read.fraction == Fraction(3, 4)
 
 
 def exact(sites: Iterable[PartyData]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -20,9 +22,11 @@ from fhe_auc.errors import (
     UndefinedAucError,
     VerificationError,
 )
+from fhe_auc.exact_planner import plan_exact
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
+from protocols.verified import verdict
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts
 from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
@@ -265,7 +269,7 @@ def test_a_changed_echo_is_named_and_ends_in_no_number(sessions) -> None:  # typ
 def test_what_a_party_answers_last_does_not_depend_on_its_verdict(sessions) -> None:  # type: ignore[no-untyped-def]
     """Otherwise a lie that is right by luck would tell a count: an oracle."""
     session, data = sessions["verified", BACKENDS[0]], rows(3, 4)
-    answers = []
+    answers, accepted = [], []
     for attack in ("scale-all", "forge-num"):
         manifest = session.manifest
         plugin = PLUGINS["verified"]
@@ -278,7 +282,17 @@ def test_what_a_party_answers_last_does_not_depend_on_its_verdict(sessions) -> N
                 aggregator.receive(role.name, answer)
             message = aggregator.finish_round()
         answers.append(last)
+        accepted.append(all(has_result(role) for role in roles))
+    assert accepted == [True, False]
     assert answers[0] == answers[1]
+
+
+def has_result(role: Party) -> bool:  # type: ignore[type-arg]
+    try:
+        role.result()
+    except VerificationError:
+        return False
+    return True
 
 
 def test_a_party_answers_every_round_once(sessions) -> None:  # type: ignore[no-untyped-def]
@@ -311,16 +325,14 @@ def test_two_parties_cannot_have_one_index(sessions) -> None:  # type: ignore[no
 
 
 @both_protocols
-def test_a_session_with_the_same_keys_has_other_secrets(protocol: str, sessions) -> None:  # type: ignore[no-untyped-def]
-    """Submissions of one session are of no use in another one, whose manifest differs."""
+def test_submissions_of_another_session_with_the_same_keys_are_refused(protocol: str, sessions) -> None:  # type: ignore[no-untyped-def]
     session, data = sessions[protocol, BACKENDS[0]], rows(3, 7)
     earlier, first = roles_of(protocol, renewed(session), data)
-    later, second = roles_of(protocol, renewed(session), data)
+    later, _ = roles_of(protocol, renewed(session), data)
     message = first[0].respond(earlier.start())
-    opening = later.start()
+    later.start()
     with pytest.raises(MessageError, match="session"):
         later.receive("site 0", message)
-    del second, opening
 
 
 def test_a_manifest_of_the_other_protocol_is_refused(sessions) -> None:  # type: ignore[no-untyped-def]
@@ -345,6 +357,22 @@ def test_more_rows_together_than_planned_are_an_error_or_right_but_never_wrong()
         federated_auc(data, protocol="exact", thresholds=GRID, max_rows=61)
 
 
+@pytest.mark.parametrize("ties", [True, False])
+def test_far_more_rows_than_planned_never_give_a_wrong_fraction(ties: bool) -> None:
+    """Where T is scarcely 2·D², one in eight would: each party alone has fewer than max_rows, so nobody can tell."""
+    generator = np.random.default_rng(16)
+    plan = plan_exact(thresholds=20, parties=40, backend="tenseal", max_rows=1_700_000, ties=ties, authenticated=False)
+    primes = plan.parameters.plain_moduli
+    for _ in range(500):
+        positives, negatives = (int(each) for each in generator.integers(10**7, 3 * 10**7, 2))
+        den = 2 * positives * negatives
+        num = int(generator.random() * den)
+        sums = [num, int(generator.random() * num), den] if ties else [num, den]
+        constant = [np.array([each % prime for each in sums], np.uint64) for prime in primes]
+        with contextlib.suppress(ResultCheckError):
+            assert verdict.fractions(constant, primes, plan.largest_den)[0] == Fraction(num, den)
+
+
 @pytest.mark.parametrize(
     ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
 )
@@ -358,9 +386,21 @@ def test_rounded_scores_have_their_own_thresholds() -> None:
         federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds="uniform:100")
 
 
-def test_scores_outside_the_unit_interval_cannot_be_rounded() -> None:
-    data = PartyData.from_arrays("odd", [0, 1], [0.5, 1.5])
-    with pytest.raises(InputError, match=r"'odd', row 1: score is 1\.5"):
+@both_protocols
+def test_a_manifest_that_claims_exactness_without_its_thresholds_is_refused(protocol: str) -> None:
+    """It would have a result with coarse thresholds say that its half-width is zero."""
+    plugin, parties = PLUGINS[protocol], ("site 0", "site 1")
+    session = plugin.prepare(Request(parties=parties, options={"round_scores": 2}, thresholds=thresholds.decimals(2)))
+    for changes in ({"options": {}}, {"options": {"round_scores": 3}}):
+        manifest = msgspec.structs.replace(session.manifest, **changes)
+        with pytest.raises(InputError, match="does not fit its round_scores"):
+            plugin.party(manifest, session.party_material, rows(2, 15)[0])
+
+
+@pytest.mark.parametrize("score", [1.5, 1.0000001, -1e-9])
+def test_scores_outside_the_unit_interval_cannot_be_rounded(score: float) -> None:
+    data = PartyData.from_arrays("odd", [0, 1], [0.5, score])
+    with pytest.raises(InputError, match=f"'odd', row 1: score is {re.escape(repr(score))};"):
         federated_auc([data, *rows(1, 13)], protocol="verified", round_scores=2)
 
 

@@ -16,20 +16,21 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import modular
-from fhe_auc.counts import Counts, Trapezoid, trapezoid
+from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.exact_packing import Entries, ExactPacking
 from fhe_auc.keystream import KeyStream
 from fhe_auc.modular import Residues
 from protocols.verified import verdict
 from protocols.verified.authentication import Pads, Secrets, submission
+from protocols.verified.derivation import CommonSecrets
 from protocols.verified.red_team import algebra
 from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
 
 PRIMES = (2199023288321, 2199023566849, 2199023763457)
 TOY = 7
 MAX_ROWS = 10**6
-BOUND = verdict.largest_denominator(MAX_ROWS)
+BOUND = MAX_ROWS**2 // 2
 
 
 def stream(seed: int) -> KeyStream:
@@ -379,7 +380,55 @@ def test_soundness_of_the_default_session_is_below_two_to_the_minus_38() -> None
     assert verdict.soundness_of_check(PRIMES, sums=3) + BOUND**2 / prod(PRIMES) < 2**-38
 
 
-def test_the_largest_denominator_is_that_of_a_balanced_pool() -> None:
-    for rows in range(2, 40):
-        most = max(Trapezoid(0, 2 * p * (rows - p), 0).den for p in range(1, rows))
-        assert verdict.largest_denominator(rows) == most
+def test_fractions_without_a_common_denominator_in_range_are_refused() -> None:
+    """Each alone would do; den is a multiple of both denominators, and can be no larger than D."""
+    first, second = 10**6 + 3, 10**6 + 33  # primes, with a product above D
+    assert first * second > BOUND
+    constant = []
+    for prime in PRIMES:
+        inverse = pow(first, -1, prime), pow(second, -1, prime)
+        constant.append(np.array([5 * inverse[0] % prime, 7 * inverse[1] % prime, 1], np.uint64))
+    for sums in ([0, 2], [1, 2]):
+        assert verdict.fractions([each[sums] for each in constant], PRIMES, BOUND)
+    with pytest.raises(ResultCheckError, match="no denominator in common"):
+        verdict.fractions(constant, PRIMES, BOUND)
+
+
+def test_every_secret_has_a_key_of_its_own() -> None:
+    """Another session, prime, party or purpose: other secrets; the same ones: the same."""
+    packing = ExactPacking(20, 2, 1, False, True)
+
+    def drawn(secret: bytes, transcript: bytes) -> list[bytes]:
+        common = CommonSecrets(secret, transcript, packing, (PRIMES[0],) * 2)
+        pads = [common.pads(which, party).entries for which in (0, 1) for party in (0, 1)]
+        return [each.tobytes() for each in (*(each.totals for each in common.of_primes), *pads)] + common.echoes(2, b"")
+
+    one, again, other, third = (
+        drawn(secret, digest)
+        for secret, digest in ((b"s" * 32, b"a"), (b"s" * 32, b"a"), (b"s" * 32, b"b"), (b"t" * 32, b"a"))
+    )
+    assert one == again
+    together = [*one, *other, *third]
+    assert len(set(together)) == len(together) == 24
+
+
+@pytest.mark.parametrize("change", [None, "scale one prime"])
+def test_verdicts_take_the_same_steps_whether_a_result_is_right_or_wrong(
+    change: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The aggregator sees when a party answers."""
+    packing = ExactPacking(20, 2, 1, False, True)
+    made = [Played(packing, prime, toy_counts(), 30 + k) for k, prime in enumerate(PRIMES)]
+    steps = []
+    for name in ("authentic", "fractions"):
+        original = getattr(verdict, name)
+        monkeypatch.setattr(verdict, name, lambda *args, n=name, f=original: (steps.append(n), f(*args))[1])
+    found = [each.totals.copy() for each in made]
+    if change is not None:
+        found[0][0, 0] += 1
+    try:
+        verdict.accept(found, [each.secrets for each in made], BOUND)
+        assert change is None
+    except VerificationError:
+        assert change is not None
+    assert steps == ["authentic"] * 3 + ["fractions"]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
     from fhe_auc.evaluation import Evaluation
 
+_ROUNDING = 1e-12
+"""What double precision may take from scikit-learn's sums."""
+
 _TITLES = {
     "covid-clinics": "COVID-19 tests at 78 clinics of a children's hospital",
     "credit-default": "Late credit-card payments in six age bands",
@@ -168,8 +171,9 @@ def _pooled_auc(parties: Sequence[PartyData], decimals: int | None) -> float:
 
 def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:
     away = abs(evaluation.auc - sklearn_auc)
-    inside = away <= evaluation.resolution + evaluation.precision
-    verdict = "scikit-learn's value lies inside the interval" if inside else "scikit-learn's value lies OUTSIDE"
+    inside = away <= evaluation.resolution + evaluation.precision + _ROUNDING
+    where = "is the same" if "round_scores" in evaluation.settings else "lies inside the interval"
+    verdict = f"scikit-learn's value {where}" if inside else "scikit-learn's value lies OUTSIDE"
     style = "green" if inside else "red"
     if math.isnan(evaluation.resolution):
         verdict, style = "from noise, which has no bound, and from the thresholds", ""

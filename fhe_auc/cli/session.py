@@ -254,8 +254,12 @@ def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
+    value = interval_text(evaluation, digits)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
+    elif rounded := evaluation.settings.get("round_scores"):
+        value = f"{evaluation.auc:.6f}"
+        label, note = "AUC, exact", f"{evaluation.fraction}; that of all rows, scores rounded to {rounded} decimals"
     elif evaluation.fraction is not None:
         label, note = "AUC, exact", f"{evaluation.fraction}; the AUC of all rows lies within"
     else:
@@ -263,7 +267,7 @@ def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
             f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"
         )
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
-    return output.styled(label, "bold"), output.styled(interval_text(evaluation, digits), "bold"), note
+    return output.styled(label, "bold"), output.styled(value, "bold"), note
 
 
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

@@ -8,6 +8,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,8 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("auc", "resolution", "precision"):
         if name in found and found[name] is None:
             found[name] = math.nan
+    if found.get("fraction") is not None:
+        found["fraction"] = Fraction(found["fraction"])
     return found
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 
 from fhe_auc import ckks
 from fhe_auc.rlwe.parameters import BackendName
-from protocols.benchmark.contender import Session
+from protocols.benchmark.contender import Session, VerifiedSession
 from protocols.benchmark.measure import (
     FLOOR,
     OURS,
@@ -57,7 +58,7 @@ class Study:
     Attributes
     ----------
     quick : bool
-        Fewer runs, and fewer parties for the slowest peers: about two minutes of CPU time.
+        Fewer runs, and fewer parties for the slowest peers: about three minutes of CPU time.
     """
 
     quick: bool = False
@@ -83,7 +84,7 @@ class Study:
     def steps(self) -> list[Step]:
         """Return what there is to do, in order."""
         parties, thresholds = HEADLINE
-        found = [self._step(Problem(parties, thresholds), self._everybody(), 24 + 3 * self.runs)]
+        found = [self._step(Problem(parties, thresholds), self._everybody(), 54 + 5 * self.runs)]
         for count in PARTIES:
             if count not in (parties, PAPER_PARTIES):
                 slow = count <= (_MOST_UNPACKED if self.quick else max(PARTIES))
@@ -102,13 +103,24 @@ class Study:
 
     def _ours(self, *others: str) -> list[Maker]:
         names = (OURS, *others)
-        return [session(name, backend, resend=True) for name in names for backend in ckks.available_backends()]
+        return [
+            session(name, backend, resend=True, min_parties=2)
+            for name in names
+            for backend in ckks.available_backends()
+        ]
 
     def _malicious(self) -> list[Maker]:
         return [session("malicious", backend) for backend in ckks.available_backends()]
 
+    def _exact(self) -> list[Maker]:
+        found: list[Maker] = []
+        for backend in ckks.available_backends():
+            found += [session("exact", backend, resend=True), partial(VerifiedSession, backend=backend)]
+        return found
+
     def _everybody(self) -> list[Maker]:
-        makers = [*self._ours(FLOOR), *self._malicious(), *_published(tuned=True), PlaintextCounts, PooledRows]
+        makers = [*self._ours(FLOOR), *self._malicious(), *self._exact(), *_published(tuned=True)]
+        makers += [PlaintextCounts, PooledRows]
         if find_spec("phe"):
             from protocols.benchmark.peers.paillier import Paillier
 

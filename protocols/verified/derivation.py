@@ -53,9 +53,10 @@ class CommonSecrets:
         """Return the pads of the party with this index for the prime with this index."""
         return Pads.draw(self._stream("pads", which, party), self._packing, self._primes[which])
 
-    def echo(self, party: int, result: bytes) -> bytes:
-        """Return what the party with this index tells the others about the result it was given: 32 bytes."""
-        return hmac.digest(self._key("echo"), encode((party, hashlib.sha256(result).digest())), "sha256")
+    def echoes(self, parties: int, result: bytes) -> list[bytes]:
+        """Return what so many parties tell each other about the result they were given: 32 bytes each, by index."""
+        key, digest = self._key("echo"), hashlib.sha256(result).digest()
+        return [hmac.digest(key, encode((party, digest)), "sha256") for party in range(parties)]
 
     def _stream(self, *purpose: str | int) -> KeyStream:
         return KeyStream(self._key(*purpose))

@@ -135,6 +135,11 @@ class Exact(Protocol[Evaluation]):
         plan = manifest.plan
         if not isinstance(plan, ExactPlan) or plan.packing.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
+        # Without ties a result claims to be the AUC of all scores: only where each of them is a threshold is it that.
+        places = manifest.options.get(ROUND_SCORES)
+        own = places is None or np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places)))
+        if plan.packing.ties != (places is None) or not own:
+            raise InputError(f"the session's manifest does not fit its {ROUND_SCORES}, {places}")
 
 
 class Verified(Exact):
@@ -164,8 +169,9 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     outside = (data.y_score < 0) | (data.y_score > 1)
     if outside.any():
         row = int(outside.argmax())
+        score = float(data.y_score[row])
         raise InputError(
-            f"party {data.name!r}, row {row}: score is {data.y_score[row]:g}; to be rounded, scores must lie in [0, 1]"
+            f"party {data.name!r}, row {row}: score is {score!r}; to be rounded, scores must lie in [0, 1]"
         )
     return PartyData.from_arrays(data.name, data.y_true, np.round(data.y_score, _checked_decimals(decimals)))
 

@@ -124,13 +124,13 @@ class VerifiedParty(ExactParty):
         common, parties = self._task.common, self.manifest.parties
         if round_number == 2:
             self._result = payload
-            return common.echo(parties.index(self.name), payload)
+            return common.echoes(len(parties), payload)[parties.index(self.name)]
         started = time.perf_counter()
         echoes = decode(payload, tuple[bytes, ...], "echoes")
         if len(echoes) != len(parties):
             raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
-        for index, party in enumerate(parties):
-            if not hmac.compare_digest(echoes[index], common.echo(index, self._result)):
+        for party, told, expected in zip(parties, echoes, common.echoes(len(parties), self._result), strict=True):
+            if not hmac.compare_digest(told, expected):
                 raise VerificationError(
                     f"party {party!r} was given another result than this one, or its word was changed on the way: "
                     "no number is given"

@@ -94,7 +94,7 @@ class ExactTask:
         """
         packing, primes = self.plan.packing, self.plan.parameters.plain_moduli
         found = [packing.totals(each, prime) for each, prime in zip(slots, primes, strict=True)]
-        bound = verdict.largest_denominator(self.plan.max_rows)
+        bound = self.plan.largest_den
         if packing.authenticated:
             exact = verdict.accept(found, self.common.of_primes, bound)
         else:
@@ -111,5 +111,9 @@ class ExactTask:
             thresholds=packing.bins,
             verified=packing.authenticated,
             security_bits=SECURITY_BITS,
-            settings={"primes": len(primes), "flooding_bits": round(self.plan.flooding_margin, 1)},
+            settings={
+                **self._manifest.options,
+                "primes": len(primes),
+                "flooding_bits": round(self.plan.flooding_margin, 1),
+            },
         )

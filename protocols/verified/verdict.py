@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import prod
+from math import lcm, prod
 
 import numpy as np
 
 from fhe_auc import modular
-from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.errors import EvaluationError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.modular import Residues
 from protocols.verified.authentication import Secrets
 
@@ -18,11 +18,6 @@ _REFUSED = (
     "was left out or has submitted twice, a message is damaged, or the pooled rows are more than max_rows"
 )
 _ONE_CLASS = "the pooled rows have one class only, so the AUC is undefined; no number is given"
-
-
-def largest_denominator(max_rows: int) -> int:
-    """Return D, the most that den = 2·P·N can be for so many pooled rows."""
-    return 2 * (max_rows // 2) * (max_rows - max_rows // 2)
 
 
 def soundness_of_check(primes: Sequence[int], sums: int) -> float:
@@ -82,12 +77,20 @@ def accept(found: Sequence[Residues], secrets: Sequence[Secrets], bound: int) ->
     UndefinedAucError
         They are, and the pooled rows have one class only.
     """
-    if not all(authentic(each, totals) for each, totals in zip(secrets, found, strict=True)):
-        raise VerificationError(_REFUSED.format("the authenticator does not fit"))
+    # All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
+    fits = [bool(authentic(each, totals)) for each, totals in zip(secrets, found, strict=True)]
+    outcome: tuple[Fraction, ...] | EvaluationError
     try:
-        return fractions([totals[0] for totals in found], [each.prime for each in secrets], bound)
-    except ResultCheckError as error:
-        raise VerificationError(str(error)) from None
+        outcome = fractions([totals[0] for totals in found], [each.prime for each in secrets], bound)
+    except EvaluationError as error:
+        outcome = error
+    if not all(fits):
+        raise VerificationError(_REFUSED.format("the authenticator does not fit"))
+    if isinstance(outcome, ResultCheckError):
+        raise VerificationError(str(outcome)) from None
+    if isinstance(outcome, EvaluationError):
+        raise outcome
+    return outcome
 
 
 def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -> tuple[Fraction, ...]:
@@ -105,7 +108,7 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
     Raises
     ------
     ResultCheckError
-        No such fractions exist with a denominator of at most D.
+        No such fractions exist with one denominator of at most D.
     UndefinedAucError
         Everything is zero.
     """
@@ -122,6 +125,8 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
         if fraction is None:
             raise ResultCheckError(_REFUSED.format("the quotient is not a fraction between 0 and 1"))
         found.append(fraction)
+    if lcm(*(each.denominator for each in found)) > bound:
+        raise ResultCheckError(_REFUSED.format("the fractions have no denominator in common that is small enough"))
     return tuple(found)
 
 

@@ -50,7 +50,7 @@ def attack(chosen: Sequence[str], trials: int, simulated_trials: int, seed: int,
     )
     columns = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
     output.print_table(
-        [(row["attack"], *(_cell(row[kind][which]) for kind, which in columns), "") for row in rows],
+        [(row["attack"], *(_cell(row[kind][which]) for kind, which in columns), _remark(row)) for row in rows],
         header=("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", ""),
         numbers=4,
     )
@@ -90,5 +90,10 @@ def _summary(outcome: Outcome) -> dict[str, Any]:
 def _cell(found: dict[str, Any] | None) -> str:
     if found is None:
         return "-"
-    harmless = " harmless" if found["harmless"] == found["trials"] else ""
-    return f"{found['passed']:,}/{found['trials']:,}{harmless} <{output.bound_text(found['pass_rate_below'])}"
+    return f"{found['passed']:,}/{found['trials']:,} <{output.bound_text(found['pass_rate_below'])}"
+
+
+def _remark(row: dict[str, Any]) -> str:
+    """Say where a lie changes nothing: parties accept, and what they accept is right."""
+    played = [*row["ciphertexts"].values(), *row["simulated"].values()]
+    return "harmless" if any(each and each["harmless"] == each["trials"] for each in played) else ""
