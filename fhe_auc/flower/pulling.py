@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import grpc
+import grpc  # type: ignore[import-untyped]
 from flwr.server.grid import grpc_grid
 from flwr.supercore.inflatable.inflatable_utils import (
     ObjectUnavailableError,
