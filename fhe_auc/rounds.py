@@ -318,7 +318,8 @@ class Party(ABC, Generic[R]):
         """Return what another process needs to go on as this party, with the same manifest, material and rows.
 
         It is secret, and belongs into a key store; where it is kept before the submission is sent, no round is ever
-        answered in two ways. It holds no result: the process that answers the last round has to read it.
+        answered in two ways. It holds no result: the process that answers the last round has to read it. Of a
+        party that has ended, nothing secret is left in it.
         """
         state = _State(
             manifest=self._digest,
@@ -328,7 +329,7 @@ class Party(ABC, Generic[R]):
             bytes_sent=self.bytes_sent,
             bytes_received=self.bytes_received,
             seconds=self._seconds,
-            own=self._own_state(),
+            own=b"" if self._ended else self._own_state(),
         )
         return frame(_STATE_MAGIC, state)
 
@@ -347,7 +348,8 @@ class Party(ABC, Generic[R]):
         found = unframe(_STATE_MAGIC, state, _State, "party's state")
         if (found.manifest, found.party) != (self._digest, self.name) or not 0 <= found.round <= self.rounds:
             raise DeserialisationError("the state is that of another session or party", field="session")
-        self._restore_own(found.own)
+        if not found.ended:
+            self._restore_own(found.own)
         self._round, self._ended, self._seconds = found.round, found.ended, found.seconds
         self.bytes_sent, self.bytes_received = found.bytes_sent, found.bytes_received
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
 from keys.bundles import AGGREGATOR_KIND, keep_party_bundle, kept_party_keys, open_aggregator_bundle, seal_session
 from keys.certificates import Trust
-from keys.cli.access import OWN, Vault, certified_identity
+from keys.cli.access import OWN, PASSPHRASE_VARIABLE, Vault, certified_identity
 from keys.cli.common import PRIVATE, now, write
 from keys.cli.trusting import Trusted, read_certificates, read_list
 from keys.convening import KIND as CONVENED_KIND
@@ -79,6 +80,8 @@ class KeyStoreCustodian(Custodian):
         ``holder`` the key holder agreed on, or who convenes.
         """
         passphrase_file = config.get("passphrase-file")
+        if not passphrase_file and not os.environ.get(PASSPHRASE_VARIABLE):  # a site's terminal is not to be asked
+            raise InputError(f"passphrase-file is not configured, and {PASSPHRASE_VARIABLE} is not set")
         vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
         with _opened(vault) as store:
             yield StoreCustody(store, _needed(config, "holder"))

@@ -22,7 +22,11 @@ from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
-from keys.errors import MissingError, UnknownIssuerError, UnsafeModeError, WrongPassphraseError
+from keys.cli.access import Vault, certified_identity
+from keys.cli.common import now
+from keys.cli.trusting import Trusted
+from keys.convening import keep_joint_session
+from keys.errors import MissingError, ReplayedError, UnknownIssuerError, UnsafeModeError, WrongPassphraseError
 
 GRID = np.linspace(0, 1, 16)
 
@@ -190,6 +194,31 @@ def test_sessions_that_a_site_has_not_joined_are_not_answered(
         consortium.answer("north", stranger)
     with pytest.raises(MessageError):
         consortium.answer("north", b"garbage")
+
+
+def test_a_session_whose_files_are_removed_is_neither_answered_nor_joined_again(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "dpauc-laplace", options={"epsilon": 4.0})
+    opening = consortium.aggregator().start()
+    consortium.answer("north", opening)
+    north, session = consortium.made.sites["north"], consortium.session.manifest.session
+    for kind in ("bundle", "state"):
+        (Path(north["store"]) / kind / session.hex()).unlink()
+    with pytest.raises(MissingError):
+        consortium.answer("north", opening)
+    vault = Vault(Path(north["store"]), Path(north["passphrase-file"]))
+    with vault.open() as store, pytest.raises(ReplayedError):
+        keep_joint_session(
+            Path(consortium.made.aggregator["session"]).read_bytes(),
+            certified_identity(store),
+            Trusted.stored(store).trust,
+            store,
+            convener=north["holder"],
+            session=session,
+            at=now(),
+            grid=None,
+        )
 
 
 def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consortium: Consortium) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import json
+import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -19,14 +23,25 @@ import pytest
 pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
 from flwr.app import Error, Message, RecordDict
+from flwr.common.config import parse_config_args
+from flwr.common.message import remove_content_from_message
+from flwr.common.serde import message_to_proto
+from flwr.proto.appio_pb2 import PullAppMessagesResponse
+from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.proto.node_pb2 import Node as FlowerNode
+from flwr.server.grid.grpc_grid import GrpcGrid
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supernode import start_client_internal as internals
 
 from fhe_auc import federated_auc, registry
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.custody import Rehearsal, custodian
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.flower import client_app, mail, outcomes, server_app
+from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
+from fhe_auc.flower.bundle import write_config
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.flower.pulling import limited
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.protocol import Request
 
@@ -103,28 +118,34 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def sessions(site_rows: list[PartyData]) -> Callable[[int], Any]:
-    made: dict[int, Any] = {}
+def rehearsed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Consortium]:
+    """A consortium for each policy, made once: most of a test's time would be spent on its certificates and keys."""
+    names = tuple(data.name for data in site_rows)
 
-    def prepared(min_parties: int) -> Any:
-        if min_parties not in made:
-            names = tuple(data.name for data in site_rows)
-            request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
-            made[min_parties] = registry.load("semi-honest").prepare(request)
-        return made[min_parties]
+    @functools.cache
+    def made(min_parties: int) -> Consortium:
+        folder = tmp_path_factory.mktemp("consortium")
+        request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
+        rehearsal = custodian().rehearse(registry.load("semi-honest").prepare(request), folder, {})
+        for data in site_rows:
+            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
+        return Consortium(rehearsal, folder, {data.name: data for data in site_rows})
 
-    return prepared
+    return made
 
 
 @pytest.fixture
-def convene(sessions: Callable[[int], Any], site_rows: list[PartyData], tmp_path: Path) -> Callable[..., Consortium]:
+def convene(rehearsed: Callable[[int], Consortium], tmp_path: Path) -> Callable[..., Consortium]:
     def convened(min_parties: int = 2) -> Consortium:
+        made = rehearsed(min_parties)
         folder = tmp_path / "consortium"
-        folder.mkdir(mode=0o700)
-        for data in site_rows:
-            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-        made = custodian().rehearse(sessions(min_parties), folder, {})
-        return Consortium(made, folder, {data.name: data for data in site_rows})
+        shutil.copytree(made.folder, folder)
+
+        def moved(config: Mapping[str, str]) -> dict[str, str]:
+            return {name: value.replace(str(made.folder), str(folder)) for name, value in config.items()}
+
+        sites = {name: moved(config) for name, config in made.made.sites.items()}
+        return Consortium(Rehearsal(moved(made.made.aggregator), sites), folder, made.sites)
 
     return convened
 
@@ -267,7 +288,7 @@ def test_two_nodes_that_say_they_are_the_same_party_end_the_session(convene: Cal
     consortium = convene(2)
     grid: Any = consortium.grid()
     grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
-    with pytest.raises(EvaluationError, match="two nodes answer as party 'north'"):
+    with pytest.raises(EvaluationError, match="nodes 1 and 2 both answer as party 'north'"):
         evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
 
 
@@ -377,6 +398,156 @@ def test_an_error_that_nobody_foresaw_does_not_travel_either(
     reply = consortium.site("north").answer(message)
     assert reply is not None
     assert reply.error.reason == "RuntimeError"
+
+
+def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record_does_not_stand_for_it(
+    convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = convene()
+    (consortium.folder / "record.json").write_text('{"counted": ["north", "south", "east"]}')
+    grid: Any = consortium.grid()
+
+    def burst() -> list[int]:
+        assert not (consortium.folder / "record.json").exists()
+        raise ConnectionResetError("the SuperLink has gone")
+
+    monkeypatch.setattr(grid, "get_node_ids", burst)
+    with pytest.raises(ConnectionResetError):
+        evaluate(grid, consortium.config())
+    assert consortium.record()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"result": ""}, "result is not configured"),
+        ({"result": "/nowhere/result.json"}, "no file can be written in '/nowhere'"),
+        ({"passphrase-file": ""}, "passphrase-file is not configured"),
+    ],
+)
+def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
+    changes: dict[str, str],
+    why: str,
+    convene: Callable[..., Consortium],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(client_app, "log", lambda level, text, *given: told.append(text % given))
+    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
+    consortium = convene()
+    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    reply = consortium.site("north", **changes).answer(message)
+    assert reply is not None
+    assert reply.error.reason == "InputError"
+    assert why in told[0]
+    store = Path(consortium.made.sites["north"]["store"])
+    assert not list((store / "state").iterdir())
+
+
+class Stub:
+    """What Flower's grid asks of a SuperLink: replies of which one is not, or never, as announced."""
+
+    def __init__(self, replies: dict[int, Message]) -> None:
+        self.trees, self.found, self.protos = [], {}, []
+        for node, reply in replies.items():
+            reply.metadata.__dict__["_reply_to_message_id"] = f"to {node}"
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            self.trees.append(get_object_tree(reply))
+            self.protos.append(message_to_proto(remove_content_from_message(reply)))
+            self.found.update({key: part.deflate() for key, part in get_all_nested_objects(reply).items()})
+
+    def PullMessages(self, request: Any) -> PullAppMessagesResponse:
+        return PullAppMessagesResponse(messages_list=self.protos, message_object_trees=self.trees)
+
+    def PullObject(self, request: Any) -> PullObjectResponse:
+        content = self.found.get(request.object_id)
+        return PullObjectResponse(
+            object_found=True, object_available=content is not None, object_content=content or b""
+        )
+
+    def ConfirmMessageReceived(self, request: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("malformed", [False, True], ids=["never comes", "is malformed"])
+def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(malformed: bool) -> None:
+    asked = Message(packed(b"question"), 1, "query.fhe_auc")
+    asked.metadata.__dict__["_message_id"] = "m"
+    good, bad = (Message(packed(text), reply_to=asked) for text in (b"good", b"bad"))
+    stub = Stub({2: bad, 1: good})
+    content = next(key for key in get_all_nested_objects(bad) if key not in get_all_nested_objects(good))
+    if malformed:
+        stub.found[content] = b"Array 3\0\xff\xff\xff"
+    else:
+        del stub.found[content]
+    grid = GrpcGrid.__new__(GrpcGrid)
+    vars(grid).update(_run=SimpleNamespace(run_id=1), _grpc_stub=stub, _channel=object(), node=FlowerNode(node_id=1))
+    started = time.monotonic()
+    with limited(started + 1.0):
+        replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
+    assert time.monotonic() - started < 10.0
+    assert unpacked(replies["to 1"]) == b"good"
+    assert replies["to 2"].has_error()
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs"),
+    [
+        ({}, True),
+        ({"content": b"another"}, False),
+        ({"hash_str": "0" * 64}, False),
+        ({"fab_hash": "0" * 64}, False),
+        ({"fab_id": "publisher/other"}, False),
+        ({"fab_version": "../../other"}, False),
+    ],
+)
+def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
+    changes: dict[str, Any], runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"the bundle"
+    pinned = hashlib.sha256(content).hexdigest()
+    told = {"content": content, "hash_str": pinned, "fab_hash": pinned, "fab_id": "a/b", "fab_version": "1"} | changes
+    for name in ("_pull_and_store_message", "_verify_fab"):
+        monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back
+    monkeypatch.setattr("sys.argv", ["test"])
+    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", lambda: None)
+    monkeypatch.setattr("flwr.common.config.get_fab_config", lambda found: found)
+    monkeypatch.setattr("flwr.common.config.get_metadata_from_config", lambda found: ("a/b", "1"))
+    supernode.run([], bundle_sha256=pinned)
+
+    asked = Message(packed(b"question"), 1, "query.fhe_auc")
+    asked.metadata.__dict__.update(_message_id="m", _run_id=1)
+    run = SimpleNamespace(**{name: told[name] for name in ("fab_hash", "fab_id", "fab_version")})
+    fab = SimpleNamespace(content=told["content"], hash_str=told["hash_str"], verifications={})
+    replies: list[Message] = []
+    begun: list[str] = []
+
+    def begin(*_: object) -> None:
+        begun.append("runs")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(internals, "_insert_message", lambda message, *_: replies.append(message))
+    monkeypatch.setattr(internals, "get_fused_config_from_fab", begin)
+    with contextlib.suppress(KeyboardInterrupt):
+        internals._pull_and_store_message(
+            state=SimpleNamespace(get_run=lambda _: None),
+            object_store=None,
+            node_config={},
+            receive=lambda: (asked, None),
+            get_run=lambda _: run,
+            get_fab=lambda *_: fab,
+            pull_object=None,
+            confirm_message_received=None,
+            trusted_entities=None,
+        )
+    assert (begun, len(replies)) == ((["runs"], 0) if runs else ([], 1))
+
+
+def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
+    config = {"store": '/home/O\'Neil "x" \U0001f600/ü', "holder": "north, south"}
+    write_config(tmp_path / "node.toml", config)
+    assert parse_config_args([str(tmp_path / "node.toml")]) == config
 
 
 def opening(consortium: Consortium) -> bytes:

@@ -115,6 +115,7 @@ def test_a_restored_party_refuses_what_the_saved_one_would(semi_honest: tuple[Pl
     with pytest.raises(MessageError, match="with round 1, expected 2"):
         copy.respond(opening)
     copy.respond(last)
+    assert len(copy.saved()) < 400  # nothing of what it kept is needed any more
     ended = play.made(name, copy.saved())
     with pytest.raises(MessageError):
         ended.respond(last)
@@ -155,5 +156,9 @@ def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_ma
         sizes.append(len(party.saved()))
         if share and party._share is not None:
             assert share[20:60] in party.saved()
-    assert play.parties[name]._share is None
-    assert share[20:60] not in play.parties[name].saved()
+    party = play.parties[name]
+    assert party._share is None
+    assert share[20:60] not in party.saved()
+    play.answered(message)
+    assert party.ended
+    assert len(party.saved()) < 400  # no part of the common secret, no partial decryption

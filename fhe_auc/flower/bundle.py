@@ -30,11 +30,11 @@ def sha256(app: Path) -> str:
     return hashlib.sha256(build_fab_from_disk(app)).hexdigest()
 
 
-def run_config(values: Mapping[str, str | int | float]) -> str:
-    """Return a run configuration in TOML, for ``flwr run -c FILE``."""
+def write_config(file: Path, values: Mapping[str, str | int | float]) -> None:
+    """Write a configuration as TOML, for ``flwr run --run-config`` or ``flower-supernode --node-config``."""
     import tomli_w
 
-    return tomli_w.dumps(dict(values))
+    file.write_text(tomli_w.dumps(dict(values)), encoding="utf-8")
 
 
 def _project() -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from logging import ERROR
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,9 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str], PartyData]:
 
 
 def _writer(config: Mapping[str, Any]) -> Callable[[Party[Any]], None]:
-    def write(party: Party[Any]) -> None:
-        if not config.get("result"):
-            raise InputError("result is not configured: there is no file for what the session yields")
-        outcomes.write(Path(str(config["result"])), party)
-
-    return write
+    if not config.get("result"):
+        raise InputError("result is not configured: there is no file for what the session yields")
+    path = Path(str(config["result"]))
+    if not os.access(path.parent, os.W_OK | os.X_OK):  # before a round is answered that cannot be answered again
+        raise InputError(f"result: no file can be written in {str(path.parent)!r}")
+    return partial(outcomes.write, path)

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid
 
 from fhe_auc.errors import EvaluationError, MessageError
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.flower.pulling import limited
 from fhe_auc.messages import Message as Envelope
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
@@ -70,14 +71,15 @@ class Mail:
         waiting: dict[str, int] = {}
         answered: set[str] = set()
         while True:
-            for node in self._to_ask(asked):
+            over = time.monotonic() > deadline
+            for node in () if over else self._to_ask(asked):
                 asked.add(node)
                 ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
                 sent = list(filter(None, self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])))
                 waiting.update(dict.fromkeys(sent, node))
                 if not sent:
                     self._failed(node, "Flower does not take a message for it")
-            for reply in self._grid.pull_messages(list(waiting)) if waiting else ():
+            for reply in self._pulled(waiting, deadline):
                 if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked
                 found = self._submission(waiting.pop(asked_by), reply)
@@ -86,11 +88,18 @@ class Mail:
                     yield found
             if answered >= set(self._parties()) or self._all_in(asked, waiting):
                 return
-            if time.monotonic() > deadline:
+            if over:  # said before the last look at what has come
                 for node in waiting.values():
                     self._failed(node, f"no answer within {self._timeout:g} s")
                 return
             time.sleep(_POLL)
+
+    def _pulled(self, waiting: Mapping[str, int], deadline: float) -> list[Message]:
+        """Return the replies that have come to these messages."""
+        if not waiting:
+            return []
+        with limited(deadline):
+            return list(self._grid.pull_messages(list(waiting)))
 
     def _to_ask(self, asked: set[int]) -> list[int]:
         """Return connected nodes that are still to be asked in this round."""
@@ -122,8 +131,10 @@ class Mail:
             return None
         if self._claimed and node not in self._party_of and claimed in self._parties():
             if claimed in self._party_of.values():
+                other = next(node for node, party in self._party_of.items() if party == claimed)
                 raise EvaluationError(
-                    f"two nodes answer as party {claimed!r}: say which node is which party, as in nodes = 'north:123'"
+                    f"nodes {other} and {node} both answer as party {claimed!r}: "
+                    "say which node is which party, as in nodes = 'north:123'"
                 )
             self._party_of[node] = claimed
         return self._party_of.get(node, claimed), submission

@@ -1,7 +1,6 @@
 """Processes of Flower and Ray on this machine: started with telemetry off, and ended with all that they have started.
 
-Flower's processes start others, which do not all end with them. Each of them has the environment of the first: a folder
-of their own, by whose name they are found in /proc (Linux) and ended.
+However this process ends, `fhe_auc.flower.ending` sees to it that nothing is left.
 """
 
 from __future__ import annotations
@@ -9,19 +8,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
-from fhe_auc.flower import QUIET
+from fhe_auc.flower import QUIET, ending
 
-_GRACE = 2.0  # seconds between asking processes to end and ending them
 _LAST_LINES = 12
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power
 _ROOM = 4 * 2**30  # bytes free from which on we take some of it; a thousand sites need 0.4 GB, and Ray some more
@@ -40,7 +37,15 @@ class Processes:
         # Its name is short: Ray's sockets have at most 107 bytes of path.
         self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
         self._started: list[subprocess.Popen[bytes]] = []
-        home = self.folder / "flwr"
+        # Its standard input closes when this process ends, even by SIGKILL; it then ends what is left.
+        self._ender = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-I", ending.__file__, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        home = Path(ending.home(self.folder))
         home.mkdir()
         self.environment = {
             **QUIET,
@@ -110,37 +115,19 @@ class Processes:
         for process in reversed(self._started):
             if process.poll() is None:
                 process.terminate()
-        deadline = time.monotonic() + _GRACE
+        deadline = time.monotonic() + ending.GRACE
         for process in self._started:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(deadline - time.monotonic(), 0.1))
-        while left := list(self._left()):
-            for pid in left:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL if time.monotonic() > deadline else signal.SIGTERM)
-            time.sleep(0.1)
+        ending.end(self.folder, deadline)
         for process in self._started:
             process.wait()
         self._started = []
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _left(self) -> Iterator[int]:
-        """Yield the ids of living processes that were started with this folder in their environment."""
-        mark = f"FLWR_HOME={self.folder}/flwr".encode()
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if mark in (entry / "environ").read_bytes().split(b"\0") and not _is_dead(entry):
-                    yield int(entry.name)
-            except OSError:
-                continue  # ended meanwhile, or somebody else's
+        self._ender.communicate()
 
 
 def _in_memory() -> Path | None:
     """Return where files stay in memory: no key meets a disk, and nothing waits for one. None: as usual."""
-    if "TMPDIR" in os.environ or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+    if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK | os.X_OK):
         return None
-    return _MEMORY
-
-
-def _is_dead(entry: Path) -> bool:
-    return (entry / "stat").read_text().rpartition(")")[2].split()[0] in ("Z", "X")
+    return _MEMORY if shutil.disk_usage(_MEMORY).free >= _ROOM else None

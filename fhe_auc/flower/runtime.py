@@ -112,9 +112,11 @@ class Runtime:
     def start_supernode(self, name: str, private_key: Path, config: Mapping[str, str], **variables: str) -> None:
         """Start a SuperNode, which runs no bundle but this package's own; `variables` are for its environment."""
         assert self._tls is not None  # noqa: S101 - for the type checker
+        settings = self.folder / f"{name}.toml"
+        bundle.write_config(settings, config)
         command = ["fhe-auc", "flower", "supernode", "--superlink", self.fleet]
         command += ["--root-certificates", str(self._tls.authority), "--auth-supernode-private-key", str(private_key)]
-        command += ["--bundle-sha256", self.bundle_sha256, "--node-config", node_config(config)]
+        command += ["--bundle-sha256", self.bundle_sha256, "--node-config", str(settings)]
         self.processes.start(name, command, **variables)
 
     def run(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
@@ -143,7 +145,7 @@ class Runtime:
         record = self.folder / "record.json"
         record.unlink(missing_ok=True)
         settings = self.folder / "run.toml"
-        settings.write_text(bundle.run_config({**config, "record": str(record)}), encoding="utf-8")
+        bundle.write_config(settings, {**config, "record": str(record)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
         if virtual_sites:
             cores = len(os.sched_getaffinity(0))
@@ -174,11 +176,6 @@ class Runtime:
         if status.startswith("finished") and not record.exists():
             told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
             raise _EndedEarlyError(f"Flower has ended the run ({status}): {told}")
-
-
-def node_config(config: Mapping[str, str]) -> str:
-    """Return a node's configuration as ``flower-supernode --node-config`` takes it."""
-    return " ".join(f"{name}={json.dumps(value)}" for name, value in config.items())
 
 
 def free_ports(number: int) -> list[int]:

@@ -16,7 +16,7 @@ from flwr.serverapp import Grid, ServerApp
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
 from fhe_auc.custody import custodian
-from fhe_auc.errors import EvaluationError, FheAucError, InputError
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.mail import Mail
 from fhe_auc.manifest import Manifest
@@ -72,9 +72,11 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
         The session could not be finished; the text names the sites that are to blame.
     """
     record = config.get("record")
+    if record:
+        Path(str(record)).unlink(missing_ok=True)  # of a session before
     try:
         found = _evaluated(grid, config)
-    except (FheAucError, OSError) as error:
+    except Exception as error:  # whoever waits for the record is to hear of it
         if record:
             outcomes.write_json(Path(str(record)), {"error": {"type": type(error).__name__, "message": str(error)}})
         raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fhe_auc.errors import InputError
@@ -20,7 +20,7 @@ FLOWER = "1.30.0"
 
 
 def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
-    """Run ``flower-supernode`` in this process; any other bundle is refused, which only the site's own log tells.
+    """Run ``flower-supernode`` in this process; any other bundle is refused, and not run.
 
     Parameters
     ----------
@@ -31,6 +31,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     """
     require_flower()
     import flwr
+    from flwr.common.config import get_fab_config, get_metadata_from_config
     from flwr.supernode import start_client_internal as internals
     from flwr.supernode.cli import flower_supernode
 
@@ -38,16 +39,30 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
         raise InputError(f"flwr {flwr.__version__} is installed, but sites are checked with {FLOWER} only")
     pull = internals._pull_and_store_message
 
-    def pull_pinned(*, get_fab: Callable[..., Any], trusted_entities: Any, **rest: Any) -> int | None:
+    def pull_pinned(
+        *, state: Any, get_run: Callable[..., Any], get_fab: Callable[..., Any], trusted_entities: Any, **rest: Any
+    ) -> int | None:
+        judged: dict[str, Any] = {"sha256": bundle_sha256}
+
+        def noted(*which: Any) -> Any:
+            judged["run"] = get_run(*which)
+            return judged["run"]
+
         def marked(*which: Any) -> Any:
             found = get_fab(*which)
             found.verifications["valid_license"] = "judged by its hash"  # or it would not be judged at all
             return found
 
-        return pull(get_fab=marked, trusted_entities={"sha256": bundle_sha256}, **rest)
+        # How long an answer took is the site's own; and a refused run has no such time, without which no reply is sent.
+        state.get_message_processing_duration = lambda message_id: 0.0
+        return pull(state=state, get_run=noted, get_fab=marked, trusted_entities=judged, **rest)
 
-    def is_pinned(bundle: Any, trusted: dict[str, str]) -> bool:
-        return hashlib.sha256(bundle.content).hexdigest() == trusted["sha256"]
+    def is_pinned(bundle: Any, judged: Mapping[str, Any]) -> bool:
+        pinned, run = judged["sha256"], judged["run"]
+        if not hashlib.sha256(bundle.content).hexdigest() == bundle.hash_str == run.fab_hash == pinned:
+            return False
+        # By these names Flower looks up what it runs, among all that was ever installed at the site.
+        return bool(get_metadata_from_config(get_fab_config(bundle.content)) == (run.fab_id, run.fab_version))
 
     vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
     sys.argv = ["flower-supernode", *arguments]

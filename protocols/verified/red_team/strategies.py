@@ -262,9 +262,10 @@ def _shift_bins(seen: Seen) -> Vector:
 
 
 def _swap_groups(seen: Seen) -> Vector:
-    """Exchange two of the four blocks of entries."""
+    """Exchange two blocks of entries that belong to different powers of z."""
     n = seen.ring.packing.entries
-    one, two = (n * int(block) for block in seen.generator.choice(4, size=2, replace=False))
+    middle = seen.generator.integers(1, 3)
+    one, two = (n * int(block) for block in seen.generator.choice((0, middle, 3), 2, replace=False))
     order = np.arange(len(seen.groups))
     order[one : one + n], order[two : two + n] = np.arange(two, two + n), np.arange(one, one + n)
     return seen.ring.moved(seen.product(), order)

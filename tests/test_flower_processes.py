@@ -1,0 +1,110 @@
+"""However our command ends, what it has started on this machine ends too, and nothing stays on the disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fhe_auc.flower import QUIET, processes
+from fhe_auc.flower.processes import Processes
+
+STARTED = """
+import subprocess, sys, time
+from fhe_auc.flower.processes import Processes
+made = Processes()
+(made.folder / "secret").write_text("share")
+stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
+starting = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {stubborn!r}], start_new_session=True)"
+made.start("one", [sys.executable, "-c", starting]).wait()
+print(made.folder, flush=True)
+time.sleep(600)
+"""
+
+
+def living_in(folder: str) -> list[int]:
+    mark = f"FLWR_HOME={folder}/flwr".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    return tmp_path
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGHUP, signal.SIGINT])
+def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signals, temporary: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdout is not None
+        folder = process.stdout.readline().decode().strip()
+        assert Path(folder).parent == temporary
+        assert Path(folder).stat().st_mode & 0o777 == 0o700
+        wait_for(lambda: len(living_in(folder)) == 1)
+        process.send_signal(sent)
+    wait_for(lambda: not Path(folder).exists())
+    assert not living_in(folder)
+
+
+def test_closing_leaves_no_process_and_can_be_done_twice(temporary: Path) -> None:
+    made = Processes()
+    sleeping = made.start("sleeping", ["sleep", "600"])
+    made.close()
+    assert sleeping.poll() is not None
+    assert made._ender.poll() == 0
+    assert list(temporary.iterdir()) == []
+    made.close()
+
+
+def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in QUIET:
+        monkeypatch.delenv(name, raising=False)
+    with Processes() as made:
+        told = made.call(["env"]).splitlines()
+        logged = made.start("logged", ["env"])
+        logged.wait()
+        told_too = (made.folder / "logged.log").read_text().splitlines()
+    for lines in (told, told_too):
+        assert {f"{name}={value}" for name, value in QUIET.items()} <= set(lines)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_memory_that_is_not_ours_to_write_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(processes, "_MEMORY", tmp_path)
+    tmp_path.chmod(0o500)
+    assert processes._in_memory() is None
+
+
+def test_memory_without_room_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr(processes, "_MEMORY", tmp_path)
+    monkeypatch.setattr(processes, "_ROOM", shutil.disk_usage(tmp_path).free + 2**50)
+    assert processes._in_memory() is None
+    monkeypatch.setattr(processes, "_MEMORY", tmp_path / "missing")
+    assert processes._in_memory() is None
