@@ -82,8 +82,8 @@ class Session(Contender):
     backend : str
     resend : bool
         Encrypt the problem's distinct rows once each, and send those ciphertexts again under the names of the other
-        parties, which have the same rows. Takes less time to make; nothing that is timed can tell. Not where every
-        party has a mask of its own.
+        parties, which have the same rows. Takes less time to make, and what the aggregator does is the same. Where
+        sessions of all parties have masks, which would not vanish then, one may be missing, so that there are none.
     **options
         Of the protocol.
     """
@@ -94,7 +94,13 @@ class Session(Contender):
         self.backend = backend
         self._plugin = registry.load(protocol)
         self._names = tuple(f"site {party}" for party in range(problem.parties))
-        request = Request(parties=self._names, thresholds=problem.points, backend=backend, options=options)
+        request = Request(
+            parties=self._names,
+            thresholds=problem.points,
+            backend=backend,
+            min_parties=problem.parties - 1 if resend and problem.parties > problem.distinct else None,
+            options=options,
+        )
         self._plugin.prepare(request)  # the library's context, which is made once in a process
         with Stopwatch() as watch:
             self._session = self._plugin.prepare(request)
