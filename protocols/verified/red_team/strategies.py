@@ -264,7 +264,7 @@ def _shift_bins(seen: Seen) -> Vector:
 def _swap_groups(seen: Seen) -> Vector:
     """Exchange two blocks of entries that belong to different powers of z."""
     n = seen.ring.packing.entries
-    middle = seen.generator.integers(1, 3)
+    middle = int(seen.generator.integers(1, 3))
     one, two = (n * int(block) for block in seen.generator.choice((0, middle, 3), 2, replace=False))
     order = np.arange(len(seen.groups))
     order[one : one + n], order[two : two + n] = np.arange(two, two + n), np.arange(one, one + n)
