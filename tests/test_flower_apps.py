@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -139,7 +140,7 @@ def convene(rehearsed: Callable[[int], Consortium], tmp_path: Path) -> Callable[
     def convened(min_parties: int = 2) -> Consortium:
         made = rehearsed(min_parties)
         folder = tmp_path / "consortium"
-        shutil.copytree(made.folder, folder)
+        shutil.copytree(made.folder, folder, copy_function=os.link)  # what changes there is written anew
 
         def moved(config: Mapping[str, str]) -> dict[str, str]:
             return {name: value.replace(str(made.folder), str(folder)) for name, value in config.items()}
