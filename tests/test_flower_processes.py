@@ -17,8 +17,9 @@ from fhe_auc.flower import QUIET, processes
 from fhe_auc.flower.processes import Processes
 
 STARTED = """
-import subprocess, sys, time
+import signal, subprocess, sys, time
 from fhe_auc.flower.processes import Processes
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background has it ignored
 made = Processes()
 (made.folder / "secret").write_text("share")
 stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
