@@ -15,7 +15,7 @@ Residues: TypeAlias = NDArray[np.uint64]
 MULTIPLIED_BITS = 56
 """Of a modulus, at most: `multiply` needs the quotient in double precision."""
 
-_MOST_OF_THEM = 0.9
+_MOST_OF_THEM = 0.99
 
 
 def multiply(x: Residues, y: Residues | np.uint64, modulus: int) -> Residues:
@@ -27,13 +27,13 @@ def multiply(x: Residues, y: Residues | np.uint64, modulus: int) -> Residues:
         The modulus has more than 56 bits.
     """
     if modulus.bit_length() > MULTIPLIED_BITS:
-        raise ValueError(f"only modulo numbers of at most {MULTIPLIED_BITS} bits")
+        raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
     # In double precision the quotient is right up to 2^6, and what that leaves of the remainder is exact modulo 2^64:
     # between -2^62 and 2^62.
     quotient = (x.astype(np.float64) * y / modulus).astype(np.uint64)
     with np.errstate(over="ignore"):  # which numpy tells of scalars only
         remainder = np.asarray(x * y - quotient * np.uint64(modulus)).view(np.int64)
-    return np.remainder(remainder, np.int64(modulus)).astype(np.uint64)
+    return np.asarray(np.remainder(remainder, np.int64(modulus))).view(np.uint64)
 
 
 def add(x: Residues, y: Residues, modulus: int) -> Residues:

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc import modular
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import KeyStream
 
@@ -19,9 +20,6 @@ WORD = 8
 """Bytes of a coefficient in both libraries' formats."""
 
 Words = NDArray[np.uint64]
-
-_MULTIPLIED_BITS = 56
-_MOST_OF_THEM = 0.99
 
 
 @dataclass(frozen=True)
@@ -95,15 +93,9 @@ class Polynomials:
         ValueError
             A prime has more than 56 bits.
         """
-        if max(self.moduli, default=0).bit_length() > _MULTIPLIED_BITS:
-            raise ValueError(f"only modulo primes of at most {_MULTIPLIED_BITS} bits")
         product = np.empty(self.shape, np.uint64)
         for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
-            # In double precision the quotient is right up to 2^6, and what that leaves of the remainder is exact modulo
-            # 2^64: between -2^62 and 2^62.
-            quotient = (x.astype(np.float64) * y / modulus).astype(np.uint64)
-            remainder = (x * y - quotient * np.uint64(modulus)).view(np.int64)
-            row[:] = np.remainder(remainder, np.int64(modulus))
+            row[:] = modular.multiply(x, y, modulus)
         return product
 
     @property
@@ -120,18 +112,7 @@ class Polynomials:
         stream = KeyStream(seed)
         words = np.empty(self.shape, np.uint64)
         for row, modulus in zip(words, self.moduli, strict=True):
-            # Draws of as many bits as the modulus has would be thrown away too often where it is not just below a power
-            # of two; draws of 64 bits, below its largest multiple, hardly ever are.
-            bits = modulus.bit_length()
-            bits = bits if modulus > _MOST_OF_THEM * 2**bits else 8 * WORD
-            limit = 2**bits // modulus * modulus
-            filled = 0
-            while filled < self.ring_dimension:
-                drawn = stream.words(self.ring_dimension - filled) & np.uint64(2**bits - 1)
-                below = drawn < np.uint64(limit)
-                drawn = drawn if below.all() else drawn[below]
-                row[filled : filled + len(drawn)] = drawn if limit == modulus else drawn % np.uint64(modulus)
-                filled += len(drawn)
+            row[:] = modular.uniform(stream, modulus, self.ring_dimension)
         return words
 
 
