@@ -82,6 +82,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Ascending decision points."""
         return np.frombuffer(self.grid, "<f8")
 
+    @property
+    def joint_keys(self) -> bool:
+        """Whether the parties make the keys together."""
+        return self.plan is not None and self.plan.joint_keys
+
     def to_bytes(self) -> bytes:
         """Serialise; equal manifests give equal bytes."""
         return encode(self)

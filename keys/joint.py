@@ -44,7 +44,7 @@ from keys.group_sealing import seal_to_all, unseal_mine
 from keys.holder import COMMON_SECRET_BYTES
 from keys.identity import Identity, signed_bytes
 from keys.joint_computation import JointComputation
-from keys.roster import Contribution, Excerpt, Roster, open_excerpt
+from keys.roster import Contribution, Excerpt, PartyMaterial, Roster, open_excerpt
 
 _ROUNDS = 4
 _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round
@@ -203,6 +203,17 @@ class JointParty(Party[R]):
         _, relinearisation, _ = self._setup.key_parts
         longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
         self.download_limit = parties * (longest + _SLACK * (1 + parties))
+
+    @classmethod
+    def from_material(
+        cls, manifest: Manifest, material: bytes, task: Task, computation: JointComputation[Any, Any, Any, R]
+    ) -> JointParty[R]:
+        """Return the party that a serialised `keys.roster.PartyMaterial` is for; errors as the constructor."""
+        try:
+            mine = decode(material, PartyMaterial, "party's material")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
+        return cls(manifest, mine.roster, Identity.from_bytes(mine.identity), task, computation)
 
     def __reduce__(self) -> str:
         raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")

@@ -17,18 +17,16 @@ from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import AnyPlan, Branch, CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND, RAREST, Plan, Workload, plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc.serialise import decode
 from keys import rehearsal
 from keys.errors import WrongContextError
 from keys.holder import new_session_keys, party_secrets
-from keys.identity import Identity
-from keys.roster import PartyMaterial, Roster
+from keys.roster import Roster
 from protocols.caveats import of_parties
 from protocols.red_team.strategies import STRATEGIES
 
@@ -99,11 +97,11 @@ class EncryptedProtocol(Protocol[R]):
 
     def rehearse(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
-        return rehearsal.joint(session) if _joint(session.manifest) else rehearsal.sealed(session)
+        return rehearsal.joint(session) if session.manifest.joint_keys else rehearsal.sealed(session)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `keys.roster.Roster`."""
-        if not _joint(manifest):
+        if not manifest.joint_keys:
             return CkksAggregator(manifest, ckks.load_public(material))
         from keys.joint import JointAggregator  # needs OpenFHE
         from keys.joint_computation import CkksComputation
@@ -112,13 +110,13 @@ class EncryptedProtocol(Protocol[R]):
 
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
         """Return a branch of the aggregator; sealed keys only."""
-        if _joint(manifest):
+        if manifest.joint_keys:
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         return Branch(manifest, ckks.load_public(material), parties)
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
-        if not _joint(manifest):
+        if not manifest.joint_keys:
             try:
                 secrets = party_secrets(material, manifest.context)
             except WrongContextError as error:
@@ -128,12 +126,7 @@ class EncryptedProtocol(Protocol[R]):
         from keys.joint import JointParty  # needs OpenFHE
         from keys.joint_computation import CkksComputation
 
-        try:
-            mine = decode(material, PartyMaterial, "party's material")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
-        identity = Identity.from_bytes(mine.identity)
-        return JointParty(manifest, mine.roster, identity, self.task(manifest, data), CkksComputation(manifest))
+        return JointParty.from_material(manifest, material, self.task(manifest, data), CkksComputation(manifest))
 
 
 class BlindedAuc(EncryptedProtocol[Evaluation]):
@@ -155,7 +148,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation]):
 
     def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if _joint(manifest):
+        if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys only")
         from protocols.red_team.real import lying_aggregator  # which attacks the protocols built on this module
 
@@ -164,10 +157,6 @@ class BlindedAuc(EncryptedProtocol[Evaluation]):
     def _plan_options(self, request: Request) -> dict[str, Any]:
         """Return what the planner is told besides the workload."""
         return {}
-
-
-def _joint(manifest: Manifest) -> bool:
-    return manifest.plan is not None and manifest.plan.joint_keys
 
 
 def slot_error(size: _Real, chosen: Plan) -> _Real:

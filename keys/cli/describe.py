@@ -65,8 +65,7 @@ def _finds_thresholds(manifest: Manifest) -> bool:
 
 def joint(announced: Announcement) -> bool:
     """Return whether the parties make the keys together."""
-    plan = announced.manifest.plan
-    return plan is not None and plan.joint_keys
+    return announced.manifest.joint_keys
 
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:

@@ -23,12 +23,10 @@ from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode
 from keys import rehearsal
 from keys.errors import WrongContextError
 from keys.holder import new_session_keys, party_secrets
-from keys.identity import Identity
-from keys.roster import PartyMaterial, Roster
+from keys.roster import Roster
 from protocols.verified.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
 from protocols.verified.task import ExactTask
 
@@ -83,12 +81,12 @@ class Exact(Protocol[Evaluation]):
 
     def rehearse(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
-        return rehearsal.joint(session) if _joint(session.manifest) else rehearsal.sealed(session)
+        return rehearsal.joint(session) if session.manifest.joint_keys else rehearsal.sealed(session)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `keys.roster.Roster`."""
         self._check(manifest)
-        if _joint(manifest):
+        if manifest.joint_keys:
             from keys.joint import JointAggregator  # needs OpenFHE
             from protocols.verified.joint import ExactComputation
 
@@ -100,16 +98,11 @@ class Exact(Protocol[Evaluation]):
         """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
         self._check(manifest)
         task = ExactTask(manifest, rounded(data, manifest))
-        if _joint(manifest):
+        if manifest.joint_keys:
             from keys.joint import JointParty  # needs OpenFHE
             from protocols.verified.joint import ExactComputation
 
-            try:
-                mine = decode(material, PartyMaterial, "party's material")
-            except DeserialisationError as error:
-                raise InputError(str(error)) from None
-            identity = Identity.from_bytes(mine.identity)
-            return JointParty(manifest, mine.roster, identity, task, ExactComputation(manifest))
+            return JointParty.from_material(manifest, material, task, ExactComputation(manifest))
         try:
             secrets = party_secrets(material, manifest.context)
         except (WrongContextError, DeserialisationError) as error:
@@ -125,7 +118,7 @@ class Exact(Protocol[Evaluation]):
 
     def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if _joint(manifest):
+        if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys only")
         from protocols.verified.red_team.ciphertexts import lying_aggregator
 
@@ -149,10 +142,6 @@ class Verified(Exact):
     summary = "BFV with one-time authenticators: parties get the exact AUC, or an error; a liar passes below 2^-38"
     trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
     authenticated = True
-
-
-def _joint(manifest: Manifest) -> bool:
-    return manifest.plan is not None and manifest.plan.joint_keys
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:

@@ -50,8 +50,7 @@ class ExactTask:
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        joint = manifest.plan is not None and manifest.plan.joint_keys
-        plan = exact_plan(manifest, joint_keys=joint)
+        plan = exact_plan(manifest, joint_keys=manifest.joint_keys)
         if len(data.y_score) > plan.max_rows:
             raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {plan.max_rows:,}")
         self.party = data.name
