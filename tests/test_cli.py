@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
 from fhe_auc import ckks, counts, planner, registry, thresholds
@@ -133,6 +135,19 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
 
 
+def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
+    rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
+    evaluation = json.loads(call("evaluate", *hospitals, *rounded, "--json").stdout)
+    labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
+    scores = np.concatenate([scores for _, scores in HOSPITALS.values()]).round(1)
+    assert evaluation["auc"] == float(Fraction(evaluation["fraction"]))
+    assert evaluation["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-15)
+    assert (evaluation["thresholds"], evaluation["resolution"], evaluation["verified"]) == (11, 0.0, True)
+    shown = call("evaluate", *hospitals, *rounded).stdout
+    assert f"{evaluation['fraction']}; of all rows, scores rounded to multiples of 0.1" in shown
+    assert "every multiple of 0.1" in shown
+
+
 def test_every_kind_of_file_and_the_site_column_give_the_same_auc(
     hospitals: list[str], exact: counts.Trapezoid
 ) -> None:
@@ -229,6 +244,9 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("evaluate north.csv --max-rows 10 --min-rows 20", "max_rows must be at least min_rows"),
         ("evaluate north.csv --max-rows 59 --min-rows 2", "party 'north' has more rows"),
         ("evaluate north.csv --release-digits 7", "'--release-digits': 7 is not in the range"),
+        ("evaluate north.csv --release-digits 3 -o release_digits=4", "given twice, as --release-digits and with -o"),
+        ("evaluate north.csv --round-scores 3", "protocol 'semi-honest' has no option 'round_scores'"),
+        ("evaluate north.csv --protocol exact --round-scores 3 --thresholds uniform:9", "give no others"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
         ("demo --plot none/figure.png", "no folder 'none'"),

@@ -142,6 +142,8 @@ def test_78_clinics_simulated_give_the_auc_of_evaluate(protocol: str, terminal: 
         pytest.param(("--keys", "joint"), marks=JOINT, id="joint"),
         pytest.param(("--protocol", "malicious", "--keys", "joint"), marks=JOINT, id="malicious, joint"),
         pytest.param(("--protocol", "malicious"), id="malicious"),
+        pytest.param(("--protocol", "verified"), id="verified"),
+        pytest.param(("--protocol", "verified", "--keys", "joint"), marks=JOINT, id="verified, joint"),
         pytest.param(("--thresholds", "quantile:10"), id="quantiles"),
         pytest.param(("--protocol", "histogram-federated"), id="histogram"),
     ],
@@ -155,6 +157,15 @@ def test_every_kind_of_session_gives_the_auc_of_evaluate(
     found = terminal.run(command, *files, *(each for pair in given.items() for each in (f"--{pair[0]}", pair[1])))
     assert found["auc"] == pytest.approx(federated_auc(site_rows, **given).auc, abs=PRECISION)
     terminal.assert_clean()
+
+
+@pytest.mark.slow
+def test_rounded_scores_give_the_exact_fraction_over_flower(
+    terminal: Terminal, files: list[str], site_rows: list[PartyData]
+) -> None:
+    found = terminal.run("simulate", *files, "--protocol", "verified", "--round-scores", "2")
+    assert found["fraction"] == str(federated_auc(site_rows, protocol="verified", round_scores=2).fraction)
+    assert found["verified"]
 
 
 @pytest.mark.slow

@@ -271,6 +271,9 @@ def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     shown = open_as("south", "noisy/south.bundle").stdout
     assert re.search("thresholds +8 +to be found, from counts in 64 cells of scores", shown)
     assert re.search(r"option +epsilon +0\.25", shown)
+    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded", "--json")
+    made = json.loads(ok("session", *credentials, "--store", "north/store", *rounded).stdout)
+    assert (made["protocol"], made["thresholds"], made["options"]) == ("verified", 101, {"round_scores": 2})
     assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")

@@ -260,7 +260,7 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
 def test_a_protocol_without_a_histogram_is_an_error() -> None:
     evaluation = SimpleNamespace(histogram=None, protocol="histogram-none")
     options = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
-    session = HistogramSession("none", "uniform:3", options)  # type: ignore[arg-type]
+    session = HistogramSession("none", options)  # type: ignore[arg-type]
     with pytest.raises(EvaluationError, match="'histogram-none' gives the parties no score histogram"):
         session.run([PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])
 

@@ -77,7 +77,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
-            ("bins", f"{len(found.probabilities):,}", session.thresholds),
+            ("bins", f"{len(found.probabilities):,}", session.options.specification),
             ("rows", f"{rows:,.0f}", f"of {pooled.evaluation.parties:,} parties, by {pooled.evaluation.protocol}"),
             ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
             ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fhe_auc.cli import inputs, output
-from fhe_auc.cli.session import SessionOptions, print_evaluation
+from fhe_auc import registry
+from fhe_auc.cli import output
+from fhe_auc.cli.session import SessionOptions, print_evaluation, session_options
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
@@ -39,11 +40,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
-@inputs.protocol_option
-@inputs.protocol_options
-@inputs.thresholds_option
-@inputs.backend_option
-@inputs.key_options
+@session_options(registry.evaluating)
 @click.option(
     "--dataset",
     type=click.Choice(tuple(_SITES)),
@@ -51,8 +48,6 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
     show_default=True,
     help="Which of the bundled data sets.",
 )
-@inputs.release_digits_option
-@inputs.round_scores_option
 @click.option(
     "--cheat",
     metavar="ATTACK",
@@ -62,15 +57,8 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
 @output.json_option
 def demo(
-    protocol: str,
-    options: dict[str, int | float | str],
-    thresholds: str,
-    backend: str | None,
-    keys: str,
-    smudging_bits: int | None,
+    session: SessionOptions,
     dataset: str,
-    release_digits: int | None,
-    round_scores: int | None,
     cheat: str | None,
     plot: Path | None,
     as_json: bool,
@@ -82,37 +70,34 @@ def demo(
 
     With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
     """
-    from fhe_auc import datasets, registry
+    from fhe_auc import datasets
     from fhe_auc import plot as figures
     from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 
+    plugin = session.plugin
+    if cheat is not None and cheat not in plugin.attacks():
+        known = ", ".join(plugin.attacks()) or "none"
+        raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {known})")
+    if cheat is not None and session.keys == "joint":
+        raise InputError("attacks are played with sealed keys only")
     if plot is not None:
         figures.check_path(plot)
-        if not registry.load(protocol).encrypts:
+        if not plugin.encrypts:
             raise InputError(
-                f"the figure shows encrypted results, which protocol {protocol!r} has not; see fhe-auc compare --plot"
+                f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
+                "see fhe-auc compare --plot"
             )
-    session = SessionOptions.checked(
-        protocol,
-        thresholds,
-        backend,
-        release_digits=release_digits,
-        round_scores=round_scores,
-        keys=keys,
-        smudging_bits=smudging_bits,
-        options=options,
-        cheat=cheat,
-    )
+    decimals = session.options.get("round_scores")
     parties = datasets.load(dataset)
     try:
-        evaluation, wall_seconds = session.run(parties)
+        evaluation, wall_seconds = session.run(parties, cheat)
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties, round_scores), as_json=as_json)
+        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties, decimals), as_json=as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
-        sklearn_auc = _pooled_auc(parties, round_scores)
+        sklearn_auc = _pooled_auc(parties, decimals)
     encrypted = evaluation.security_bits > 0
     if as_json:
         lie = {} if cheat is None else {"cheat": cheat}
@@ -124,8 +109,7 @@ def demo(
         print_evaluation(
             evaluation,
             wall_seconds,
-            thresholds=session.described(thresholds),
-            digits=release_digits,
+            session,
             beside_auc=_check(evaluation, sklearn_auc),
             notes={"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {},
         )
@@ -135,9 +119,8 @@ def demo(
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
-    from fhe_auc import registry
 
-    return f"{cheat}, {registry.load(session.protocol).attacks()[cheat]}"
+    return f"{cheat}, {session.plugin.attacks()[cheat]}"
 
 
 def _print_caught(
@@ -146,7 +129,7 @@ def _print_caught(
     """Print that parties have refused the result, and why."""
     if as_json:
         refusal = {"error": type(error).__name__, "refused": str(error)}
-        output.print_json({"cheat": cheat, "protocol": session.protocol, "auc": None, **refusal})
+        output.print_json({"cheat": cheat, "protocol": session.plugin.name, "auc": None, **refusal})
         return
     output.print_text(f"{title}.\n")
     rows: list[tuple[output.Cell, ...]] = [
@@ -154,7 +137,7 @@ def _print_caught(
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
         ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),
-        ("protocol", session.protocol, ""),
+        ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
 

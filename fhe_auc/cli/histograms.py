@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import click
 
 from fhe_auc.cli import inputs
 from fhe_auc.cli.session import SessionOptions
-from fhe_auc.errors import EvaluationError, InputError, ThresholdError, UnknownProtocolError
+from fhe_auc.errors import EvaluationError, ThresholdError, UnknownProtocolError
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
@@ -55,13 +55,10 @@ class HistogramSession:
     ----------
     model : str
         The protocol's name without ``histogram-``.
-    thresholds : str
-        The grid as it was given.
     options : SessionOptions
     """
 
     model: str
-    thresholds: str
     options: SessionOptions
 
     def run(self, parties: Sequence[PartyData]) -> Pooled:
@@ -115,22 +112,24 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         min_rows: int,
         **others: Any,
     ) -> Any:
+        from fhe_auc import registry
+
         session = SessionOptions.checked(
-            _protocol(model),
-            thresholds,
-            backend,
-            max_rows=max_rows,
-            min_rows=min_rows,
+            registry.evaluating(_protocol(model)),
+            thresholds=thresholds,
+            backend=backend,
             keys=keys,
             smudging_bits=smudging_bits,
-            options=_with_epsilon(options, epsilon),
+            options=inputs.with_flags(options, epsilon=epsilon),
+            max_rows=max_rows,
+            min_rows=min_rows,
         )
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise ThresholdError(
                 f"thresholds {thresholds!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores in [0, 1]"
             )
-        return command(*args, session=HistogramSession(model, click.format_filename(thresholds), session), **others)
+        return command(*args, session=HistogramSession(model, session), **others)
 
     return with_session
 
@@ -146,11 +145,3 @@ def _protocol(model: str) -> str:
             f"{', '.join(installed) or 'none'})"
         )
     return _PREFIX + model
-
-
-def _with_epsilon(options: Mapping[str, int | float | str], epsilon: float | None) -> dict[str, int | float | str]:
-    if epsilon is None:
-        return dict(options)
-    if "epsilon" in options:
-        raise InputError("epsilon is given twice, as --epsilon and with -o")
-    return {**options, "epsilon": epsilon}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fhe_auc.ckks import BACKENDS
+from fhe_auc.errors import InputError
 from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.thresholds import MAX_PLACES
 
@@ -112,7 +113,6 @@ release_digits_option = click.option(
 )
 """Decorator: the command receives ``release_digits``, or None."""
 
-
 round_scores_option = click.option(
     "--round-scores",
     metavar="N",
@@ -139,6 +139,20 @@ def _parsed(
             with contextlib.suppress(ValueError):
                 found[name] = kind(value)
     return found
+
+
+def with_flags(options: Mapping[str, int | float | str], **flags: int | float | None) -> dict[str, Any]:
+    """Return the protocol's options, with those that have a flag of their own and were given.
+
+    Raises
+    ------
+    InputError
+        One is given twice.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    if twice := sorted(options.keys() & given):
+        raise InputError(f"{twice[0]} is given twice, as --{twice[0].replace('_', '-')} and with -o")
+    return {**options, **given}
 
 
 protocol_options = click.option(

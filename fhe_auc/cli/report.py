@@ -134,7 +134,7 @@ def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
     facts: dict[str, object] = {
         "protocol": evaluation.protocol,
         "parties": evaluation.parties,
-        "thresholds": session.thresholds,
+        "thresholds": session.options.specification,
         "keys": evaluation.keys,
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.cli import output
+import click
+import numpy as np
+
+from fhe_auc.cli import inputs, output
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from fhe_auc.counts import PartyData
     from fhe_auc.evaluation import Evaluation
+    from fhe_auc.protocol import Protocol, Request
 
 _PHASES = {
     "keys": "before the first round: choose parameters, certify, make and seal keys",
@@ -52,108 +56,141 @@ class SessionOptions:
 
     Attributes
     ----------
-    protocol : str
+    plugin : Protocol
+    specification : str
+        The thresholds as they were given.
     thresholds : ndarray of float64, shape (m,), or str
         "quantile:SIZE" where they are to be found first.
     keys : "sealed" or "joint"
-    backend, max_rows, min_rows, release_digits, round_scores, smudging_bits
+    backend, smudging_bits
         None: the engine's default.
+    bounds : mapping
+        ``max_rows`` and ``min_rows``, where given.
     options : mapping
         Of the protocol.
-    cheat : str or None
-        How the aggregator lies, if it does.
     """
 
-    protocol: str
+    plugin: Protocol[Any]
+    specification: str
     thresholds: NDArray[np.float64] | str
     keys: str = "sealed"
     backend: str | None = None
-    max_rows: int | None = None
-    min_rows: int | None = None
-    release_digits: int | None = None
-    round_scores: int | None = None
     smudging_bits: int | None = None
-    options: Mapping[str, int | float | str] = field(default_factory=dict)
-    cheat: str | None = None
+    bounds: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def checked(
         cls,
-        protocol: str,
-        thresholds: str,
-        backend: str | None = None,
+        plugin: Protocol[Any],
         *,
-        max_rows: int | None = None,
-        min_rows: int | None = None,
-        release_digits: int | None = None,
-        round_scores: int | None = None,
-        keys: str = "sealed",
-        smudging_bits: int | None = None,
-        options: Mapping[str, int | float | str] | None = None,
-        cheat: str | None = None,
+        thresholds: str,
+        backend: str | None,
+        keys: str,
+        smudging_bits: int | None,
+        options: Mapping[str, int | float | str],
+        **bounds: int,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
-        from fhe_auc import ckks, registry
+        from fhe_auc import ckks
         from fhe_auc import thresholds as grids
-        from fhe_auc.errors import InputError
 
-        plugin = registry.evaluating(protocol)
-        plugin.check_options([*(options or ()), *(["round_scores"] if round_scores else [])])
+        plugin.check_options(options)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             plugin.require_boundaries()
-        if cheat is not None and cheat not in plugin.attacks():
-            known = ", ".join(plugin.attacks()) or "none"
-            raise InputError(f"protocol {protocol!r} knows no attack {cheat!r} (it knows: {known})")
-        if cheat is not None and keys == "joint":
-            raise InputError("attacks are played with sealed keys only")
         return cls(
-            protocol=protocol,
+            plugin=plugin,
+            specification=click.format_filename(thresholds),
             thresholds=grids.resolve(thresholds) if bins is None else thresholds,
             keys=keys,
             backend=backend and ckks.choose_backend(backend),
-            max_rows=max_rows,
-            min_rows=min_rows,
-            release_digits=release_digits,
-            round_scores=round_scores,
             smudging_bits=smudging_bits,
-            options=options or {},
-            cheat=cheat,
+            bounds=bounds,
+            options=options,
         )
 
     @property
-    def quantiles(self) -> bool:
-        """Whether a session before finds the thresholds."""
-        return isinstance(self.thresholds, str)
+    def quantiles(self) -> int | None:
+        """How many thresholds a session before finds; None: they are given."""
+        from fhe_auc import thresholds as grids
 
-    def described(self, thresholds: str) -> str:
-        """Return what the thresholds are, whose specification was that."""
-        if self.round_scores is None:
-            return thresholds
-        return f"every score of {self.round_scores} decimals"
+        return grids.quantiles_wanted(self.specification)
 
-    def run(self, parties: Sequence[PartyData]) -> tuple[Evaluation, float]:
-        """Return the evaluation and how many seconds the session took; progress is shown on stderr."""
+    def request(self, parties: Iterable[str], min_parties: int | None) -> Request:
+        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty."""
+        from fhe_auc.protocol import Request
+
+        return Request(
+            parties=tuple(parties),
+            thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
+            backend=self.backend,
+            min_parties=min_parties,
+            keys=self.keys,
+            smudging_bits=self.smudging_bits,
+            options=self.options,
+            **self.bounds,
+        )
+
+    def run(self, parties: Sequence[PartyData], cheat: str | None = None) -> tuple[Evaluation, float]:
+        """Return the evaluation and how many seconds the session took; progress is shown on stderr.
+
+        `cheat` is as of `fhe_auc.federated_auc`.
+        """
         from fhe_auc.api import federated_auc
 
-        given: dict[str, Any] = {
-            name: value
-            for name in ("max_rows", "min_rows", "release_digits", "round_scores", "smudging_bits")
-            if (value := getattr(self, name)) is not None
-        } | dict(self.options)
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
             evaluation = federated_auc(
                 parties,
-                protocol=self.protocol,
+                protocol=self.plugin.name,
                 thresholds=self.thresholds,
                 keys=self.keys,
                 backend=self.backend,
+                smudging_bits=self.smudging_bits,
                 progress=_named(report),
-                cheat=self.cheat,
-                **given,
+                cheat=cheat,
+                **self.bounds,
+                **self.options,
             )
         return evaluation, time.perf_counter() - started
+
+
+def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
+
+    `plugin` returns the protocol of a name, or says why that one is of no use to the command.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @inputs.protocol_option
+        @inputs.protocol_options
+        @inputs.thresholds_option
+        @inputs.backend_option
+        @inputs.key_options
+        @inputs.row_bounds
+        @inputs.release_digits_option
+        @inputs.round_scores_option
+        @functools.wraps(command)
+        def with_session(
+            *args: Any,
+            protocol: str,
+            options: Mapping[str, int | float | str],
+            release_digits: int | None,
+            round_scores: int | None,
+            **others: Any,
+        ) -> Any:
+            names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
+            session = SessionOptions.checked(
+                plugin(protocol),
+                options=inputs.with_flags(options, release_digits=release_digits, round_scores=round_scores),
+                **{name: others.pop(name) for name in names},
+            )
+            return command(*args, session=session, **others)
+
+        return with_session
+
+    return decorate
 
 
 def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
@@ -168,9 +205,8 @@ def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int],
 def print_evaluation(
     evaluation: Evaluation,
     wall_seconds: float,
+    session: SessionOptions,
     *,
-    thresholds: str,
-    digits: int | None,
     beside_auc: Iterable[tuple[output.Cell, ...]] = (),
     notes: dict[str, str] | None = None,
     whole: str = "all roles in this process, one after another",
@@ -182,10 +218,8 @@ def print_evaluation(
     evaluation : Evaluation
     wall_seconds : float
         How long the session took.
-    thresholds : str
-        Specification of the grid.
-    digits : int or None
-        Decimals released.
+    session : SessionOptions
+        What was asked for.
     beside_auc : iterable of (label, value, note)
         More rows for the table, below the AUC.
     notes : dict, optional
@@ -203,10 +237,10 @@ def print_evaluation(
     encrypted = evaluation.security_bits > 0
     output.print_table(
         [
-            _auc(evaluation, digits),
+            _auc(evaluation, session.options.get("release_digits")),
             *beside_auc,
             ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
-            ("thresholds", f"{evaluation.thresholds:,}", thresholds),
+            ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", caught, noticed),
             ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend)
@@ -253,13 +287,25 @@ def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
 
+def _thresholds(session: SessionOptions) -> str:
+    decimals = session.options.get("round_scores")
+    return session.specification if decimals is None else f"every multiple of {_step(decimals)}"
+
+
+def _step(decimals: int) -> str:
+    return f"{10**-decimals:.{decimals}f}"
+
+
 def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
     value = interval_text(evaluation, digits)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
     elif rounded := evaluation.settings.get("round_scores"):
         value = f"{evaluation.auc:.6f}"
-        label, note = "AUC, exact", f"{evaluation.fraction}; that of all rows, scores rounded to {rounded} decimals"
+        label, note = (
+            "AUC, exact",
+            f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}",
+        )
     elif evaluation.fraction is not None:
         label, note = "AUC, exact", f"{evaluation.fraction}; the AUC of all rows lies within"
     else:

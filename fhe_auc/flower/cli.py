@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from fhe_auc import registry
-from fhe_auc import thresholds as grids
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.session import SessionOptions, print_evaluation
+from fhe_auc.cli.session import SessionOptions, print_evaluation, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.flower import require_flower
-from fhe_auc.protocol import Request
 
 _DEPLOYED_AT_MOST = 10
 _TERMINATED = 143  # 128 + SIGTERM
@@ -55,28 +52,19 @@ def _evaluating(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command with the options of ``evaluate``: it receives ``run``, which takes ``deployed``."""
 
     @inputs.party_files
-    @inputs.protocol_option
-    @inputs.protocol_options
-    @inputs.thresholds_option
-    @inputs.backend_option
-    @inputs.key_options
-    @inputs.row_bounds
-    @inputs.release_digits_option
+    @session_options(registry.evaluating)
     @inputs.min_parties_option
     @_round_timeout
     @output.json_option
     @functools.wraps(command)
     def with_session(
         files: inputs.PartyFiles,
-        thresholds: str,
-        release_digits: int | None,
+        session: SessionOptions,
         min_parties: int | None,
         round_timeout: float,
         as_json: bool,
-        **options: Any,
     ) -> Any:
         require_flower()
-        session = SessionOptions.checked(thresholds=thresholds, release_digits=release_digits, **options)
 
         def run(*, deployed: bool) -> None:
             parties = files.read()
@@ -85,7 +73,7 @@ def _evaluating(command: Callable[..., Any]) -> Callable[..., Any]:
                     f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
                     f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
                 )
-            _play(session, parties, thresholds, min_parties, round_timeout, deployed=deployed, as_json=as_json)
+            _play(session, parties, min_parties, round_timeout, deployed=deployed, as_json=as_json)
 
         return command(run)
 
@@ -133,7 +121,6 @@ def local_deployment(run: Callable[..., None]) -> None:
 def _play(
     session: SessionOptions,
     parties: list[PartyData],
-    thresholds: str,
     min_parties: int | None,
     round_timeout: float,
     *,
@@ -142,26 +129,11 @@ def _play(
 ) -> None:
     from fhe_auc.flower.rehearsal import Stage
 
-    bins = grids.quantiles_wanted(thresholds)
-    given = {
-        name: value
-        for name in ("max_rows", "min_rows", "smudging_bits")
-        if (value := getattr(session, name)) is not None
-    }
-    digits = {} if session.release_digits is None else {"release_digits": session.release_digits}
-    request = Request(
-        parties=tuple(data.name for data in parties),
-        thresholds=np.empty(0) if isinstance(session.thresholds, str) else session.thresholds,
-        backend=session.backend,
-        min_parties=min_parties,
-        keys=session.keys,
-        options={**session.options, **digits},
-        **given,
-    )
+    request = session.request([data.name for data in parties], min_parties)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
     started = time.perf_counter()
     stage = Stage(deployed, round_timeout, output.print_line)
-    evaluation = stage.evaluate(registry.evaluating(session.protocol), request, bins, parties)
+    evaluation = stage.evaluate(session.plugin, request, session.quantiles, parties)
     if as_json:
         output.print_json(evaluation.as_dict())
     else:
@@ -169,8 +141,7 @@ def _play(
         print_evaluation(
             evaluation,
             wall_seconds,
-            thresholds=thresholds,
-            digits=session.release_digits,
+            session,
             whole="with making keys, and starting and stopping Flower",
         )
 

@@ -7,13 +7,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import click
-import numpy as np
 
-from fhe_auc import ckks, registry
-from fhe_auc import thresholds as grids
+from fhe_auc import registry
 from fhe_auc.cli import inputs, output
+from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
-from fhe_auc.protocol import Request
 from keys.announcement import MAX_LIFETIME, open_announcement
 from keys.bundles import SealedSession, seal_session
 from keys.certificates import Peer, verify
@@ -33,13 +31,7 @@ from keys.convening import convene, open_joint_session
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
 @access.key_store
-@inputs.protocol_option
-@inputs.protocol_options
-@inputs.thresholds_option
-@inputs.backend_option
-@inputs.key_options
-@inputs.row_bounds
-@inputs.release_digits_option
+@session_options(registry.load)
 @inputs.min_parties_option
 @click.option(
     "--days",
@@ -61,15 +53,7 @@ from keys.convening import convene, open_joint_session
 def session(
     credentials: tuple[Path, ...],
     vault: access.Vault,
-    protocol: str,
-    options: dict[str, int | float | str],
-    thresholds: str,
-    backend: str | None,
-    keys: str,
-    smudging_bits: int | None,
-    max_rows: int,
-    min_rows: int,
-    release_digits: int | None,
+    session: SessionOptions,
     min_parties: int | None,
     days: int,
     lists: tuple[Path, ...],
@@ -90,20 +74,8 @@ def session(
     the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
     """
-    plugin = registry.load(protocol)
-    bins = grids.quantiles_wanted(thresholds)
-    request = Request(
-        parties=(),  # known once their certificates are verified
-        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
-        backend=backend and ckks.choose_backend(backend),
-        max_rows=max_rows,
-        min_rows=min_rows,
-        min_parties=min_parties,
-        keys=keys,
-        smudging_bits=smudging_bits,
-        options=options if release_digits is None else {**options, "release_digits": release_digits},
-    )
-    plugin.check_options(request.options)
+    plugin, bins = session.plugin, session.quantiles
+    request = session.request((), min_parties)  # who they are is known once their certificates are verified
     if bins is not None:
         request, _ = plugin.staged(request, bins)
         plugin = registry.finding(plugin.require_boundaries())
