@@ -47,7 +47,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     ciphertext: bytes
 
 
-AnyPlan: TypeAlias = "Plan | SumPlan"
+CkksPlan: TypeAlias = "Plan | SumPlan"
 P = TypeVar("P", Plan, SumPlan)
 
 
@@ -65,7 +65,7 @@ class PartyTask(ABC, Generic[R]):
     """
 
     party: str
-    plan: AnyPlan
+    plan: CkksPlan
     common_secret: bytes
 
     @abstractmethod
@@ -223,7 +223,7 @@ class CkksParty(Party[R]):
         return b""
 
 
-def any_plan_of(manifest: Manifest) -> AnyPlan:
+def any_plan_of(manifest: Manifest) -> CkksPlan:
     """Return the manifest's plan; raise `InputError` where it has none, or one that does not fit it."""
     plan = manifest.plan
     if plan is None:
@@ -245,17 +245,17 @@ def plan_of(manifest: Manifest, kind: type[P]) -> P:
     return plan
 
 
-def payload_limit(plan: AnyPlan) -> int:
+def payload_limit(plan: CkksPlan) -> int:
     """Return more bytes than any honest submission or result: either has at most two polynomials a block."""
     return 2 * plan.submission_bytes + 1024 * (1 + plan.blocks)
 
 
-def partial_limit(manifest: Manifest, plan: AnyPlan) -> int:
+def partial_limit(manifest: Manifest, plan: CkksPlan) -> int:
     """Return more bytes than any honest partial sum: two polynomials a block, a bit a party, and some reasons."""
     return payload_limit(plan) + len(manifest.parties) * (1 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON))
 
 
-def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> AnyPlan:
+def _plan_of(manifest: Manifest, context: ckks.PublicContext | ckks.SecretContext) -> CkksPlan:
     plan = any_plan_of(manifest)
     if plan.parameters != context.parameters:
         raise InputError("the keys were made with other parameters than the session's manifest names")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,6 +20,9 @@ from fhe_auc.sums import SumPlan
 from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
+
+AnyPlan: TypeAlias = Plan | SumPlan | ExactPlan
+"""Parameters of an encrypted computation."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grid: bytes
     min_parties: int
     context: bytes = b""
-    plan: Plan | SumPlan | ExactPlan | None = None
+    plan: AnyPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:

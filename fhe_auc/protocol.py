@@ -15,11 +15,9 @@ from fhe_auc.ckks_rounds import Branch
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
-from fhe_auc.exact_planner import ExactPlan
-from fhe_auc.manifest import SESSION_BYTES, Manifest
-from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Plan
+from fhe_auc.manifest import SESSION_BYTES, AnyPlan, Manifest
+from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc.sums import SumPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +128,10 @@ class Protocol(ABC, Generic[R]):
             The request cannot be met.
         """
 
+    def plan(self, request: Request) -> AnyPlan | None:
+        """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""
+        return None
+
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""
         for name in sorted(set(names) - set(self.options)):
@@ -175,7 +177,7 @@ class Protocol(ABC, Generic[R]):
         request: Request,
         *,
         context: bytes = b"",
-        plan: Plan | SumPlan | ExactPlan | None = None,
+        plan: AnyPlan | None = None,
         options: Mapping[str, bool | int | float | str] | None = None,
     ) -> Manifest:
         """Return the manifest of a new session for a request; what only some protocols have is left empty."""

@@ -41,10 +41,11 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.hierarchy import HierarchicalCounts
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Session
+from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols.caveats import of_parties
-from protocols.encrypted import EncryptedProtocol, check_rows
+from protocols.encrypted import EncryptedProtocol
+from protocols.keyed import check_rows
 from protocols.masks import MaskedTask
 
 _TIES = "some scores are more frequent than that allows"
@@ -70,10 +71,9 @@ class EncryptedBoundaries(EncryptedProtocol[Boundaries]):
         """Return how many thresholds to find."""
         return {"bins": checked_bins(request.options, self.height(request.options))}
 
-    def prepare(self, request: Request) -> Session:
-        """Plan and name the session, whose thresholds are the 2^h cells; generate keys, unless parties make them."""
-        self.check_options(request.options)
-        return super().prepare(replace(request, thresholds=hierarchy.cell_starts(self.height(request.options))))
+    def completed(self, request: Request) -> Request:
+        """Return the request with the 2^h cells as thresholds."""
+        return replace(request, thresholds=hierarchy.cell_starts(self.height(request.options)))
 
     def own(self, manifest: Manifest) -> Manifest:
         """Return the manifest; raise `InputError` where it is not one of this protocol."""

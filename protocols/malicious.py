@@ -35,7 +35,8 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from protocols import disguise
 from protocols.disguise import Execution, amplification
-from protocols.encrypted import BlindedAuc, Recovered, check_rows, common_warnings, slot_error
+from protocols.encrypted import BlindedAuc, Recovered, common_warnings, slot_error
+from protocols.keyed import check_rows
 from protocols.masks import zero_sum
 
 DEFAULT_SPLITS = 2

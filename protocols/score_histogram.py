@@ -35,7 +35,8 @@ from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols import two_sessions
 from protocols.caveats import of_parties
-from protocols.encrypted import EncryptedProtocol, check_rows, common_warnings
+from protocols.encrypted import EncryptedProtocol, common_warnings
+from protocols.keyed import check_rows
 from protocols.masks import MaskedTask
 
 _VECTORS = 2  # positives and negatives

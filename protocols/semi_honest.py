@@ -29,7 +29,8 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, fresh_error
 from fhe_auc.protocol import Request
-from protocols.encrypted import DECODING, BlindedAuc, Recovered, check_rows, common_warnings, slot_error
+from protocols.encrypted import DECODING, BlindedAuc, Recovered, common_warnings, slot_error
+from protocols.keyed import check_rows
 
 _CLASSES = 2
 

@@ -8,32 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fhe_auc import bfv
 from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import ExactPlan, plan_exact
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
-from fhe_auc.protocol import Delivery, Protocol, Request, Session
-from fhe_auc.rlwe.backends import choose_backend
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party
-from keys import rehearsal
-from keys.errors import WrongContextError
-from keys.holder import new_session_keys, party_secrets
-from keys.roster import Roster
+from keys.holder import PartySecrets
+from protocols.keyed import KeyedProtocol
 from protocols.verified.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
 from protocols.verified.task import ExactTask
+
+if TYPE_CHECKING:
+    from protocols.verified.joint import ExactComputation  # needs OpenFHE
 
 ROUND_SCORES = "round_scores"
 
 
-class Exact(Protocol[Evaluation]):
+class Exact(KeyedProtocol[Evaluation]):
     """Plug-in ``exact``."""
 
     name = "exact"
@@ -44,71 +44,55 @@ class Exact(Protocol[Evaluation]):
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
         "the AUC is then exactly that of the rounded scores",
     }
+    all_parties = True
     authenticated: ClassVar[bool] = False
 
-    def prepare(self, request: Request) -> Session:
-        """Plan, generate keys and name the session."""
-        self.check_options(request.options)
-        if request.keys not in ("sealed", "joint"):
-            raise InputError(f"keys must be 'sealed' or 'joint', got {request.keys!r}")
-        joint = request.keys == "joint"
-        if request.smudging_bits is not None and not joint:
-            raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
-        if request.min_parties not in (None, len(request.parties)):
-            raise InputError("here no party can be left out: min_parties does not apply")
+    def completed(self, request: Request) -> Request:
+        """Return the request with every rounded score as a threshold, if scores are rounded."""
         decimals = request.options.get(ROUND_SCORES)
-        if decimals is not None:
-            own = grids.decimals(_checked_decimals(decimals))
-            if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
-                raise InputError(f"with {ROUND_SCORES} every rounded score is a threshold: give no others")
-            request = replace(request, thresholds=own)
-        plan = plan_exact(
+        if decimals is None:
+            return request
+        own = grids.decimals(_checked_decimals(decimals))
+        if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
+            raise InputError(f"with {ROUND_SCORES} every rounded score is a threshold: give no others")
+        return replace(request, thresholds=own)
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return to how many decimals scores are rounded, if they are."""
+        return dict(request.options)
+
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
+        """Return the parameters for an exact fraction."""
+        return plan_exact(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
-            ties=decimals is None,
+            ties=ROUND_SCORES not in request.options,
             authenticated=self.authenticated,
-            backend=choose_backend(request.backend or (JOINT_KEYS_BACKEND if joint else None)),
-            joint_keys=joint,
-            smudging_bits=DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits,
+            backend=backend,
+            joint_keys=request.keys == "joint",
+            smudging_bits=smudging_bits,
         )
-        options = {} if decimals is None else {ROUND_SCORES: decimals}
-        if joint:
-            return Session(self.manifest(request, plan=plan, options=options), b"", b"")
-        keys = new_session_keys(plan.parameters)
-        manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
-        return Session(manifest, keys.aggregator, keys.party)
 
-    def rehearse(self, session: Session) -> Delivery:
-        """Play authority, key holder and sites in this process; return what each role would be given."""
-        return rehearsal.joint(session) if session.manifest.joint_keys else rehearsal.sealed(session)
+    def task(self, manifest: Manifest, data: PartyData) -> ExactTask:
+        """Return a party's computation on its own rows, rounded if the session rounds scores."""
+        return ExactTask(manifest, rounded(data, manifest))
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is a public context, or with joint keys a `keys.roster.Roster`."""
-        self._check(manifest)
-        if manifest.joint_keys:
-            from keys.joint import JointAggregator  # needs OpenFHE
-            from protocols.verified.joint import ExactComputation
-
-            return JointAggregator(manifest, Roster.from_bytes(material), ExactComputation(manifest))
+    def sealed_aggregator(self, manifest: Manifest, public_context: bytes) -> Aggregator:
+        """Return the aggregator of a session with sealed keys."""
         kind = VerifiedAggregator if self.authenticated else ExactAggregator
-        return kind(manifest, bfv.load_public(material))
+        return kind(manifest, bfv.load_public(public_context))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return a party; `material` is `keys.holder.PartySecrets`, or with joint keys `keys.roster.PartyMaterial`."""
-        self._check(manifest)
-        task = ExactTask(manifest, rounded(data, manifest))
-        if manifest.joint_keys:
-            from keys.joint import JointParty  # needs OpenFHE
-            from protocols.verified.joint import ExactComputation
-
-            return JointParty.from_material(manifest, material, task, ExactComputation(manifest))
-        try:
-            secrets = party_secrets(material, manifest.context)
-        except (WrongContextError, DeserialisationError) as error:
-            raise InputError(str(error)) from None
+    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, task: ExactTask) -> Party[Evaluation]:
+        """Return a party of a session with sealed keys."""
         kind = VerifiedParty if self.authenticated else ExactParty
         return kind(manifest, bfv.load_secret(secrets.context), task, common_secret=secrets.common_secret)
+
+    def joint_computation(self, manifest: Manifest) -> ExactComputation:
+        """Return what the rounds of a session with joint keys compute."""
+        from protocols.verified.joint import ExactComputation  # needs OpenFHE
+
+        return ExactComputation(manifest)
 
     def attacks(self) -> Mapping[str, str]:
         """Return the red team's strategies."""
@@ -124,7 +108,8 @@ class Exact(Protocol[Evaluation]):
 
         return lying_aggregator(attack, manifest, bfv.load_public(material))
 
-    def _check(self, manifest: Manifest) -> None:
+    def check_manifest(self, manifest: Manifest) -> None:
+        """Raise `InputError` where a manifest is not one that `prepare` returns."""
         plan = manifest.plan
         if not isinstance(plan, ExactPlan) or plan.packing.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")

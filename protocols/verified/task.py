@@ -15,6 +15,7 @@ from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
+from protocols.keyed import check_rows
 from protocols.verified import verdict
 from protocols.verified.authentication import submission
 from protocols.verified.derivation import CommonSecrets
@@ -51,8 +52,7 @@ class ExactTask:
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = exact_plan(manifest, joint_keys=manifest.joint_keys)
-        if len(data.y_score) > plan.max_rows:
-            raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {plan.max_rows:,}")
+        check_rows(data, plan.max_rows)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
