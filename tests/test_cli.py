@@ -28,6 +28,8 @@ import fhe_auc.cli
 from fhe_auc import ckks, counts, planner, registry, thresholds
 from fhe_auc.cli import main, output, session
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.exact_planner import plan_exact
+from fhe_auc.protocol import Request
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
@@ -359,7 +361,40 @@ def test_plan_for_joint_keys_counts_their_bytes() -> None:
     assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
     assert "joint keys, a party" in call(*arguments).stdout
     assert "joint keys, a party" not in call("plan").stdout
-    assert_fails(call("plan", "--smudging-bits", "50"), 2, "--smudging-bits is for --keys joint only")
+    assert_fails(call("plan", "--smudging-bits", "50"), 2, "smudging_bits is for joint keys only")
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+def test_plan_shows_the_exact_protocols(protocol: str) -> None:
+    arguments = ("plan", "--parties", "10", "--protocol", protocol)
+    answer = json.loads(call(*arguments, "--round-scores", "3", "--json").stdout)
+    assert (answer["thresholds"], answer["options"]) == (1001, {"round_scores": 3})
+    for backend, shown in answer["plans"].items():
+        found = plan_exact(
+            thresholds=1001, parties=10, backend=backend, ties=False, authenticated=protocol == "verified"
+        )
+        assert shown["plain_moduli"] == list(found.parameters.plain_moduli)
+        assert (shown["slots_used"], shown["upload_bytes"]) == (found.packing.used, found.submission_bytes)
+        assert shown["flooding_bits"] == found.flooding_margin >= 40
+        assert shown["decryption_margin_bits"] == found.decryption_margin
+    text = " ".join(call(*arguments).stdout.split())
+    assert ("four times for the authenticators" in text) == (protocol == "verified")
+    assert "decryption margin" in text
+
+
+def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
+    options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
+    (shown,) = json.loads(call("plan", "--parties", "2", *options, "--json").stdout)["plans"].values()
+    request = Request(
+        parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
+    )
+    made = registry.load("malicious").prepare(request).manifest.plan
+    assert isinstance(made, planner.Plan)
+    assert (shown["classes"], shown["precision"]) == (made.packing.classes, made.precision)
+
+
+def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
+    assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,7 +405,7 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
             raise planner.CapacityError("too large")
         return real(workload, backend, **options)
 
-    monkeypatch.setattr(planner, "plan", picky)
+    monkeypatch.setattr("protocols.encrypted.plan", picky)
     monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))
     result = call("plan", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
