@@ -26,7 +26,8 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
-from protocols.red_team import real
+from protocols.red_team import lies, real
+from protocols.red_team.means import Means, Positions, Sums, Totals
 from protocols.red_team.strategies import HARM, NAMES, Outcome
 from protocols.semi_honest import SemiHonest
 
@@ -63,14 +64,14 @@ class Scene:
         self.generator = np.random.default_rng(seed)
         self.parties = real.HonestParties(self.stage, self.generator)
 
-    def aggregator(self, lie: real.Lie, **options: Any) -> real.LyingAggregator:
+    def aggregator(self, lie: lies.Lie, **options: Any) -> real.LyingAggregator:
         options = {"rows": self.parties.rows, **options}
         return real.LyingAggregator(self.parties.manifest, self.stage.public, lie, generator=self.generator, **options)
 
-    def message(self, lie: real.Lie, **options: Any) -> bytes:
+    def message(self, lie: lies.Lie, **options: Any) -> bytes:
         return self.parties.play(self.aggregator(lie, **options))
 
-    def refusal(self, lie: real.Lie, **options: Any) -> FheAucError:
+    def refusal(self, lie: lies.Lie, **options: Any) -> FheAucError:
         with pytest.raises(FheAucError) as caught:
             self.parties.read(self.message(lie, **options))
         return caught.value
@@ -86,7 +87,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
-    message = scene.message(real.honest)
+    message = scene.message(lies.honest)
     assert scene.parties.says_the_same(message)
     for party in scene.parties._parties:
         party.respond(message)
@@ -95,10 +96,10 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
 
 @pytest.mark.parametrize("place", ["positions", "totals"])
 def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str, place: str) -> None:
-    def lie(means: real.Means) -> bytes:
+    def lie(means: Means) -> bytes:
         if place == "totals":
-            return real.Totals.honest(means).blinded(np.ones(means.plan.packing.classes)).finish()
-        positions = real.Positions(means, real.Sums(means).of(means.parties))
+            return Totals.honest(means).blinded(np.ones(means.plan.packing.classes)).finish()
+        positions = Positions(means, Sums(means).of(means.parties))
         return positions.totals(np.ones(positions.shape)).finish()
 
     scene = Scene(protocol, backend)
@@ -109,9 +110,9 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
-    def lie(means: real.Means) -> bytes:
-        sums = real.Sums(means).of(means.parties)
-        return means.finish(real.Positions(means, sums).power_sum(power, 1.0))
+    def lie(means: Means) -> bytes:
+        sums = Sums(means).of(means.parties)
+        return means.finish(Positions(means, sums).power_sum(power, 1.0))
 
     scene = Scene(protocol, backend)
     liar = scene.aggregator(lie)
@@ -150,7 +151,7 @@ def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_parties_h
     protocol: str, backend: str
 ) -> None:
     scene = Scene(protocol, backend)
-    liar = scene.aggregator(real.scale_num)
+    liar = scene.aggregator(lies.scale_num)
     scene.parties.play(liar)
     common_secret = scene.parties._tasks[0].common_secret
     assert any(thing is scene.stage.public for thing in reachable(liar))
@@ -197,7 +198,7 @@ def test_with_two_executions_that_may_differ_by_a_thousandth_scaling_passes_at_t
 ) -> None:
     # What is refused above is not refused for being played badly: 28 % pass here, 54 % are refused, so that this fails
     # by chance once in 500,000 times.
-    monkeypatch.setattr(real, "_CHANGES", (0.001, 0.001))
+    monkeypatch.setattr("protocols.red_team.means._CHANGES", (0.001, 0.001))
     options = {"executions": 2, "tolerance": 1e-3}
     outcome = real.run("scale-num", "malicious", 40, 0, backend=BACKENDS[-1], options=options)
     assert outcome.passed >= 1
@@ -233,8 +234,8 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
 
 
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
-    def lie(means: real.Means) -> bytes:
-        packed = container.open_for("result", means.context.fingerprint, real.honest(means))
+    def lie(means: Means) -> bytes:
+        packed = container.open_for("result", means.context.fingerprint, lies.honest(means))
         return container.seal("result", means.context.fingerprint, bytes([packed[0] ^ 1]) + packed[1:])
 
     assert real.check_of(Scene(protocol, backend).refusal(lie)) == "slots"
@@ -259,13 +260,13 @@ def test_an_earlier_result_under_the_same_keys_does_not_fool_malicious_parties(b
 
 @pytest.mark.parametrize("name", ["replay-session", "earlier-result"])
 def test_what_was_made_under_other_keys_is_refused_in_both(protocol: str, backend: str, name: str) -> None:
-    error = Scene(protocol, backend).refusal(real.LIES[name], earlier=None)
+    error = Scene(protocol, backend).refusal(lies.LIES[name], earlier=None)
     assert isinstance(error, ResultCheckError | VerificationError | UndefinedAucError)
 
 
 def test_another_sessions_message_is_refused_for_its_session(protocol: str, backend: str) -> None:
     scene, other = Scene(protocol, backend), Scene(protocol, backend, seed=8)
-    message = other.message(real.honest)
+    message = other.message(lies.honest)
     with pytest.raises(MessageError) as caught:
         scene.parties.read(message)
     assert caught.value.field == "session"
@@ -277,7 +278,7 @@ def test_another_sessions_message_is_refused_for_its_session(protocol: str, back
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all", "stop-rotations", "flip-bytes")])
 def test_a_refusal_says_that_no_number_is_given_and_carries_none(name: str) -> None:
     scene = Scene("malicious", BACKENDS[0])
-    error = scene.refusal(real.LIES[name])
+    error = scene.refusal(lies.LIES[name])
     assert isinstance(error, VerificationError)
     assert "no number is given" in str(error)
     assert not re.search(r"\d", str(error).replace("between 0 and 1", ""))
@@ -285,7 +286,7 @@ def test_a_refusal_says_that_no_number_is_given_and_carries_none(name: str) -> N
 
 def test_the_liar_sees_the_same_acknowledgement_whether_it_was_caught_or_not() -> None:
     answers = []
-    for lie in (real.honest, real.scale_num):
+    for lie in (lies.honest, lies.scale_num):
         scene = Scene("malicious", BACKENDS[0])
         message = scene.message(lie)
         answers.append(scene.parties._parties[1].respond(message))
@@ -386,14 +387,14 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
 
 
 def test_every_strategy_is_played() -> None:
-    assert set(real.LIES) == set(NAMES)
+    assert set(lies.LIES) == set(NAMES)
 
 
 def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
-    def barely(means: real.Means) -> bytes:
-        return real.Totals.honest(means).blinded(1 - HARM / 2 * means.num_classes).finish()
+    def barely(means: Means) -> bytes:
+        return Totals.honest(means).blinded(1 - HARM / 2 * means.num_classes).finish()
 
-    monkeypatch.setitem(real.LIES, "scale-num", barely)
+    monkeypatch.setitem(lies.LIES, "scale-num", barely)
     outcome = real.run("scale-num", "semi-honest", TRIALS, 1, backend=BACKENDS[0])
     assert (outcome.passed, outcome.changed, outcome.harmless) == (0, TRIALS, TRIALS)
 
