@@ -8,7 +8,10 @@ The digest finds damage, not forgery: who sent the bytes is settled by signature
 from __future__ import annotations
 
 import hashlib
-from typing import TypeVar
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +22,19 @@ _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
 _DIGEST = 32
 T = TypeVar("T")
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Return plain types as JSON for readers outside, null for what is not finite: JSON has no NaN."""
+    return json.dumps(_finite(value), allow_nan=False, indent=indent)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def encode(value: object) -> bytes:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,36 @@ def prepared(backend: str, prepare: Callable[..., Session]) -> Session:
 def other_prepared(backend: str, prepare: Callable[..., Session]) -> Session:
     """Another session of the same sites, with keys of its own."""
     return prepare(backend)
+
+
+@pytest.fixture(scope="session")
+def assert_texts_apart() -> Callable[..., None]:
+    """Check that a figure draws `least` texts or more, none over another or more than `beyond` pixels off its edge."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    def check(figure: Any, *, least: int, beyond: float = 0) -> None:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()  # settles the layout
+        boxes = {}
+        draw_text = Text.draw
+
+        def record(text: Text, renderer: Any) -> None:
+            draw_text(text, renderer)
+            if text.get_visible() and text.get_text():
+                boxes[text] = text.get_window_extent(renderer)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Text, "draw", record)  # matplotlib keeps more texts than it draws
+            canvas.draw()
+        assert len(boxes) >= least
+        for text, box in boxes.items():
+            assert (figure.bbox.min <= box.min + beyond).all(), f"{text} leaves the figure"
+            assert (box.max <= figure.bbox.max + beyond).all(), f"{text} leaves the figure"
+        for one, other in combinations(boxes, 2):
+            assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from itertools import combinations
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import federated_auc, noise, thresholds
@@ -397,27 +395,10 @@ def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
     ],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(
-    counts: tuple[int, ...], sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    counts: tuple[int, ...], sizes: tuple[int, ...], assert_texts_apart: Callable[..., None]
 ) -> None:
     drawn = figure.draw(made_up(counts, sizes))
-    canvas = FigureCanvasAgg(drawn)
-    canvas.draw()  # settles the layout
-    boxes = {}
-    draw_text = Text.draw
-
-    def record(text: Text, renderer: RendererBase) -> None:
-        draw_text(text, renderer)
-        if text.get_visible() and text.get_text():
-            boxes[text] = text.get_window_extent(renderer)
-
-    monkeypatch.setattr(Text, "draw", record)
-    canvas.draw()
-    assert len(boxes) > 10
-    for text, box in boxes.items():
-        assert (drawn.bbox.min <= box.min).all(), f"{text} leaves the figure"
-        assert (box.max <= drawn.bbox.max).all(), f"{text} leaves the figure"
-    for one, other in combinations(boxes, 2):
-        assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
+    assert_texts_apart(drawn, least=11)
 
 
 def test_every_panel_says_what_it_shows() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 
 from fhe_auc import plot
 from fhe_auc.counts import PartyData
@@ -90,27 +88,10 @@ def test_sites_of_one_label_have_no_auc_of_their_own() -> None:
     ],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(
-    auc: float, resolution: float, pooled: float, parties: list[PartyData], monkeypatch: pytest.MonkeyPatch
+    auc: float, resolution: float, pooled: float, parties: list[PartyData], assert_texts_apart: Callable[..., None]
 ) -> None:
     figure = plot.draw(make_evaluation(auc, resolution), parties, pooled, title="three sites in two countries")
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # settles the layout
-    boxes = {}
-    draw_text = Text.draw
-
-    def record(text: Text, renderer: RendererBase) -> None:
-        draw_text(text, renderer)
-        if text.get_visible() and text.get_text():
-            boxes[text] = text.get_window_extent(renderer)
-
-    monkeypatch.setattr(Text, "draw", record)  # matplotlib keeps more texts than it draws
-    canvas.draw()
-    assert len(boxes) > 30
-    for text, box in boxes.items():
-        assert (figure.bbox.min <= box.min).all(), f"{text} leaves the figure"
-        assert (box.max <= figure.bbox.max).all(), f"{text} leaves the figure"
-    for one, other in combinations(boxes, 2):
-        assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
+    assert_texts_apart(figure, least=31)
 
 
 def test_every_axis_says_what_it_measures_and_in_which_unit() -> None:

@@ -6,9 +6,9 @@ import base64
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from html.parser import HTMLParser
-from itertools import combinations
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
 
 from fhe_auc import hierarchy, metrics, report
 from fhe_auc.counts import PartyData
@@ -280,27 +278,10 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
 @pytest.mark.parametrize("name", FIGURES)
 @pytest.mark.parametrize("kind", ["plain", "rare", "sure"])
 def test_no_text_of_a_figure_overlaps_another_or_leaves_it(
-    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+    name: str, kind: str, assert_texts_apart: Callable[..., None]
 ) -> None:
     figure = report.draw(card(kind, threshold=0.02 if kind == "rare" else 0.4), name)
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()  # settles the layout
-    boxes = {}
-    draw_text = Text.draw
-
-    def record(text: Text, renderer: RendererBase) -> None:
-        draw_text(text, renderer)
-        if text.get_visible() and text.get_text():
-            boxes[text] = text.get_window_extent(renderer)
-
-    monkeypatch.setattr(Text, "draw", record)
-    canvas.draw()
-    assert len(boxes) > 10
-    for text, box in boxes.items():
-        assert (figure.bbox.min <= box.min + 1).all(), f"{text} leaves the figure"
-        assert (box.max <= figure.bbox.max + 1).all(), f"{text} leaves the figure"
-    for one, other in combinations(boxes, 2):
-        assert not boxes[one].padded(-1).overlaps(boxes[other].padded(-1)), f"{one} overlaps {other}"
+    assert_texts_apart(figure, least=11, beyond=1)
 
 
 def test_figures_are_the_same_without_colour() -> None:

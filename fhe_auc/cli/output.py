@@ -5,7 +5,6 @@ Colour and progress bars appear on a terminal only. rich is imported when someth
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -16,6 +15,8 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import click
+
+from fhe_auc.serialise import json_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -71,15 +72,7 @@ def print_warning(text: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout, null for what is not finite: JSON has no NaN."""
-    click.echo(json.dumps(_finite(value), allow_nan=False, indent=2))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    click.echo(json_text(value, indent=2))
 
 
 def print_text(text: Cell = "") -> None:

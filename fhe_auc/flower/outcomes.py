@@ -18,6 +18,7 @@ from fhe_auc.boundaries import Boundaries
 from fhe_auc.errors import EvaluationError, FheAucError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.rounds import Party
+from fhe_auc.serialise import json_text
 
 
 def write(path: Path, party: Party[Any]) -> None:
@@ -38,7 +39,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(_finite(value), file, allow_nan=False)
+        file.write(json_text(value))
     temporary.replace(path)
 
 
@@ -84,11 +85,3 @@ def _error_type(name: str) -> type[FheAucError]:
 
     found = getattr(errors, name, None)
     return found if isinstance(found, type) and issubclass(found, FheAucError) else EvaluationError
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
