@@ -376,6 +376,34 @@ def test_a_one_class_pool_is_told_apart_from_a_forged_result() -> None:
         verdict.accept(divided, secrets, BOUND)
 
 
+def test_zeros_are_no_verified_pool_of_one_class() -> None:
+    """They vanish at every point, so that any keys fit: only n(α) ≠ 0 tells."""
+    packing = ExactPacking(20, 2, 1, False, True)
+    secrets = [Played(packing, prime, toy_counts(), 40 + k).secrets for k, prime in enumerate(PRIMES)]
+    with pytest.raises(VerificationError, match="authenticator does not fit"):
+        verdict.accept([np.zeros((3, 2), np.uint64)] * 3, secrets, BOUND)
+
+
+@pytest.mark.parametrize("fitting", range(3))
+def test_a_lie_that_fits_one_prime_is_refused_for_the_others(fitting: int) -> None:
+    """A fraction in range that agrees with the honest one modulo one prime: reconstruction alone lets it through."""
+    packing = ExactPacking(20, 2, 1, False, True)
+    played = [Played(packing, prime, toy_counts(), 50 + k) for k, prime in enumerate(PRIMES)]
+    honest, t = played[fitting].totals, PRIMES[fitting]
+    ratio = int(honest[0, 0]) * pow(int(honest[0, 1]), -1, t) % t
+    true = trapezoid(sum(toy_counts()[1:], toy_counts()[0])).fraction
+    p, q = next((p, q) for q in range(BOUND, 0, -1) if q % true.denominator and (p := ratio * q % t) <= q)
+    forged = []
+    for each in played:
+        totals, prime = each.totals.copy(), each.secrets.prime
+        if each is not played[fitting]:
+            totals[0] = p % prime, q % prime
+        forged.append(totals)
+    assert verdict.fractions([each[0] for each in forged], PRIMES, BOUND) == (Fraction(p, q),)
+    with pytest.raises(VerificationError, match="authenticator does not fit"):
+        verdict.accept(forged, [each.secrets for each in played], BOUND)
+
+
 def test_soundness_of_the_default_session_is_below_two_to_the_minus_38() -> None:
     assert verdict.soundness_of_check(PRIMES, sums=3) + BOUND**2 / prod(PRIMES) < 2**-38
 
