@@ -404,6 +404,34 @@ def test_a_lie_that_fits_one_prime_is_refused_for_the_others(fitting: int) -> No
         verdict.accept(forged, [each.secrets for each in played], BOUND)
 
 
+@pytest.mark.parametrize("num", [0, 2])
+def test_polynomials_proportional_to_the_honest_ones_have_their_ratios(num: int) -> None:
+    """The proof's last step, by trying all n of degree 2 at t = 5: also where num is zero, as with an AUC of 0."""
+    t, generator = 5, np.random.default_rng(num)
+    every = np.array(list(itertools.product(range(t), repeat=3)))
+
+    def times(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        found = np.zeros((*x.shape[:-1], 5), int)
+        for power in range(3):
+            found[..., power : power + 3] += x[..., power, None] * y
+        return found % t
+
+    for _ in range(50):
+        first, tie, den = generator.integers(0, t, (3, 3))
+        first[0], tie[0], den[0] = num, 3, 1
+        if not first.any():
+            continue
+        # Rows: n_num; columns: n_tie, n_den.
+        with_tie, with_den = (
+            (times(every, other)[:, None] == times(every, first)[None]).all(axis=-1) for other in (tie, den)
+        )
+        for n in np.flatnonzero(with_tie.any(axis=1) & with_den.any(axis=1)):
+            for n_tie in every[with_tie[n]]:
+                for n_den in every[with_den[n]]:
+                    assert n_tie[0] * den[0] % t == n_den[0] * tie[0] % t
+                    assert every[n][0] * den[0] % t == n_den[0] * num % t
+
+
 def test_soundness_of_the_default_session_is_below_two_to_the_minus_38() -> None:
     assert verdict.soundness_of_check(PRIMES, sums=3) + BOUND**2 / prod(PRIMES) < 2**-38
 
