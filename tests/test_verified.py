@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc import datasets, federated_auc, modular, thresholds
+from fhe_auc.bfv.noise import scaled_noise
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import (
     InputError,
@@ -230,6 +231,38 @@ def test_no_lie_on_ciphertexts_passes_in_200_sessions(name: str, backend: str) -
 @pytest.mark.parametrize("name", ["scale-num", "drop-party", "plausible-values", "zeros"])
 def test_the_same_lies_pass_where_nothing_is_authenticated(name: str) -> None:
     assert ciphertexts.run(name, "exact", 2, seed=5, backend="tenseal").passed == 2
+
+
+@both_backends
+@both_protocols
+def test_every_result_has_multipliers_masks_and_noise_of_its_own(protocol: str, backend: str, sessions) -> None:  # type: ignore[no-untyped-def]
+    """Two results of the same submissions, for each prime, as somebody with the secret key sees them."""
+    data = rows(3, 17)
+    aggregator, roles = roles_of(protocol, renewed(sessions[protocol, backend]), data)
+    opening = aggregator.start()
+    for role in roles:
+        aggregator.receive(role.name, role.respond(opening))
+    aggregation, secret = aggregator.aggregation, roles[0]._context  # type: ignore[attr-defined]
+    packing, parameters = aggregation.plan.packing, aggregation.plan.parameters
+    pooled = sum((count(each, GRID) for each in data[1:]), count(data[0], GRID))
+    groups = packing.groups
+    masked = ~np.isin(groups, np.flatnonzero(np.bincount(groups[groups >= 0]) == 1))  # den stands in one slot
+    multipliers, bare = [], []
+    for which, prime in enumerate(parameters.plain_moduli):
+        product = aggregation.product(aggregation.sums(which))
+        for made in (aggregation.blinded(product, which) for _ in range(2)):
+            slots = secret.decrypt(aggregation.context.dump_result(made), which)
+            den = int(packing.totals(slots, prime)[0, -1])
+            multipliers.append(den * pow(2 * pooled.positives * pooled.negatives, -1, prime) % prime)
+            inverse = np.full(packing.slots, pow(multipliers[-1], -1, prime), np.uint64)
+            bare.append(modular.multiply(slots, inverse, prime)[masked])
+            noise = scaled_noise(secret, aggregation.context._words(made.item, which), which)
+            spread = np.std(np.array([each / prime for each in noise]) / 2.0**parameters.flooding_bits)
+            assert spread == pytest.approx(1 / np.sqrt(3), rel=0.05)
+    assert len(set(multipliers)) == 2 * len(parameters.plain_moduli)
+    assert min(multipliers) > 1000  # a false alarm in 10^8
+    for first, second in zip(bare[::2], bare[1::2], strict=True):
+        assert (first != second).all()
 
 
 def test_parties_that_were_given_different_results_decrypt_neither(sessions, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
