@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -10,6 +11,7 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, federated_auc, modular, thresholds
@@ -27,6 +29,7 @@ from fhe_auc.exact_planner import plan_exact
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
+from protocols.red_team.cli import attack as attack_command
 from protocols.verified import verdict
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts
@@ -231,6 +234,28 @@ def test_no_lie_on_ciphertexts_passes_in_200_sessions(name: str, backend: str) -
 @pytest.mark.parametrize("name", ["scale-num", "drop-party", "plausible-values", "zeros"])
 def test_the_same_lies_pass_where_nothing_is_authenticated(name: str) -> None:
     assert ciphertexts.run(name, "exact", 2, seed=5, backend="tenseal").passed == 2
+
+
+def test_the_attack_command_shows_what_lies_come_to() -> None:
+    arguments = ["--protocol", "verified", "--attack", "zeros", "--attack", "guess-point", "--trials", "1"]
+    arguments += ["--simulated-trials", "2000"]
+    text = CliRunner().invoke(attack_command, arguments, catch_exceptions=False)
+    assert text.exit_code == 0
+    assert "return zeros, as if the pooled rows had one class only" in text.stdout
+    found = json.loads(CliRunner().invoke(attack_command, [*arguments, "--json"], catch_exceptions=False).stdout)
+    zeros, guess = found["attacks"]
+    assert zeros["ciphertexts"]["exact"]["passed"] == 1
+    assert zeros["ciphertexts"]["verified"]["refused"] == {"VerificationError": 1}
+    assert guess["ciphertexts"] == {"exact": None, "verified": None}
+    assert zeros["simulated"]["one prime"]["passed"] == zeros["simulated"]["toy"]["passed"] == 0
+    assert 0 < guess["simulated"]["toy"]["pass_rate"] < 2 * found["toy_bound"]
+
+
+@pytest.mark.parametrize("option", [("--executions", "4"), ("--tolerance", "1e-5"), ("--thresholds", "uniform:10")])
+def test_the_attack_command_ignores_no_option(option: tuple[str, str]) -> None:
+    found = CliRunner().invoke(attack_command, ["--protocol", "verified", *option])
+    assert found.exit_code == 2
+    assert f"{option[0]} is for --protocol malicious only" in found.stderr
 
 
 @both_backends
