@@ -34,6 +34,7 @@ from protocols.verified import verdict
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts
 from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
+from protocols.verified.task import ExactTask
 
 BACKENDS = available_backends()
 PLUGINS = {"exact": Exact(), "verified": Verified()}
@@ -363,6 +364,25 @@ def test_a_party_answers_every_round_once(sessions) -> None:  # type: ignore[no-
     roles[0].respond(opening)
     with pytest.raises(MessageError):
         roles[0].respond(opening)
+
+
+def test_what_a_party_draws_itself_is_drawn_anew_and_all_else_is_derived(sessions) -> None:  # type: ignore[no-untyped-def]
+    """S and μ: the other parties, who know all that is derived, would find r with them."""
+    _, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 18))
+    task = roles[0]._task  # type: ignore[attr-defined]
+    packing = task.plan.packing
+    tags = np.isin(np.arange(packing.slots), np.arange(packing.used - 2 * packing.sums, packing.used))
+    for block, ((_, first), (_, second)) in enumerate(zip(task.vectors(), task.vectors(), strict=True)):
+        left = block % 2 == 0
+        assert ((first != second) == (tags & left)).all()
+
+
+def test_nothing_is_derived_from_a_secret_that_is_missing(sessions) -> None:  # type: ignore[no-untyped-def]
+    """Everything else that secrets are derived from is public."""
+    session = renewed(sessions["verified", BACKENDS[0]])
+    task = ExactTask(session.manifest, rows(3, 19)[0])
+    with pytest.raises(ValueError, match="32 bytes"):
+        task.vectors()
 
 
 def test_nobody_can_be_left_out(sessions) -> None:  # type: ignore[no-untyped-def]
