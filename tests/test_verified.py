@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, federated_auc, modular, thresholds
+from fhe_auc.bfv import Ciphertext
 from fhe_auc.bfv.noise import scaled_noise
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import (
@@ -26,11 +27,13 @@ from fhe_auc.errors import (
     VerificationError,
 )
 from fhe_auc.exact_planner import plan_exact
+from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
 from protocols.red_team.cli import attack as attack_command
 from protocols.verified import verdict
+from protocols.verified.circuit import ExactAggregation
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts
 from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
@@ -39,6 +42,7 @@ from protocols.verified.task import ExactTask
 BACKENDS = available_backends()
 PLUGINS = {"exact": Exact(), "verified": Verified()}
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
+needs_openfhe = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
 GRID = thresholds.uniform(12)
 
@@ -235,6 +239,53 @@ def test_no_lie_on_ciphertexts_passes_in_200_sessions(name: str, backend: str) -
 @pytest.mark.parametrize("name", ["scale-num", "drop-party", "plausible-values", "zeros"])
 def test_the_same_lies_pass_where_nothing_is_authenticated(name: str) -> None:
     assert ciphertexts.run(name, "exact", 2, seed=5, backend="tenseal").passed == 2
+
+
+def joint_roles(protocol: str, data: Sequence[PartyData]) -> tuple[Aggregator, list[Party]]:  # type: ignore[type-arg]
+    plugin = PLUGINS[protocol]
+    names = tuple(each.name for each in data)
+    session = plugin.prepare(Request(parties=names, thresholds=GRID, keys="joint", max_rows=1000))
+    delivery = plugin.rehearse(session)
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    return aggregator, [plugin.party(session.manifest, delivery.parties[each.name], each) for each in data]
+
+
+@needs_openfhe
+@both_protocols
+def test_with_joint_keys_the_fraction_is_that_of_exact_integers_too(protocol: str) -> None:
+    data = rows(3, 20)
+    aggregator, roles = joint_roles(protocol, data)
+    assert len(list(rounds(aggregator, roles))) == 4
+    expected, resolution = exact_fraction(data, GRID)
+    for role in roles:
+        found = role.result()
+        assert (found.fraction, found.resolution) == (expected, float(resolution))
+        assert (found.keys, found.verified) == ("joint", protocol == "verified")
+
+
+@needs_openfhe
+@pytest.mark.parametrize("lie", ["scale-num", "zeros"])
+def test_with_joint_keys_lies_are_caught_and_the_last_answer_does_not_tell(
+    lie: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = ExactAggregation.product
+
+    def lying(self: ExactAggregation, sums: Sequence[tuple[Ciphertext, Ciphertext]]) -> Ciphertext:
+        which = sums[0][0].prime
+        if lie == "zeros":
+            return self.context.encrypt(np.zeros(self.plan.packing.slots, int), which)
+        groups, each = self.plan.packing.groups, self.plan.packing.sums
+        weights = np.where((groups >= 0) & (groups % each == 0), 9, 10)
+        return self.context.multiply_values(honest(self, sums), weights)
+
+    monkeypatch.setattr(ExactAggregation, "product", lying)
+    aggregator, roles = joint_roles("verified", rows(3, 21))
+    last = next(message for message in rounds(aggregator, roles) if aggregator.round == aggregator.rounds)
+    answers = [Message.from_bytes(role.respond(last), limit=2**20) for role in roles]
+    assert [each.payload for each in answers] == [b""] * 3
+    for role in roles:
+        with pytest.raises(VerificationError, match="authenticator does not fit"):
+            role.result()
 
 
 def test_the_attack_command_shows_what_lies_come_to() -> None:
