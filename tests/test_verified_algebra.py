@@ -44,20 +44,22 @@ def entries(packing: ExactPacking, counts: Counts) -> Entries:
 class Played:
     """A session of all parties, for one prime, and the sums over parties of what they submit."""
 
-    def __init__(self, packing: ExactPacking, prime: int, parties: list[Counts], seed: int) -> None:
+    def __init__(self, packing: ExactPacking, prime: int, parties: list[Counts], seed: int, *, added: int = 0) -> None:
         source = stream(seed)
         self.secrets = Secrets.draw(source, packing, prime)
         pads = [Pads.draw(source, packing, prime) for _ in parties]
+        made = [entries(packing, each) for each in parties]
+        made[0].x[0, 0] += added  # by a party that does not follow the protocol
         self.sides = [
             submission(
                 packing,
                 self.secrets,
                 i,
                 (pads[i], pads[(i + 1) % len(pads)]),
-                entries(packing, each),
+                each,
                 stream(seed + 1 + i),
             )
-            for i, each in enumerate(parties)
+            for i, each in enumerate(made)
         ]
         left, right = (np.array(side).sum(axis=0) % np.uint64(prime) for side in zip(*self.sides, strict=True))
         self.product = modular.total(modular.multiply(left, right, prime), prime, axis=0)
@@ -374,6 +376,21 @@ def test_a_one_class_pool_is_told_apart_from_a_forged_result() -> None:
     assert all(verdict.authentic(each, totals) for each, totals in zip(secrets, divided, strict=True))
     with pytest.raises(VerificationError, match="not a fraction"):
         verdict.accept(divided, secrets, BOUND)
+
+
+def test_a_party_that_encrypts_something_else_reads_more_off_the_ratio() -> None:
+    """What parties learn is proved for those that follow the protocol: here one adds M to its T_1."""
+    packing, counts, large = ExactPacking(20, 2, 1, False, True), toy_counts(), 2**30
+    pooled = sum(counts[1:], counts[0])
+    totals = [Played(packing, prime, counts, 60 + k, added=large).totals[0] for k, prime in enumerate(PRIMES)]
+    residue, modulus = 0, prod(PRIMES)
+    for (num, den), prime in zip(totals, PRIMES, strict=True):
+        part = int(num) * pow(int(den), -1, prime) % prime
+        residue += part * (modulus // prime) * pow(modulus // prime, -1, prime)
+    den = 2 * pooled.positives * pooled.negatives
+    ratio = next(Fraction(p, q) for q in range(1, den + 1) if (p := residue * q % modulus) < 2**60)
+    heights, negatives = pooled.trapezoid_heights, pooled.bin_negatives
+    assert divmod(int(ratio * den), large) == (negatives[0], heights @ negatives)
 
 
 def test_zeros_are_no_verified_pool_of_one_class() -> None:
