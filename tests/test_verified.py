@@ -36,7 +36,7 @@ from protocols.verified import verdict
 from protocols.verified.circuit import ExactAggregation
 from protocols.verified.protocol import Exact, Verified
 from protocols.verified.red_team import ciphertexts
-from protocols.verified.red_team.strategies import HARMLESS, STRATEGIES
+from protocols.verified.red_team.strategies import STRATEGIES
 from protocols.verified.task import ExactTask
 
 BACKENDS = available_backends()
@@ -222,9 +222,9 @@ def test_a_pool_of_one_class_is_undefined_and_nothing_else(protocol: str, ones: 
 def test_no_lie_on_ciphertexts_passes(name: str) -> None:
     found = ciphertexts.run(name, "verified", 1, seed=3, backend="tenseal")
     assert found.passed == 0
-    if name in HARMLESS:
-        assert found.harmless + found.refused.get("VerificationError", 0) == found.trials
-    else:
+    if name == "scale-all":
+        assert found.harmless == found.trials
+    else:  # noise that has been spent too: what is decrypted then is not what was computed
         assert found.refused == {"VerificationError": found.trials}
 
 
