@@ -451,6 +451,19 @@ def test_nobody_can_be_left_out(sessions) -> None:  # type: ignore[no-untyped-de
         Verified().party(fewer, session.party_material, rows(3, 6)[0])
 
 
+@both_protocols
+def test_more_parties_than_planned_are_refused(protocol: str, sessions) -> None:  # type: ignore[no-untyped-def]
+    """The plan's noise is that of fewer, and so is its flooding."""
+    session = sessions[protocol, BACKENDS[0]]
+    manifest = msgspec.structs.replace(
+        session.manifest, parties=(*session.manifest.parties, "site 3"), min_parties=len(session.manifest.parties) + 1
+    )
+    with pytest.raises(InputError, match="plan is for fewer parties"):
+        PLUGINS[protocol].party(manifest, session.party_material, rows(3, 22)[0])
+    with pytest.raises(InputError, match="plan is for fewer parties"):
+        PLUGINS[protocol].aggregator(manifest, session.aggregator_material)
+
+
 def test_two_parties_cannot_have_one_index(sessions) -> None:  # type: ignore[no-untyped-def]
     manifest = sessions["verified", BACKENDS[0]].manifest
     with pytest.raises(InputError, match="no two whose names differ"):
