@@ -464,6 +464,18 @@ def test_more_parties_than_planned_are_refused(protocol: str, sessions) -> None:
         PLUGINS[protocol].aggregator(manifest, session.aggregator_material)
 
 
+@both_protocols
+@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=needs_openfhe)])
+def test_a_result_for_other_than_all_primes_is_refused(protocol: str, keys: str, sessions, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    whole = ExactAggregation.result
+    monkeypatch.setattr(ExactAggregation, "result", lambda self: whole(self)[:-1])
+    data = rows(3, 23)
+    sealed = renewed(sessions[protocol, BACKENDS[0]])
+    aggregator, roles = joint_roles(protocol, data) if keys == "joint" else roles_of(protocol, sealed, data)
+    with pytest.raises(MessageError, match="a result of 1 ciphertexts, of 2" if protocol == "verified" else "of 0"):
+        list(rounds(aggregator, roles))
+
+
 def test_two_parties_cannot_have_one_index(sessions) -> None:  # type: ignore[no-untyped-def]
     manifest = sessions["verified", BACKENDS[0]].manifest
     with pytest.raises(InputError, match="no two whose names differ"):
