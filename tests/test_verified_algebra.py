@@ -210,6 +210,23 @@ def independence(points: Residues, seen: Residues) -> float:
     return float(stats.chi2_contingency(table).pvalue)
 
 
+def test_point_and_keys_are_uniform_but_never_zero_and_all_else_is_uniform() -> None:
+    """Chi-squared at t = 7, of each number and of all pairs of point and keys; false alarms: 1e-6 altogether."""
+    packing, source = ExactPacking(20, 2, 1, False, True), stream(16)
+    secrets, pads = (kind.draw(source, packing, TOY, 30_000) for kind in (Secrets, Pads))
+    nonzero = [secrets.point, *secrets.keys.T]
+    uniform = [*secrets.totals.reshape(30_000, -1).T, *pads.entries.reshape(30_000, -1).T, *pads.offsets.T]
+    tables = [np.bincount(each.astype(int), minlength=TOY)[1:] for each in nonzero]
+    tables += [
+        np.bincount((x * np.uint64(TOY) + y).astype(int), minlength=TOY**2).reshape(TOY, TOY)[1:, 1:].ravel()
+        for x, y in itertools.combinations(nonzero, 2)
+    ]
+    assert all(table.sum() == 30_000 for table in tables)
+    tables += [np.bincount(each.astype(int), minlength=TOY) for each in uniform]
+    assert len(tables) == 20
+    assert min(stats.chisquare(table).pvalue for table in tables) > 1e-6 / len(tables)
+
+
 def test_what_two_parties_submit_tells_nothing_of_the_point() -> None:
     """Chi-squared at t = 7; false alarms: 1e-6."""
     packing, made = toy_sessions(TOY, 200_000, 11)
