@@ -31,6 +31,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
 from protocols.red_team.cli import attack as attack_command
 from protocols.verified import verdict
 from protocols.verified.circuit import ExactAggregation
@@ -365,6 +366,18 @@ def test_parties_that_were_given_different_results_decrypt_neither(sessions, mon
         with pytest.raises(VerificationError, match="was given another result"):
             role.result()
     assert not decrypted
+
+
+@pytest.mark.parametrize("changed", [lambda echoes: echoes[:-1], lambda echoes: [*echoes, echoes[0]]])
+def test_every_party_has_one_echo(changed, sessions) -> None:  # type: ignore[no-untyped-def]
+    aggregator, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 24))
+    last = next(message for message in rounds(aggregator, roles) if aggregator.round == 3)
+    parsed = Message.from_bytes(last, limit=2**20)
+    echoes = decode(parsed.payload, list[bytes], "echoes")
+    with pytest.raises(MessageError, match="echoes of"):
+        roles[0].respond(msgspec.structs.replace(parsed, payload=encode(changed(echoes))).to_bytes())
+    roles[0].respond(last)  # a message that was refused changes nothing
+    assert has_result(roles[0])
 
 
 def test_a_changed_echo_is_named_and_ends_in_no_number(sessions) -> None:  # type: ignore[no-untyped-def]
