@@ -395,6 +395,21 @@ def test_a_one_class_pool_is_told_apart_from_a_forged_result() -> None:
         verdict.accept(divided, secrets, BOUND)
 
 
+def test_a_verdict_that_were_told_would_be_an_oracle() -> None:
+    """Why the aggregator hears none: what it adds to num vanishes if its guess at a count is right, and only then."""
+    packing, t = ExactPacking(20, 2, 1, False, True), PRIMES[0]
+    played = Played(packing, t, toy_counts(), 70)
+    count = int(sum(toy_counts()[1:], toy_counts()[0]).trapezoid_heights[0])
+    summed = int(sum(int(left[0, 0]) for left, _ in played.sides) % t)  # the first slot of the left ciphertexts' sum
+    accepted = []
+    for guess in range(2 * count):
+        totals = played.totals.copy()
+        totals[0, 0] = (int(totals[0, 0]) + 12_345 * (summed - guess)) % t
+        if verdict.authentic(played.secrets, totals):
+            accepted.append(guess)
+    assert accepted == [count]
+
+
 def test_a_party_that_encrypts_something_else_reads_more_off_the_ratio() -> None:
     """What parties learn is proved for those that follow the protocol: here one adds M to its T_1."""
     packing, counts, large = ExactPacking(20, 2, 1, False, True), toy_counts(), 2**30
