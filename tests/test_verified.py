@@ -489,6 +489,18 @@ def test_a_result_for_other_than_all_primes_is_refused(protocol: str, keys: str,
         list(rounds(aggregator, roles))
 
 
+def test_keys_of_another_session_or_for_another_plan_are_refused(sessions) -> None:  # type: ignore[no-untyped-def]
+    session, exact = sessions["verified", BACKENDS[0]], sessions["exact", BACKENDS[0]]
+    other = PLUGINS["verified"].prepare(
+        Request(parties=session.manifest.parties, thresholds=GRID, backend=BACKENDS[0], max_rows=1000)
+    )
+    for material, why in ((other, "fingerprint mismatch"), (exact, "other parameters")):
+        with pytest.raises(InputError, match=why):
+            Verified().aggregator(session.manifest, material.aggregator_material)
+        with pytest.raises(InputError, match="not those of the manifest"):
+            Verified().party(session.manifest, material.party_material, rows(3, 25)[0])
+
+
 def test_two_parties_cannot_have_one_index(sessions) -> None:  # type: ignore[no-untyped-def]
     manifest = sessions["verified", BACKENDS[0]].manifest
     with pytest.raises(InputError, match="no two whose names differ"):
