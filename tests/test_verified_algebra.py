@@ -19,6 +19,7 @@ from fhe_auc import modular
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.exact_packing import Entries, ExactPacking
+from fhe_auc.exact_planner import plan_exact
 from fhe_auc.keystream import KeyStream
 from fhe_auc.modular import Residues
 from protocols.verified import verdict
@@ -481,8 +482,16 @@ def test_polynomials_proportional_to_the_honest_ones_have_their_ratios(num: int)
                     assert every[n][0] * den[0] % t == n_den[0] * num % t
 
 
-def test_soundness_of_the_default_session_is_below_two_to_the_minus_38() -> None:
-    assert verdict.soundness_of_check(PRIMES, sums=3) + BOUND**2 / prod(PRIMES) < 2**-38
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("max_rows", [2, 2_048, 2_049, 10**6, 2_493_948, 3 * 10**9])
+def test_soundness_is_the_theorems_and_below_two_to_the_minus_38(max_rows: int, ties: bool) -> None:
+    plan = plan_exact(thresholds=10, parties=2, backend="openfhe", max_rows=max_rows, ties=ties)
+    primes, sums = plan.parameters.plain_moduli, 3 if ties else 2
+    t, j = min(primes), len(primes)
+    proved = Fraction(4, t - 1 - 2 * sums) + Fraction(j, t * (t - 1))
+    proved += Fraction((max_rows**2 // 2 + 1) ** 2, prod(primes)) + Fraction(j, t**2)
+    assert verdict.soundness(primes, sums, plan.largest_den) == pytest.approx(float(proved), rel=1e-6, abs=0)
+    assert proved < Fraction(1, 2**38)
 
 
 def test_fractions_without_a_common_denominator_in_range_are_refused() -> None:
