@@ -83,6 +83,7 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
     [
         ("semi-honest", {}),
         ("malicious", {}),
+        ("verified", {}),
         ("histogram-federated", {}),
         pytest.param(
             "malicious",

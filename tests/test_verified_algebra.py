@@ -19,6 +19,7 @@ from fhe_auc import modular
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.exact_packing import Entries, ExactPacking
+from fhe_auc.exact_planner import plan_exact
 from fhe_auc.keystream import KeyStream
 from fhe_auc.modular import Residues
 from protocols.verified import verdict
@@ -44,20 +45,22 @@ def entries(packing: ExactPacking, counts: Counts) -> Entries:
 class Played:
     """A session of all parties, for one prime, and the sums over parties of what they submit."""
 
-    def __init__(self, packing: ExactPacking, prime: int, parties: list[Counts], seed: int) -> None:
+    def __init__(self, packing: ExactPacking, prime: int, parties: list[Counts], seed: int, *, added: int = 0) -> None:
         source = stream(seed)
         self.secrets = Secrets.draw(source, packing, prime)
         pads = [Pads.draw(source, packing, prime) for _ in parties]
+        made = [entries(packing, each) for each in parties]
+        made[0].x[0, 0] += added  # by a party that does not follow the protocol
         self.sides = [
             submission(
                 packing,
                 self.secrets,
                 i,
                 (pads[i], pads[(i + 1) % len(pads)]),
-                entries(packing, each),
+                each,
                 stream(seed + 1 + i),
             )
-            for i, each in enumerate(parties)
+            for i, each in enumerate(made)
         ]
         left, right = (np.array(side).sum(axis=0) % np.uint64(prime) for side in zip(*self.sides, strict=True))
         self.product = modular.total(modular.multiply(left, right, prime), prime, axis=0)
@@ -206,6 +209,23 @@ def independence(points: Residues, seen: Residues) -> float:
     np.add.at(table, (points.astype(int), seen.astype(int)), 1)
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 200]
     return float(stats.chi2_contingency(table).pvalue)
+
+
+def test_point_and_keys_are_uniform_but_never_zero_and_all_else_is_uniform() -> None:
+    """Chi-squared at t = 7, of each number and of all pairs of point and keys; false alarms: 1e-6 altogether."""
+    packing, source = ExactPacking(20, 2, 1, False, True), stream(16)
+    secrets, pads = (kind.draw(source, packing, TOY, 30_000) for kind in (Secrets, Pads))
+    nonzero = [secrets.point, *secrets.keys.T]
+    uniform = [*secrets.totals.reshape(30_000, -1).T, *pads.entries.reshape(30_000, -1).T, *pads.offsets.T]
+    tables = [np.bincount(each.astype(int), minlength=TOY)[1:] for each in nonzero]
+    tables += [
+        np.bincount((x * np.uint64(TOY) + y).astype(int), minlength=TOY**2).reshape(TOY, TOY)[1:, 1:].ravel()
+        for x, y in itertools.combinations(nonzero, 2)
+    ]
+    assert all(table.sum() == 30_000 for table in tables)
+    tables += [np.bincount(each.astype(int), minlength=TOY) for each in uniform]
+    assert len(tables) == 20
+    assert min(stats.chisquare(table).pvalue for table in tables) > 1e-6 / len(tables)
 
 
 def test_what_two_parties_submit_tells_nothing_of_the_point() -> None:
@@ -376,8 +396,102 @@ def test_a_one_class_pool_is_told_apart_from_a_forged_result() -> None:
         verdict.accept(divided, secrets, BOUND)
 
 
-def test_soundness_of_the_default_session_is_below_two_to_the_minus_38() -> None:
-    assert verdict.soundness_of_check(PRIMES, sums=3) + BOUND**2 / prod(PRIMES) < 2**-38
+def test_a_verdict_that_were_told_would_be_an_oracle() -> None:
+    """Why the aggregator hears none: what it adds to num vanishes if its guess at a count is right, and only then."""
+    packing, t = ExactPacking(20, 2, 1, False, True), PRIMES[0]
+    played = Played(packing, t, toy_counts(), 70)
+    count = int(sum(toy_counts()[1:], toy_counts()[0]).trapezoid_heights[0])
+    summed = int(sum(int(left[0, 0]) for left, _ in played.sides) % t)  # the first slot of the left ciphertexts' sum
+    accepted = []
+    for guess in range(2 * count):
+        totals = played.totals.copy()
+        totals[0, 0] = (int(totals[0, 0]) + 12_345 * (summed - guess)) % t
+        if verdict.authentic(played.secrets, totals):
+            accepted.append(guess)
+    assert accepted == [count]
+
+
+def test_a_party_that_encrypts_something_else_reads_more_off_the_ratio() -> None:
+    """What parties learn is proved for those that follow the protocol: here one adds M to its T_1."""
+    packing, counts, large = ExactPacking(20, 2, 1, False, True), toy_counts(), 2**30
+    pooled = sum(counts[1:], counts[0])
+    totals = [Played(packing, prime, counts, 60 + k, added=large).totals[0] for k, prime in enumerate(PRIMES)]
+    residue, modulus = 0, prod(PRIMES)
+    for (num, den), prime in zip(totals, PRIMES, strict=True):
+        part = int(num) * pow(int(den), -1, prime) % prime
+        residue += part * (modulus // prime) * pow(modulus // prime, -1, prime)
+    den = 2 * pooled.positives * pooled.negatives
+    ratio = next(Fraction(p, q) for q in range(1, den + 1) if (p := residue * q % modulus) < 2**60)
+    heights, negatives = pooled.trapezoid_heights, pooled.bin_negatives
+    assert divmod(int(ratio * den), large) == (negatives[0], heights @ negatives)
+
+
+def test_zeros_are_no_verified_pool_of_one_class() -> None:
+    """They vanish at every point, so that any keys fit: only n(α) ≠ 0 tells."""
+    packing = ExactPacking(20, 2, 1, False, True)
+    secrets = [Played(packing, prime, toy_counts(), 40 + k).secrets for k, prime in enumerate(PRIMES)]
+    with pytest.raises(VerificationError, match="authenticator does not fit"):
+        verdict.accept([np.zeros((3, 2), np.uint64)] * 3, secrets, BOUND)
+
+
+@pytest.mark.parametrize("fitting", range(3))
+def test_a_lie_that_fits_one_prime_is_refused_for_the_others(fitting: int) -> None:
+    """A fraction in range that agrees with the honest one modulo one prime: reconstruction alone lets it through."""
+    packing = ExactPacking(20, 2, 1, False, True)
+    played = [Played(packing, prime, toy_counts(), 50 + k) for k, prime in enumerate(PRIMES)]
+    honest, t = played[fitting].totals, PRIMES[fitting]
+    ratio = int(honest[0, 0]) * pow(int(honest[0, 1]), -1, t) % t
+    true = trapezoid(sum(toy_counts()[1:], toy_counts()[0])).fraction
+    p, q = next((p, q) for q in range(BOUND, 0, -1) if q % true.denominator and (p := ratio * q % t) <= q)
+    forged = []
+    for each in played:
+        totals, prime = each.totals.copy(), each.secrets.prime
+        if each is not played[fitting]:
+            totals[0] = p % prime, q % prime
+        forged.append(totals)
+    assert verdict.fractions([each[0] for each in forged], PRIMES, BOUND) == (Fraction(p, q),)
+    with pytest.raises(VerificationError, match="authenticator does not fit"):
+        verdict.accept(forged, [each.secrets for each in played], BOUND)
+
+
+@pytest.mark.parametrize("num", [0, 2])
+def test_polynomials_proportional_to_the_honest_ones_have_their_ratios(num: int) -> None:
+    """The proof's last step, by trying all n of degree 2 at t = 5: also where num is zero, as with an AUC of 0."""
+    t, generator = 5, np.random.default_rng(num)
+    every = np.array(list(itertools.product(range(t), repeat=3)))
+
+    def times(x: np.ndarray, y: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        found = np.zeros((*x.shape[:-1], 5), int)
+        for power in range(3):
+            found[..., power : power + 3] += x[..., power, None] * y
+        return found % t
+
+    for _ in range(50):
+        first, tie, den = generator.integers(0, t, (3, 3))
+        first[0], tie[0], den[0] = num, 3, 1
+        if not first.any():
+            continue
+        # Rows: n_num; columns: n_tie, n_den.
+        with_tie, with_den = (
+            (times(every, other)[:, None] == times(every, first)[None]).all(axis=-1) for other in (tie, den)
+        )
+        for n in np.flatnonzero(with_tie.any(axis=1) & with_den.any(axis=1)):
+            for n_tie in every[with_tie[n]]:
+                for n_den in every[with_den[n]]:
+                    assert n_tie[0] * den[0] % t == n_den[0] * tie[0] % t
+                    assert every[n][0] * den[0] % t == n_den[0] * num % t
+
+
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("max_rows", [2, 2_048, 2_049, 10**6, 2_493_948, 3 * 10**9])
+def test_soundness_is_the_theorems_and_below_two_to_the_minus_38(max_rows: int, ties: bool) -> None:
+    plan = plan_exact(thresholds=10, parties=2, backend="openfhe", max_rows=max_rows, ties=ties)
+    primes, sums = plan.parameters.plain_moduli, 3 if ties else 2
+    t, j = min(primes), len(primes)
+    proved = Fraction(4, t - 1 - 2 * sums) + Fraction(j, t * (t - 1))
+    proved += Fraction((max_rows**2 // 2 + 1) ** 2, prod(primes)) + Fraction(j, t**2)
+    assert verdict.soundness(primes, sums, plan.largest_den) == pytest.approx(float(proved), rel=1e-6, abs=0)
+    assert proved < Fraction(1, 2**38)
 
 
 def test_fractions_without_a_common_denominator_in_range_are_refused() -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
@@ -94,6 +95,10 @@ def attack(
     if protocol == "verified":
         from protocols.verified.red_team import table
 
+        given = click.get_current_context().get_parameter_source
+        for option in ("executions", "tolerance", "thresholds"):
+            if given(option) is not ParameterSource.DEFAULT:
+                raise click.UsageError(f"--{option} is for --protocol malicious only")
         table.attack(names, trials, simulated_trials, seed, as_json=as_json)
         return
     if unknown := sorted(set(names) - set(NAMES)):

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fhe_auc.exact_packing import ExactPacking
 from fhe_auc.keystream import KeyStream
 from fhe_auc.serialise import encode
+from keys.holder import COMMON_SECRET_BYTES
 from protocols.verified.authentication import Pads, Secrets
 
 _LABEL = b"fhe-auc verified 1\0"
@@ -24,15 +25,22 @@ class CommonSecrets:
     Parameters
     ----------
     secret : bytes
-        Common to the session's parties, and unknown to the aggregator.
+        32 bytes, common to the session's parties, and unknown to the aggregator.
     transcript : bytes
         The manifest's digest, which binds session id, ordered parties, thresholds, parameters and public key: another
         session has other secrets.
     packing : ExactPacking
     primes : sequence of int
+
+    Raises
+    ------
+    ValueError
+        The secret has another length: a task that was not given it has none.
     """
 
     def __init__(self, secret: bytes, transcript: bytes, packing: ExactPacking, primes: Sequence[int]) -> None:
+        if len(secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
         self._secret = secret
         self._transcript = transcript
         self._packing = packing

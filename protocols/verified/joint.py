@@ -11,15 +11,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
-from fhe_auc.errors import DeserialisationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import decode, encode
+from fhe_auc.serialise import encode
 from keys.joint_computation import JointComputation
 from protocols.verified.circuit import ExactAggregation
-from protocols.verified.task import ExactTask, exact_plan
+from protocols.verified.task import ExactTask, exact_plan, result_parts
 
 
 class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]", Evaluation]):
@@ -72,24 +71,17 @@ class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]",
 
     def partial(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
-        return b"".join(
-            share.partial(each, which, self._plan.smudging_exponent) for which, each in enumerate(self._parts(result))
-        )
+        parts = enumerate(result_parts(self._plan, result))
+        return b"".join(share.partial(each, which, self._plan.smudging_exponent) for which, each in parts)
 
     def fused(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the slots for each prime."""
         by_party = [np.split(each, self._plan.primes) for each in partials]
         return [
             self.setup.fuse(each, which, [parts[which] for parts in by_party])
-            for which, each in enumerate(self._parts(result))
+            for which, each in enumerate(result_parts(self._plan, result))
         ]
 
     def outcome(self, task: ExactTask, fused: list[Residues], parties: int) -> Evaluation:
         """Return AUC and resolution."""
         return task.outcome(fused)
-
-    def _parts(self, result: bytes) -> tuple[bytes, ...]:
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self._plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self._plan.primes}")
-        return parts

@@ -22,7 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from protocols.verified.circuit import ExactAggregation
-from protocols.verified.task import ExactTask, exact_plan
+from protocols.verified.task import ExactTask, exact_plan, result_parts
 
 _ECHO_BYTES = 32
 
@@ -97,9 +97,7 @@ class ExactParty(Party[Evaluation]):
         return b""
 
     def _conclude(self, result: bytes, started: float) -> None:
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self._task.plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts")
+        parts = result_parts(self._task.plan, result)
         outcome = self._task.outcome([self._context.decrypt(each, which) for which, each in enumerate(parts)])
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)

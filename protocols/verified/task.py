@@ -8,13 +8,14 @@ from functools import cached_property
 
 from fhe_auc import modular
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import InputError
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
+from fhe_auc.serialise import decode
 from protocols.keyed import check_rows
 from protocols.verified import verdict
 from protocols.verified.authentication import submission
@@ -33,6 +34,14 @@ def exact_plan(manifest: Manifest, *, joint_keys: bool) -> ExactPlan:
     if manifest.min_parties != len(manifest.parties):
         raise InputError("in an exact session every party takes part, and none can be left out")
     return plan
+
+
+def result_parts(plan: ExactPlan, result: bytes) -> tuple[bytes, ...]:
+    """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where there are not as many."""
+    parts = decode(result, tuple[bytes, ...], "result")
+    if len(parts) != plan.primes:
+        raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.primes}")
+    return parts
 
 
 class ExactTask:

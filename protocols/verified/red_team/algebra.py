@@ -80,7 +80,8 @@ def play(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) ->
     Returns
     -------
     Outcome
-        "passed" are results that the check accepts and whose AUC or resolution, modulo the prime, is wrong.
+        "passed" are results that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or
+        undefined where it should not be.
     """
     used = ExactPacking.fitting(8192, _BINS, ties=ties, authenticated=True).used
     packing = ExactPacking(used, _BINS, 1, ties, True)
@@ -113,7 +114,10 @@ def _counts(packing: ExactPacking, generator: np.random.Generator) -> Entries:
 
 
 def _same_ratios(found: Residues, honest: Residues, prime: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Tell where num/den and tie/den of `found` are the honest ones, shape (…)."""
+    """Tell where num/den and tie/den of `found` are the honest ones, shape (…).
+
+    Zeros alone are no ratio: a party would read off them that the AUC is undefined.
+    """
     mine, true = found[..., 0, :], honest[..., 0, :]
     cross = modular.multiply(mine, true[..., -1:], prime) == modular.multiply(true, mine[..., -1:], prime)
-    return np.asarray(cross.all(axis=-1))
+    return np.asarray(cross.all(axis=-1) & (mine.any(axis=-1) == true.any(axis=-1)))

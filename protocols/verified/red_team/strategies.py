@@ -234,21 +234,27 @@ def _part_of_slots(seen: Seen) -> Vector:
     return seen.ring.scaled(seen.product(), seen.weights(seen.some_slots(), 0))
 
 
+def _nothing(seen: Seen) -> Vector:
+    """Return zeros: what a pool of one class has as its constant coefficients, and polynomials that fit any point."""
+    return seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
+
+
 def _chosen_values(seen: Seen) -> Vector:
-    nothing = seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
     drawn = seen.generator.integers(0, seen.ring.prime, len(seen.groups)).astype(np.uint64)
-    return seen.ring.shifted(nothing, drawn)
+    return seen.ring.shifted(_nothing(seen), drawn)
 
 
-def _plausible_values(seen: Seen) -> Vector:
-    """Return constants alone: a good AUC in the constant coefficients, zero elsewhere."""
-    nothing = seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
-    chosen = np.zeros(len(seen.groups), np.uint64)
-    values = (9, 0, 10) if seen.ring.packing.ties else (9, 10)
-    for which, value in enumerate(values):
-        chosen[np.flatnonzero(seen.groups == which)[0]] = value
-    constant = np.full(len(chosen), seen.constant(), np.uint64)
-    return seen.ring.shifted(nothing, modular.multiply(chosen, constant, seen.ring.prime))
+def _constants(num: int, tie: int, den: int) -> Strategy:
+    """Return constants alone: these numbers as constant coefficients, zero elsewhere."""
+
+    def strategy(seen: Seen) -> Vector:
+        chosen = np.zeros(len(seen.groups), np.uint64)
+        for which, value in enumerate((num, tie, den) if seen.ring.packing.ties else (num, den)):
+            chosen[np.flatnonzero(seen.groups == which)[0]] = value
+        constant = np.full(len(chosen), seen.constant(), np.uint64)
+        return seen.ring.shifted(_nothing(seen), modular.multiply(chosen, constant, seen.ring.prime))
+
+    return strategy
 
 
 def _earlier_result(seen: Seen) -> Vector:
@@ -311,7 +317,11 @@ STRATEGIES: Mapping[str, Attack] = MappingProxyType(
         "swap-groups": Attack("exchange two blocks of slots of the product", _swap_groups, rotates=True),
         "spend-noise": Attack("make the noise so large that decryption fails", _spend_noise),
         "chosen-values": Attack("return random numbers", _chosen_values),
-        "plausible-values": Attack("return chosen num and den, computed without the submissions", _plausible_values),
+        "plausible-values": Attack(
+            "return chosen num and den, computed without the submissions", _constants(num=9, tie=0, den=10)
+        ),
+        "equal-values": Attack("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
+        "zeros": Attack("return zeros, as if the pooled rows had one class only", _nothing),
         "earlier-result": Attack("return an earlier session's result", _earlier_result),
     }
 )

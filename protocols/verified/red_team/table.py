@@ -44,9 +44,9 @@ def attack(chosen: Sequence[str], trials: int, simulated_trials: int, seed: int,
         output.print_json({"seed": seed, "confidence": _CONFIDENCE, "toy_bound": bound, "attacks": rows})
         return
     output.print_text(
-        "A pass is a wrong AUC or half-width that a party accepts; behind it: what the pass rate lies below, with "
-        f"{_CONFIDENCE:.0%} confidence. Simulated with one prime of 41 bits, where a session has several, and with "
-        f"{_TOY_PRIME}, where passes can be counted: there at most {bound:.4f} are proved.\n"
+        'A pass is a wrong AUC or half-width that a party accepts, or a false "undefined"; behind it: what the pass '
+        f"rate lies below, with {_CONFIDENCE:.0%} confidence. Simulated with one prime of 41 bits, where a session has "
+        f"several, and with {_TOY_PRIME}, where passes can be counted: there at most {bound:.4f} are proved.\n"
     )
     columns = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
     output.print_table(
