@@ -34,7 +34,8 @@ def soundness(primes: Sequence[int], sums: int, bound: int) -> float:
     """Return a bound on the probability that a wrong result is accepted, whatever the aggregator does.
 
     Where the pooled rows have one class only, the check alone leaves a quotient that is uniform modulo the primes'
-    product T, and is a fraction with a denominator of at most D with probability below (D + 1)²/T.
+    product T, and is a fraction with a denominator of at most D with probability below (D + 1)²/T. Where they have
+    both, a false "undefined" passes the check with probability below (3/t)^J, which for two primes or more is less.
     """
     one_class = (bound + 1) ** 2 / prod(primes) + sum(1 / t**2 for t in primes)
     return soundness_of_check(primes, sums) + one_class
