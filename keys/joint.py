@@ -8,6 +8,8 @@
     3  the encrypted result          ->  partial decryption, sealed to the other parties
     4  all partial decryptions       ->  (nothing: each party adds them up, and reads the result)
 
+A computation that only adds up takes a public key and no others: all parts of those are empty.
+
 Everything that a party sends is signed with its certified key. The aggregator adds the parts up and passes on what must
 be seen by all; it can read none of it. All parties are needed in every round: when one vanishes, the aggregator names
 it and waits, and the session goes on once it answers. Otherwise it ends without a result, nothing about anybody's rows

@@ -20,7 +20,7 @@ from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
-from fhe_auc.sums import SumPlan
+from fhe_auc.sums import SumPlan, plan_sum
 from protocols.score_histogram import HistogramFederated, pooled_counts, pooled_histogram, rows_by_bin
 from protocols.score_histogram_distributed import HistogramDistributedDp
 from protocols.semi_honest import SemiHonest
@@ -75,6 +75,13 @@ def test_with_joint_keys_too(parties):
     found = evaluated(sites, thresholds="uniform:200", keys="joint")
     assert same(found, count(pooled(sites), thresholds.uniform(200)))
     assert (found.keys, found.rounds) == ("joint", 4)
+    # A part of a public key, and no others: a sum multiplies nothing.
+    assert (
+        found.key_bytes_per_party
+        == plan_sum(
+            thresholds=200, vectors=2, parties=parties, backend="openfhe", joint_keys=True
+        ).parameters.polynomial_bytes()
+    )
 
 
 @settings(max_examples=12, deadline=None)

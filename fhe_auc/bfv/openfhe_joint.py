@@ -37,7 +37,7 @@ class JointSetup(BaseJointSetup[BfvParameters]):
 
     def __init__(self, parameters: BfvParameters, session: bytes) -> None:
         self.schemes = schemes_for(parameters)
-        super().__init__(parameters, session, self.schemes[0])
+        super().__init__(parameters, session, self.schemes[0], multiplies=True)
 
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""

@@ -103,9 +103,10 @@ class OpenFhePublicContext(PublicContext):
         self._scheme = scheme = scheme_for(stored.parameters)
         self._tag = tag = tag_of(self.fingerprint)
         self._public_key = scheme.load(openfhe.DeserializePublicKeyString, scheme.public_key, stored.public_key, tag)
-        self._relin = scheme.load(
-            openfhe.DeserializeEvalKeyString, scheme.relinearisation_key, stored.relinearisation_key, tag
-        )
+        if stored.relinearisation_key:  # parties that make the keys for a sum make none
+            self._relin = scheme.load(
+                openfhe.DeserializeEvalKeyString, scheme.relinearisation_key, stored.relinearisation_key, tag
+            )
         if self.parameters.rotations:
             self._rotation = scheme.load(
                 openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, stored.rotation_keys, tag

@@ -27,11 +27,13 @@ class JointSetup(BaseJointSetup[CkksParameters]):
         Of the openfhe backend.
     session : bytes
         16 bytes, fresh and random; the common polynomials are expanded from it.
+    multiplies : bool
+        Whether the circuit multiplies ciphertexts; a sum does not.
     """
 
-    def __init__(self, parameters: CkksParameters, session: bytes) -> None:
+    def __init__(self, parameters: CkksParameters, session: bytes, *, multiplies: bool) -> None:
         self.scheme = scheme_for(parameters)
-        super().__init__(parameters, session, self.scheme)
+        super().__init__(parameters, session, self.scheme, multiplies=multiplies)
         self.halves["rotation keys"] = self.scheme.rotation_halves
 
     @property
@@ -115,7 +117,7 @@ class JointShare(BaseJointShare[CkksParameters]):
         values = checked(values, setup.parameters, 1)
         self._use(block)
         common = setup.common("submission", block)
-        reference = setup.relinearisation_part.zeros()
+        reference = setup.halves["relinearisation key"].half.zeros()
         reference[: len(common)] = common  # one digit, modulo Q
         product, _ = setup.scheme.products(self._secret, reference, np.zeros_like(reference), setup.tag)
         first = setup.submission_part.zeros()
@@ -156,8 +158,7 @@ class JointShare(BaseJointShare[CkksParameters]):
     def _rotation_keys(self) -> Words:
         setup, scheme = self._setup, self._setup.scheme
         if not setup.parameters.rotations:
-            _, _, none = setup.key_parts
-            return none.zeros()
+            return setup.nothing.zeros()
         common = setup.common("rotation keys")
         packed = setup.halves["rotation keys"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, packed)

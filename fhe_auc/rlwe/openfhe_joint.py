@@ -43,7 +43,7 @@ Purpose = Literal["public key", "relinearisation key", "rotation keys", "submiss
 class KeyParts(NamedTuple):
     """What a party contributes to the keys in the first round, packed; `BaseJointSetup.key_parts` has the shapes.
 
-    The relinearisation part is both h_i and g_i. Rotation keys are empty where a scheme or a circuit has none.
+    The relinearisation part is both h_i and g_i. It and rotation keys are empty where a circuit needs none.
     """
 
     public_key: bytes
@@ -62,13 +62,17 @@ class BaseJointSetup(ABC, Generic[P]):
         16 bytes, fresh and random; the common polynomials are expanded from it.
     library : Library
         Of these parameters.
+    multiplies : bool
+        Whether the circuit multiplies ciphertexts; else no relinearisation key is made, and all its parts are empty.
     """
 
-    def __init__(self, parameters: P, session: bytes, library: Library[P]) -> None:
+    def __init__(self, parameters: P, session: bytes, library: Library[P], *, multiplies: bool) -> None:
         self.parameters = parameters
         self.session = session
         self.tag = session.hex()  # what keys and ciphertexts of this session are called inside OpenFHE
         self.library = library
+        self.multiplies = multiplies
+        self.nothing = Polynomials(parameters.ring_dimension, ())
         self.halves: dict[Purpose, Halves] = {
             "public key": Halves(library.public_key, b_first=True),
             "relinearisation key": library.switching_halves,
@@ -78,18 +82,18 @@ class BaseJointSetup(ABC, Generic[P]):
     @property
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
         """Shapes of `KeyParts`."""
-        whole = self.library.relinearisation_key.polynomials
+        whole = self.library.relinearisation_key.polynomials if self.multiplies else self.nothing
         return self.halves["public key"].half, whole, self.rotation_part
 
     @property
     def rotation_part(self) -> Polynomials:
         """Shape of a party's part of the rotation keys: none, unless a scheme says otherwise."""
-        return Polynomials(self.parameters.ring_dimension, ())
+        return self.nothing
 
     @property
     def relinearisation_part(self) -> Polynomials:
         """Shape of a party's second part of the relinearisation key."""
-        return self.halves["relinearisation key"].half
+        return self.halves["relinearisation key"].half if self.multiplies else self.nothing
 
     @property
     def submission_part(self) -> Polynomials:
@@ -112,11 +116,11 @@ class BaseJointSetup(ABC, Generic[P]):
     def joined_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> tuple[bytes, bytes]:
         """Return public key and relinearisation key, packed, from the same sums."""
         public_key, relinearisation, _ = key_parts
+        packed = self.halves["public key"].pack(public_key, self.common("public key"))
+        if not self.multiplies:
+            return packed, b""
         _, g = self.halves["relinearisation key"].split(relinearisation)
-        return (
-            self.halves["public key"].pack(public_key, self.common("public key")),
-            self.halves["relinearisation key"].pack(relinearisation_part, g),
-        )
+        return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
 
     def load(self, parse: Any, layout: Layout, packed: bytes) -> Any:
         """Return the library's object, called by this session's name."""
@@ -197,6 +201,8 @@ class BaseJointShare(ABC, Generic[P]):
         """
         setup, library = self._setup, self._setup.library
         half = setup.relinearisation_part
+        if not setup.multiplies:
+            return half.pack(total)
         h, g = setup.halves["relinearisation key"].split(total)
         part, minus = library.products(self._secret, h, g, setup.tag)
         plus, _ = library.products(self._ephemeral, g, half.zeros(), setup.tag)
@@ -228,6 +234,8 @@ class BaseJointShare(ABC, Generic[P]):
     def _relinearisation(self) -> Words:
         """Return h_i and g_i, as one key."""
         setup, library = self._setup, self._setup.library
+        if not setup.multiplies:
+            return setup.nothing.zeros()
         halves, layout = setup.halves["relinearisation key"], library.relinearisation_key
         common = setup.common("relinearisation key")
         reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(np.zeros_like(common), common))
