@@ -44,9 +44,10 @@ def attack(chosen: Sequence[str], trials: int, simulated_trials: int, seed: int,
         output.print_json({"seed": seed, "confidence": _CONFIDENCE, "toy_bound": bound, "attacks": rows})
         return
     output.print_text(
-        'A pass is a wrong AUC or half-width that a party accepts, or a false "undefined"; behind it: what the pass '
-        f"rate lies below, with {_CONFIDENCE:.0%} confidence. Simulated with one prime of 41 bits, where a session has "
-        f"several, and with {_TOY_PRIME}, where passes can be counted: there at most {bound:.4f} are proved.\n"
+        'Passes of so many trials: a pass is a wrong AUC or half-width that a party accepts, or a false "undefined". '
+        f"None of n says that fewer than 3/n pass, with {_CONFIDENCE:.0%} confidence. Simulated with one prime of 41 "
+        f"bits, where a session has several, and with {_TOY_PRIME}, where passes can be counted: there a rate of "
+        f"{bound:.4f} at most is proved.\n"
     )
     columns = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
     output.print_table(
@@ -90,7 +91,7 @@ def _summary(outcome: Outcome) -> dict[str, Any]:
 def _cell(found: dict[str, Any] | None) -> str:
     if found is None:
         return "-"
-    return f"{found['passed']:,}/{found['trials']:,} <{output.bound_text(found['pass_rate_below'])}"
+    return f"{found['passed']:,}/{found['trials']:,}"
 
 
 def _remark(row: dict[str, Any]) -> str:
