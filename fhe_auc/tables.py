@@ -300,10 +300,10 @@ def _arrow_values(column: Any) -> NDArray[Any]:
 
 
 def _read_npz(file: Path, columns: _Columns) -> _Rows:
-    archive = np.load(file, allow_pickle=False)
-    if isinstance(archive, np.ndarray):
-        raise InputError("holds one array, not named columns; save it with numpy.savez")
-    with archive:
+    with file.open("rb") as opened:  # numpy leaves files open that it cannot read
+        archive = np.load(opened, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise InputError("holds one array, not named columns; save it with numpy.savez")
         _require(columns, archive.files)
         arrays = {name: _load_column(archive, name) for name in columns.names}
         lengths = {name: len(array) for name, array in arrays.items()}

@@ -312,7 +312,8 @@ def _read(path: Path) -> NDArray[np.float64]:
 
 
 def _load_array(path: Path) -> NDArray[np.float64]:
-    loaded = np.load(path, allow_pickle=False)
+    with path.open("rb") as opened:  # numpy leaves files open that it cannot read
+        loaded = np.load(opened, allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
         raise ThresholdError("holds an archive, not one array")
     return loaded
