@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from fhe_auc import blinding, circuit, ckks
-from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.auc_plan import AucPlan
+from fhe_auc.planner import plan
 from fhe_auc.rlwe.polynomials import Sum
+from fhe_auc.workload import Workload
 from protocols.benchmark.problem import Problem
 from protocols.semi_honest import class_vectors, recover
 
@@ -22,7 +24,7 @@ PARTIES = 100
 class Steps:
     """A context, one submission, and what the aggregator makes of it. Times do not depend on values."""
 
-    plan: Plan
+    plan: AucPlan
     keys: ckks.KeyPair
     problem: Problem
 

@@ -53,10 +53,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import ckks, planner, thresholds
+from fhe_auc import ckks, thresholds
+from fhe_auc.auc_plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
-from fhe_auc.planner import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.precision import ERROR_DEVIATION
+from fhe_auc.workload import Workload
 from protocols.semi_honest import class_vectors
 
 GRID = thresholds.uniform(100)
@@ -75,7 +78,7 @@ ROUNDING = 1.5
 class Observation(NamedTuple):
     """What one party reads off a session, per copy, and the standard deviations it is given."""
 
-    plan: Plan
+    plan: AucPlan
     z0: complex  # r·(num + i·tie), perhaps blurred
     z1: float  # r·den
     sd0: float  # of the real, and of the imaginary part of z0
@@ -149,8 +152,8 @@ class Engine:
         """
         x, y = class_vectors(counts)
         parameters, packing = self.plan.parameters, self.plan.packing
-        switching = 2.0 ** planner.switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
-        encrypting = planner._ERROR_DEVIATION * math.sqrt(PARTIES * parameters.ring_dimension)
+        switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
+        encrypting = ERROR_DEVIATION * math.sqrt(PARTIES * parameters.ring_dimension)
         slot_noise = math.hypot(switching, encrypting) / parameters.scale
         # Noise on Y meets X, noise on u·X meets Y/u.
         x_unit = packing.x_unit

@@ -14,7 +14,7 @@ import numpy as np
 
 from fhe_auc import api, datasets, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
-from fhe_auc.planner import JOINT_KEYS_BACKEND
+from fhe_auc.hiding import JOINT_KEYS_BACKEND
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Party
 from keys import rehearsal

@@ -41,10 +41,13 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import blinding, ckks, datasets, federated_auc, thresholds
+from fhe_auc.auc_plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
-from fhe_auc.planner import DEFAULT_MAX_ROWS, MULTIPLIER_RANGE_BITS, Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.precision import error_bound
+from fhe_auc.workload import DEFAULT_MAX_ROWS, Workload
 from protocols.semi_honest import class_vectors, recover
 
 THRESHOLDS = (100, 1000)
@@ -104,7 +107,7 @@ class Engine:
 
     def __init__(self, backend: str, size: int, parties: int, max_rows: int, rng: np.random.Generator) -> None:
         workload = Workload(thresholds=size, parties=parties, max_rows=max_rows)
-        self.plan: Plan = plan(workload, ckks.choose_backend(backend))
+        self.plan: AucPlan = plan(workload, ckks.choose_backend(backend))
         self.public, self.secret = ckks.generate(self.plan.parameters)
         self._zero = np.zeros(self.plan.packing.slots, complex)
         self._rng = rng
@@ -138,7 +141,7 @@ class Engine:
 
 def measure(
     backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int, seed: int
-) -> tuple[Plan, dict[Cell, Measured]]:
+) -> tuple[AucPlan, dict[Cell, Measured]]:
     """Run all cells of one workload."""
     rng = np.random.default_rng([seed, size, parties])
     engine = Engine(backend, size, parties, max_rows, rng)
@@ -249,7 +252,7 @@ def show(cells: Sequence[Measured], trials: int) -> str:
 
 
 def print_tables(
-    plans: dict[tuple[str, int, int], Plan], found: dict[Cell, Measured], rows: Sequence[int], trials: int
+    plans: dict[tuple[str, int, int], AucPlan], found: dict[Cell, Measured], rows: Sequence[int], trials: int
 ) -> None:
     for balances in (tuple(balance for balance in BALANCES if balance not in RARE), RARE):
         for multiplier in MULTIPLIERS:
@@ -260,7 +263,7 @@ def print_tables(
                 of = dict(zip(Cell._fields, workload, strict=False)) | fixed
                 measured = max(cell.error for cell in matching(found, **of))
                 cells = [show(matching(found, **of, rows=n), trials) for n in rows]
-                body.append([*workload, *cells, f"{chosen.precision:.1e}", f"{measured / chosen.precision:.2f}"])
+                body.append([*workload, *cells, f"{error_bound(chosen):.1e}", f"{measured / error_bound(chosen):.2f}"])
             columns = ["backend", "thresholds", "parties", *(f"{n:,} rows" for n in rows), "bound", "worst / bound"]
             print(table(columns, body))
     print("Worst |AUC error| by class balance, over all numbers of parties and both multipliers:\n")
@@ -284,7 +287,7 @@ def print_tables(
             chosen.blinding_bits,
             f"2^{chosen.blinding_bits - MULTIPLIER_RANGE_BITS}",
             f"2^{np.log2(chosen.flooding_deviation):.0f}",
-            f"{chosen.precision:.1e}",
+            f"{error_bound(chosen):.1e}",
         ]
         for workload, chosen in plans.items()
     ]
@@ -341,7 +344,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
 
     started = time.perf_counter()
-    plans: dict[tuple[str, int, int], Plan] = {}
+    plans: dict[tuple[str, int, int], AucPlan] = {}
     found: dict[Cell, Measured] = {}
     for backend in ckks.available_backends():
         for size in arguments.thresholds:
@@ -359,7 +362,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 found |= cells
                 for cell, measured in cells.items():
                     errors = (f"{error:.2e}" for error in measured[:2])
-                    line = (*cell, *errors, measured.refused, f"{chosen.precision:.1e}")
+                    line = (*cell, *errors, measured.refused, f"{error_bound(chosen):.1e}")
                     print(*line, sep="\t", file=sys.stderr if arguments.markdown else sys.stdout, flush=True)
     if arguments.markdown:
         print_tables(plans, found, arguments.rows, arguments.trials)

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from fhe_auc import blinding
+from fhe_auc.auc_plan import CHECK_WEIGHT, AucPlan
 from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.packing import Packing
-from fhe_auc.planner import CHECK_WEIGHT, Plan
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.sums import SumPlan
 
@@ -106,11 +106,11 @@ class BlindedTotals(Aggregation):
     Parameters
     ----------
     context : PublicContext
-    plan : Plan
+    plan : AucPlan
         Packing, blinding and flooding.
     """
 
-    def __init__(self, context: PublicContext, plan: Plan) -> None:
+    def __init__(self, context: PublicContext, plan: AucPlan) -> None:
         super().__init__(context, plan.blocks)
         self._plan = plan
 
@@ -134,7 +134,7 @@ class BlindedTotals(Aggregation):
         return self._context.dump_result(flood(self._context, result, self._plan.flooding_deviation, self._plan.unit))
 
 
-def aggregation(context: PublicContext, plan: Plan | SumPlan) -> Aggregation:
+def aggregation(context: PublicContext, plan: AucPlan | SumPlan) -> Aggregation:
     """Return the aggregation that a plan is for."""
     return SumAggregation(context, plan) if isinstance(plan, SumPlan) else BlindedTotals(context, plan)
 

@@ -15,13 +15,13 @@ from typing import Generic, TypeAlias, TypeVar
 import msgspec
 
 from fhe_auc import ckks
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import aggregation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import Manifest
 from fhe_auc.names import MAX_CHARACTERS
 from fhe_auc.partial_sums import MAX_REASON, PartialSum
-from fhe_auc.planner import Plan
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
@@ -47,8 +47,8 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     ciphertext: bytes
 
 
-CkksPlan: TypeAlias = "Plan | SumPlan"
-P = TypeVar("P", Plan, SumPlan)
+CkksPlan: TypeAlias = "AucPlan | SumPlan"
+P = TypeVar("P", AucPlan, SumPlan)
 
 
 class PartyTask(ABC, Generic[R]):
@@ -58,7 +58,7 @@ class PartyTask(ABC, Generic[R]):
     ----------
     party : str
         Name.
-    plan : Plan or SumPlan
+    plan : AucPlan or SumPlan
         The manifest's.
     common_secret : bytes
         32 bytes that all parties of the session have, and the aggregator has not; the role sets it before `blocks`.

@@ -27,8 +27,9 @@ from fhe_auc.bfv.bounds import noise_bound
 from fhe_auc.bfv.parameters import CHAINS, DIGIT_BITS, MAX_PLAIN_MODULI, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
 from fhe_auc.exact_packing import ExactPacking
-from fhe_auc.planner import DEFAULT_FLOODING_BITS, DEFAULT_MAX_ROWS, DEFAULT_SMUDGING_BITS, check_smudging
+from fhe_auc.hiding import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS, check_smudging
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.workload import DEFAULT_MAX_ROWS
 
 PRIME_BITS = 41
 """Plaintext moduli are the smallest primes above 2^41 that there are."""

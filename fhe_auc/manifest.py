@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.errors import InputError
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
-from fhe_auc.planner import Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums import SumPlan
@@ -21,7 +21,7 @@ from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
 
-AnyPlan: TypeAlias = Plan | SumPlan | ExactPlan
+AnyPlan: TypeAlias = AucPlan | SumPlan | ExactPlan
 """Parameters of an encrypted computation."""
 
 
@@ -42,7 +42,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
     context : bytes
         Fingerprint of the encryption context; empty for protocols without encryption.
-    plan : Plan, SumPlan, ExactPlan or None
+    plan : AucPlan, SumPlan, ExactPlan or None
         Parameters of the encrypted computation.
     options : dict of str to bool, int, float or str
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget.

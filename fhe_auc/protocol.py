@@ -16,8 +16,8 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.manifest import SESSION_BYTES, AnyPlan, Manifest
-from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ from fhe_auc.ckks import BackendName, CkksParameters, Slots
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
-from fhe_auc.planner import DEFAULT_MAX_ROWS, DEFAULT_SMUDGING_BITS, check_smudging
+from fhe_auc.hiding import DEFAULT_SMUDGING_BITS, check_smudging
+from fhe_auc.workload import DEFAULT_MAX_ROWS
 
 _MOST_SCALE_BITS = 24
 _ERROR_DEVIATION = 3.25  # of a coefficient of a fresh encryption; SEAL's measured 3.244, OpenFHE's 3.189

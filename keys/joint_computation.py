@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from fhe_auc import blinding
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import aggregation
 from fhe_auc.ckks import Slots
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
 from fhe_auc.ckks_rounds import PartyTask, any_plan_of
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Plan
 from fhe_auc.rlwe.openfhe_joint import BaseJointSetup
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
@@ -97,7 +97,7 @@ class CkksComputation(JointComputation["PartyTask[R]", JointShare, Slots, R]):
         self._plan = plan = any_plan_of(manifest)
         if not plan.joint_keys:
             raise InputError("the session's manifest is not one for joint keys")
-        self.setup = JointSetup(plan.parameters, manifest.session, multiplies=isinstance(plan, Plan))
+        self.setup = JointSetup(plan.parameters, manifest.session, multiplies=isinstance(plan, AucPlan))
         self.blocks = plan.blocks
         self.partial_shape = self.setup.partial.polynomials
 

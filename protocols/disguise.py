@@ -32,10 +32,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.ckks import Slots
 from fhe_auc.counts import Counts
 from fhe_auc.keystream import KeyStream
-from fhe_auc.planner import MAX_AMPLIFICATION, Plan
+from fhe_auc.precision import MAX_AMPLIFICATION
 from fhe_auc.serialise import encode
 
 Floats = NDArray[np.float64]
@@ -191,7 +192,7 @@ def amplification(multipliers: NDArray[np.inexact[Any]]) -> Floats:
     return np.asarray((1 + (main + extra) / totals) / main)
 
 
-def executions(secret: bytes, session: bytes, chosen: Plan) -> list[Execution]:
+def executions(secret: bytes, session: bytes, chosen: AucPlan) -> list[Execution]:
     """Return the secrets of all of a session's executions; parameters as of `Stream`, and the session's plan."""
     workload, packing = chosen.workload, chosen.packing
     return [

@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.ckks import BackendName
 from fhe_auc.ckks_rounds import Branch, CkksAggregator, CkksParty, PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import RAREST, Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.precision import RAREST
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc.workload import Workload
 from keys.holder import PartySecrets
 from protocols.caveats import of_parties
 from protocols.keyed import KeyedProtocol
@@ -81,7 +84,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation]):
     def workload(self, request: Request) -> Workload:
         """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
 
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> Plan:
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
         """Return the parameters for the workload."""
         return plan(self.workload(request), backend, smudging_bits=smudging_bits, **self._plan_options(request))
 
@@ -102,7 +105,7 @@ class BlindedAuc(EncryptedProtocol[Evaluation]):
         return {}
 
 
-def slot_error(size: _Real, chosen: Plan) -> _Real:
+def slot_error(size: _Real, chosen: AucPlan) -> _Real:
     """Return by how much a slot of a genuine result may differ from its class's mean; `size` is the largest total.
 
     It errs by the noise that was added, and by decoding.
@@ -118,6 +121,6 @@ def common_warnings(manifest: Manifest, parties: int, resolution: float) -> tupl
             f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
             "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
         )
-    if isinstance(manifest.plan, Plan) and manifest.plan.workload.max_rows > RAREST:
+    if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
         found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
     return tuple(found)

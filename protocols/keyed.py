@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
+from fhe_auc.hiding import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
 from fhe_auc.manifest import AnyPlan, Manifest
-from fhe_auc.planner import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName

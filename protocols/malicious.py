@@ -25,14 +25,16 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import ckks
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import MAX_AMPLIFICATION, MAX_SPLITS, Plan, Workload, disagreement
+from fhe_auc.precision import MAX_AMPLIFICATION, disagreement, error_bound
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.workload import MAX_SPLITS, Workload
 from protocols import disguise
 from protocols.disguise import Execution, amplification
 from protocols.encrypted import BlindedAuc, Recovered, common_warnings, slot_error
@@ -97,11 +99,11 @@ class Malicious(BlindedAuc):
 class MaliciousTask(PartyTask[Evaluation]):
     """Disguises a party's counts, and accepts a result only if all executions agree."""
 
-    plan: Plan
+    plan: AucPlan
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
-        self.plan = plan_of(manifest, Plan)
+        self.plan = plan_of(manifest, AucPlan)
         self._manifest = manifest
         self._data = data
         check_rows(data, self.plan.workload.max_rows)
@@ -130,7 +132,7 @@ class MaliciousTask(PartyTask[Evaluation]):
         return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
-            precision=self.plan.precision,
+            precision=error_bound(self.plan),
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
             parties=parties,
@@ -151,7 +153,7 @@ class MaliciousTask(PartyTask[Evaluation]):
         return disguise.executions(self.common_secret, self._manifest.digest, self.plan)
 
 
-def _loose(chosen: Plan) -> tuple[str, ...]:
+def _loose(chosen: AucPlan) -> tuple[str, ...]:
     """Return a warning where executions may differ by far more than they honestly do."""
     times = chosen.tolerance / disagreement(chosen)
     if times < _LOOSE:
@@ -162,7 +164,7 @@ def _loose(chosen: Plan) -> tuple[str, ...]:
     )
 
 
-def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:
+def recover(slots: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
     """Return the AUC from the decrypted slots of the result.
 
     Raises
@@ -179,7 +181,7 @@ def recover(slots: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) ->
     return accept(totals, chosen, executions)
 
 
-def accept(totals: ckks.Slots, chosen: Plan, executions: Sequence[Execution]) -> Recovered:
+def accept(totals: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
     """Return the AUC from class totals, num' and den' of each execution in turn; errors as `recover`."""
     nums, dens = totals[0::2], totals[1::2]
     # One positive and one negative row give 2·gain·r·R4R5; half of that at the smallest r is as good as zero.

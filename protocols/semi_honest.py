@@ -22,13 +22,15 @@ from types import MappingProxyType
 import numpy as np
 
 from fhe_auc import ckks
+from fhe_auc.auc_plan import CHECK_WEIGHT, AucPlan
 from fhe_auc.ckks_rounds import PartyTask, plan_of
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHECK_WEIGHT, Plan, Workload, fresh_error
+from fhe_auc.precision import error_bound, fresh_error
 from fhe_auc.protocol import Request
+from fhe_auc.workload import Workload
 from protocols.encrypted import DECODING, BlindedAuc, Recovered, common_warnings, slot_error
 from protocols.keyed import check_rows
 
@@ -62,12 +64,12 @@ class SemiHonest(BlindedAuc):
 class SemiHonestTask(PartyTask[Evaluation]):
     """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
 
-    plan: Plan
+    plan: AucPlan
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
         self._manifest = manifest
-        self.plan = plan_of(manifest, Plan)
+        self.plan = plan_of(manifest, AucPlan)
         self._data = data
         check_rows(data, self.plan.workload.max_rows)
         if self.plan.workload.disguised or self.plan.workload.classes != _CLASSES:
@@ -83,7 +85,7 @@ class SemiHonestTask(PartyTask[Evaluation]):
         return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
-            precision=self.plan.precision,
+            precision=error_bound(self.plan),
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
             parties=parties,
@@ -103,7 +105,7 @@ def class_vectors(counts: Counts) -> tuple[ckks.Slots, ckks.Slots]:
     return x, y
 
 
-def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
+def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     """Return the AUC from the decrypted slots of the result.
 
     Raises
@@ -131,7 +133,7 @@ def recover(slots: ckks.Slots, chosen: Plan) -> Recovered:
     return _ratio(num / den.real, chosen)
 
 
-def _largest_zero(chosen: Plan, *, noise_shows: bool) -> float:
+def _largest_zero(chosen: AucPlan, *, noise_shows: bool) -> float:
     """Return how large a denominator may be that stands for zero.
 
     P = N = 1 gives 2·r·gain, so anything below half of that at the smallest r is zero. With many rows of one class
@@ -140,7 +142,7 @@ def _largest_zero(chosen: Plan, *, noise_shows: bool) -> float:
     """
     if not noise_shows:
         return chosen.least_multiplier * chosen.packing.gain
-    noise = 2.0**chosen.blinding_bits * chosen.packing.gain * chosen.precision * 2 * chosen.workload.max_rows
+    noise = 2.0**chosen.blinding_bits * chosen.packing.gain * error_bound(chosen) * 2 * chosen.workload.max_rows
     return max(noise, chosen.least_multiplier * chosen.packing.gain)
 
 
@@ -150,9 +152,9 @@ _REFUSED = (
 )
 
 
-def _ratio(ratio: complex, chosen: Plan) -> Recovered:
+def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
     """Return AUC and resolution from the complex ratio, rounded where digits are limited."""
-    slack = 100 * chosen.precision
+    slack = 100 * error_bound(chosen)
     if chosen.release_digits is not None:
         slack += 10.0**-chosen.release_digits
     if not -slack <= ratio.real <= 1 + slack:
@@ -165,7 +167,7 @@ def _ratio(ratio: complex, chosen: Plan) -> Recovered:
     return Recovered(round(auc, chosen.release_digits), math.ceil(resolution / unit + 1.5) * unit)
 
 
-def _warnings(manifest: Manifest, chosen: Plan, parties: int, resolution: float) -> tuple[str, ...]:
+def _warnings(manifest: Manifest, chosen: AucPlan, parties: int, resolution: float) -> tuple[str, ...]:
     found = common_warnings(manifest, parties, resolution)
     if chosen.release_digits is None:
         found += (

@@ -564,7 +564,8 @@ _SESSIONS = """
 import ctypes, gc, json, sys
 import numpy as np
 from fhe_auc import ckks
-from fhe_auc.planner import Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.workload import Workload
 
 def resident():
     gc.collect()

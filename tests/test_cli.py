@@ -26,10 +26,14 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
 from fhe_auc import ckks, counts, planner, registry, thresholds
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.cli import main, output, session
+from fhe_auc.errors import CapacityError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.exact_planner import plan_exact
+from fhe_auc.precision import error_bound
 from fhe_auc.protocol import Request
+from fhe_auc.workload import Workload
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
@@ -337,7 +341,7 @@ def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
     answer = json.loads(result.stdout)
     assert tuple(answer["plans"]) == ckks.available_backends()
     for backend in ckks.available_backends():
-        found, shown = planner.plan(planner.Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
+        found, shown = planner.plan(Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
         assert shown["ring_dimension"] == found.parameters.ring_dimension
         assert shown["upload_bytes"] == found.submission_bytes
         assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
@@ -389,8 +393,8 @@ def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> 
         parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
     )
     made = registry.load("malicious").prepare(request).manifest.plan
-    assert isinstance(made, planner.Plan)
-    assert (shown["classes"], shown["precision"]) == (made.packing.classes, made.precision)
+    assert isinstance(made, AucPlan)
+    assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
 
 
 def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
@@ -400,9 +404,9 @@ def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = planner.plan
 
-    def picky(workload: planner.Workload, backend: ckks.BackendName, **options: Any) -> planner.Plan:
+    def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
         if backend == "openfhe":
-            raise planner.CapacityError("too large")
+            raise CapacityError("too large")
         return real(workload, backend, **options)
 
     monkeypatch.setattr("protocols.encrypted.plan", picky)

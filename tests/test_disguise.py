@@ -20,10 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 
-from fhe_auc import planner
+from fhe_auc.auc_plan import disguised_norms
 from fhe_auc.counts import Counts, trapezoid
-from fhe_auc.planner import LEAST_EXTRA, MAX_AMPLIFICATION, MAX_SPLITS, Workload
+from fhe_auc.precision import MAX_AMPLIFICATION
 from fhe_auc.serialise import encode
+from fhe_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 from protocols import disguise
 from protocols.disguise import Execution, Stream, amplification
 
@@ -143,7 +144,7 @@ class TestAlgebra:
         if positions - splits * m < LEAST_EXTRA:
             return
         workload = Workload(thresholds=m, parties=1, classes=2, splits=splits)
-        x_norm, y_norm = planner._disguised_norms(workload, positions)
+        x_norm, y_norm = disguised_norms(workload, positions)
         positives, negatives = np.zeros((2, m), int)
         positives[-1], negatives[m // 2] = 1000, 500
         x, y = execution.vectors(counts_of(positives, negatives))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.workload import Workload
 from keys.announcement import announce
 from keys.authority import Authority
 from keys.certificates import Trust, verify

@@ -16,9 +16,10 @@ from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Workload, plan
+from fhe_auc.planner import plan
 from fhe_auc.protocol import Delivery, Request, Session
 from fhe_auc.serialise import decode, encode, frame
+from fhe_auc.workload import Workload
 from keys.authority import Authority
 from keys.certificates import Peer
 from keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError

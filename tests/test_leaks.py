@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from fhe_auc import blinding, circuit, ckks
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.counts import Counts
 from fhe_auc.packing import Packing
-from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.workload import Workload
 from protocols.semi_honest import class_vectors
 
 BINS = 100
@@ -22,7 +24,7 @@ BACKENDS = ckks.available_backends()
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def chosen(request) -> Plan:
+def chosen(request) -> AucPlan:
     return plan(Workload(thresholds=BINS, parties=1), request.param)
 
 
@@ -41,7 +43,7 @@ def random_counts(seed: int, positives: int, negatives: int) -> Counts:
     return counts_of(rng.multinomial(positives, shares[::-1]), rng.multinomial(negatives, shares))
 
 
-def decrypted_result(keys: ckks.KeyPair, chosen: Plan, counts: Counts) -> ckks.Slots:
+def decrypted_result(keys: ckks.KeyPair, chosen: AucPlan, counts: Counts) -> ckks.Slots:
     """Run the circuit on one party's counts, as it stands in `fhe_auc.circuit`, and decrypt."""
     aggregation = circuit.BlindedTotals(keys.public, chosen)
     aggregation.add([keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))])
@@ -96,7 +98,7 @@ class TestPartialSums:
 class TestWindowDependentNoise:
     """Sums over the bins alone: every copy shows the same totals under other noise, whose spread tells N, then r, P."""
 
-    def attack(self, slots: ckks.Slots, chosen: Plan) -> float:
+    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> float:
         """Return what is proportional to N, with a public factor.
 
         In class 1 noise is multiplied by X = 2P in every bin: its spread over the copies, relative to the mean r·2PN,
@@ -111,7 +113,7 @@ class TestWindowDependentNoise:
         """Pools of equal P·N, so that the totals tell them apart in nothing but the numerator."""
         return [random_counts(seed, 10**6 // negatives, negatives) for seed, negatives in enumerate((10, 200, 4000))]
 
-    def errors(self, keys: ckks.KeyPair, chosen: Plan) -> list[float]:
+    def errors(self, keys: ckks.KeyPair, chosen: AucPlan) -> list[float]:
         """Return by which factor each pool's estimate of N is off.
 
         The public factor comes from a pool of the attacker's own, with N = 1000.
@@ -157,11 +159,11 @@ class TestMultiplierAsCommonDivisor:
     EMPTY = counts_of(np.zeros(BINS), np.zeros(BINS))
 
     @staticmethod
-    def small_multiplier(chosen: Plan) -> int:
+    def small_multiplier(chosen: AucPlan) -> int:
         """Return a multiplier small enough for double precision to show noise coefficients exactly."""
         return round(chosen.least_multiplier) + secrets.randbelow(round(chosen.least_multiplier))
 
-    def attack(self, slots: ckks.Slots, chosen: Plan) -> int:
+    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> int:
         coefficients = np.rint(polynomial(slots * chosen.parameters.scale**2, chosen.parameters)).astype(object)
         return math.gcd(*(int(value) for value in coefficients))
 

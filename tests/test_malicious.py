@@ -31,6 +31,7 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import blinding, ckks, datasets, planner, thresholds
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty
 from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
@@ -38,10 +39,12 @@ from fhe_auc.errors import CapacityError, EvaluationError, InputError, TooFewPar
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
-from fhe_auc.planner import MAX_AMPLIFICATION, Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.precision import MAX_AMPLIFICATION, disagreement, encoding_error, error_bound, fresh_noise
 from fhe_auc.protocol import Delivery, Request, Session
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
+from fhe_auc.workload import Workload
 from keys.holder import PartySecrets
 from protocols import disguise
 from protocols.disguise import Execution, Stream, amplification
@@ -314,7 +317,7 @@ class TestHonestSessions:
         for _ in range(3):
             parties = [PartyData.from_arrays("site 0", labels, rng.random(100))]
             (evaluation,) = found.run(parties)
-            assert abs(evaluation.auc - exact(parties, found.grid).auc) <= found.plan.precision
+            assert abs(evaluation.auc - exact(parties, found.grid).auc) <= error_bound(found.plan)
 
     @backends
     def test_more_rows_than_the_bound_never_give_a_wrong_number(self, backend, monkeypatch):
@@ -380,7 +383,7 @@ class TestHonestSessions:
             roles = found.roles(sites(1))
             roles.parties[0]._task._data = pool
             (evaluation,) = roles.run()
-            assert abs(evaluation.auc - trapezoid(pool).auc) <= found.plan.precision
+            assert abs(evaluation.auc - trapezoid(pool).auc) <= error_bound(found.plan)
 
 
 def malicious_count() -> types.ModuleType:
@@ -450,7 +453,7 @@ class TestRequests:
     def test_a_tight_tolerance_takes_a_larger_ring_or_coarser_blinding(self, backend):
         loose, tight = plan_for(backend=backend), plan_for(backend=backend, tolerance=4e-7)
         assert tight.tolerance == 4e-7
-        assert planner.disagreement(tight) <= 4e-7 < loose.precision
+        assert disagreement(tight) <= 4e-7 < error_bound(loose)
         assert (
             tight.submission_bytes > loose.submission_bytes
             or loose.blinding_bits > tight.blinding_bits >= planner.DEFAULT_BLINDING_BITS
@@ -468,12 +471,12 @@ class TestRequests:
         with pytest.raises(CapacityError, match="lower max_rows"):
             plan_for(backend=backend, splits=splits, thresholds=grid)
         chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
-        assert chosen.precision <= planner.DEFAULT_LOOSE_PRECISION
+        assert error_bound(chosen) <= planner.DEFAULT_LOOSE_PRECISION
 
     @backends
     def test_a_loose_tolerance_changes_nothing_but_what_is_accepted(self, backend):
         normal, loose = plan_for(backend=backend), plan_for(backend=backend, tolerance=1e-3)
-        assert normal.tolerance == planner.disagreement(normal)
+        assert normal.tolerance == disagreement(normal)
         assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
 
     @pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=joint)])
@@ -522,11 +525,11 @@ def workload_for(**changes: Any) -> Workload:
 
 
 @lru_cache(maxsize=32)
-def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **changes: Any) -> Plan:
+def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **changes: Any) -> AucPlan:
     return plan(workload_for(**changes), backend, flooding_bits=FLOODING_BITS, tolerance=tolerance)
 
 
-def manifest_for(parties: int = 3, chosen: Plan | None = None, **changes: Any) -> Manifest:
+def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: Any) -> Manifest:
     """A manifest without keys."""
     values = {
         "protocol": "malicious",
@@ -841,8 +844,8 @@ class TestAcceptance:
         den = 2.0 * (chosen.workload.min_rows - 1)
         scale = chosen.least_multiplier * chosen.packing.gain
         flooding = chosen.noise_deviation / math.sqrt(chosen.packing.slots / chosen.packing.classes)
-        fresh = planner._fresh_noise(chosen) / 7 * scale * den
-        encoding = planner._encoding_error(chosen) * scale * den
+        fresh = fresh_noise(chosen) / 7 * scale * den
+        encoding = encoding_error(chosen) * scale * den
         worst = execution_with(worst_multipliers())
         largest = 0.0
         for _ in range(2000):
@@ -858,8 +861,8 @@ class TestAcceptance:
             totals = totals_of(value, den, executions, scale) + noise
             found = accept(totals, chosen, executions)
             largest = max(largest, abs(found.auc - auc), abs(found.resolution - value.imag))
-        assert largest <= chosen.precision
-        assert largest > chosen.precision / 100  # something was added
+        assert largest <= error_bound(chosen)
+        assert largest > error_bound(chosen) / 100  # something was added
 
     @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
     def test_encoding_errors_of_either_sign_are_accepted_on_the_larger_ring(self, backend):
@@ -869,8 +872,8 @@ class TestAcceptance:
         source = Stream(bytes(32), bytes(32), "encoding")
         scale = chosen.least_multiplier * chosen.packing.gain
         den = 2.0 * (chosen.workload.min_rows - 1)
-        error = planner._encoding_error(chosen) * scale * den
-        assert 10 * planner._encoding_error(chosen) > 0.99 * chosen.precision
+        error = encoding_error(chosen) * scale * den
+        assert 10 * encoding_error(chosen) > 0.99 * error_bound(chosen)
         for _ in range(1000):
             executions = [execution_with(disguise._multipliers(source)) for _ in range(4)]
             totals = totals_of(rng.choice([0, 1, rng.random()]), den, executions, scale)
@@ -990,8 +993,8 @@ class TestSlots:
         for seed in range(1000):
             slots, executions = self.slots(seed=seed)
             found = recover(slots, self.CHOSEN, executions)
-            assert found.auc == pytest.approx(0.6, abs=self.CHOSEN.precision)
-            assert found.resolution == pytest.approx(0.1, abs=self.CHOSEN.precision)
+            assert found.auc == pytest.approx(0.6, abs=error_bound(self.CHOSEN))
+            assert found.resolution == pytest.approx(0.1, abs=error_bound(self.CHOSEN))
 
     @pytest.mark.parametrize("position", [0, 1, 7, 8, 2049, 4095])
     @pytest.mark.parametrize("part", [1, -1, 1j])

@@ -23,9 +23,12 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare, kstest, norm
 
 from fhe_auc import blinding, ckks
+from fhe_auc.auc_plan import AucPlan, switching_noise_bits
 from fhe_auc.circuit import products, trace
+from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import DeserialisationError
-from fhe_auc.planner import CHAINS, Plan, Workload, plan, switching_noise_bits
+from fhe_auc.planner import plan
+from fhe_auc.workload import Workload
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
@@ -111,7 +114,7 @@ def less(left: Words, right: Words, moduli: Iterable[int]) -> Words:
 # --- Joint keys of n parties ------------------------------------------------------------------------------------------
 
 
-def chosen_for(parties: int, **changes: Any) -> Plan:
+def chosen_for(parties: int, **changes: Any) -> AucPlan:
     return plan(Workload(**{"thresholds": 16, "parties": parties, "joint_keys": True, **changes}), "openfhe")
 
 
@@ -133,7 +136,7 @@ def summed(polynomials: Polynomials, packed: Iterable[bytes]) -> Words:
 class Joint:
     """All parties of a session, and everything that they send to make their keys."""
 
-    def __init__(self, parties: int, chosen: Plan = PLAN) -> None:
+    def __init__(self, parties: int, chosen: AucPlan = PLAN) -> None:
         self.plan = chosen
         self.setup = setup = JointSetup(chosen.parameters, secrets.token_bytes(16), multiplies=True)
         self.shares = [JointShare(setup) for _ in range(parties)]

@@ -13,12 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc import blinding, ckks, planner
+from fhe_auc.auc_plan import CHECK_WEIGHT, LEAST_POSITIONS, AucPlan, fitting_packing, switching_noise_bits
 from fhe_auc.circuit import BlindedTotals, products, trace
+from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.errors import CapacityError
+from fhe_auc.hiding import DEFAULT_FLOODING_BITS
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import CHAINS, Chain, Plan, Workload, plan, switching_noise_bits
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS
+from fhe_auc.planner import plan
+from fhe_auc.precision import disagreement, error_bound
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
+from fhe_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 from protocols.semi_honest import class_vectors, recover
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
@@ -39,7 +44,7 @@ def workloads(draw: st.DrawFn) -> Workload:
     )
 
 
-def planned(workload: Workload, backend: Any, **options: Any) -> Plan | None:
+def planned(workload: Workload, backend: Any, **options: Any) -> AucPlan | None:
     """The plan, or None where there is none; any error other than `CapacityError` is the test's failure."""
     try:
         return plan(workload, backend, **options)
@@ -144,7 +149,7 @@ def test_the_largest_honest_result_fits_the_modulus(workload: Workload, backend:
     n, parameters = workload.max_rows, found.parameters
     den = n**2 / 2
     blur = 0.0 if workload.release_digits is None else 0.5 * 10.0**-workload.release_digits
-    check = math.hypot(1, planner.CHECK_WEIGHT)
+    check = math.hypot(1, CHECK_WEIGHT)
     largest = (den * (1 + blur * check) + den * check) / 2
     coefficient = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain)
     coefficient += 2 * parameters.log2_scale
@@ -181,8 +186,7 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     assert 20 <= found.blinding_bits <= 50
     assert found.flooding_bits == 35
     allowed = 1e-6 if workload.release_digits is None else max(1e-6, 0.05 * 10.0**-workload.release_digits)
-    assert 0 < found.precision <= allowed
-    assert found.precision == planner.error_bound(found)
+    assert 0 < error_bound(found) <= allowed
     if workload.release_digits is not None:
         # The blur has at least 17 levels whatever the multiplier.
         assert 0.5 * 10.0**-workload.release_digits * found.least_multiplier >= 8
@@ -218,7 +222,7 @@ def test_equal_workloads_give_equal_plans_that_travel_unchanged(workload: Worklo
 # --- More asks for more -----------------------------------------------------------------------------------------------
 
 
-def cost(found: Plan | None) -> float:
+def cost(found: AucPlan | None) -> float:
     return math.inf if found is None else found.submission_bytes
 
 
@@ -232,7 +236,7 @@ def test_harder_workloads_never_cost_less(workload: Workload, backend: str, fact
     for harder in (more_rows, more_parties, fewer_rows):
         assert cost(planned(harder, backend)) >= easier
     assert cost(planned(workload, backend, precision=planner.DEFAULT_PRECISION / factor)) >= easier
-    assert cost(planned(workload, backend, flooding_bits=planner.DEFAULT_FLOODING_BITS + 10)) >= easier
+    assert cost(planned(workload, backend, flooding_bits=DEFAULT_FLOODING_BITS + 10)) >= easier
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -268,8 +272,8 @@ def test_more_thresholds_than_bins_are_split_into_blocks(backend: Any) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_fewer_digits_need_less_precision_and_are_blurred_more_finely(backend: Any) -> None:
     rough, fine = plan(typical(release_digits=2), backend), plan(typical(release_digits=5), backend)
-    assert rough.precision <= 0.05 * 1e-2
-    assert fine.precision <= 0.05 * 1e-5
+    assert error_bound(rough) <= 0.05 * 1e-2
+    assert error_bound(fine) <= 0.05 * 1e-5
     assert rough.blinding_bits > plan(typical(), backend).blinding_bits
     assert 1 in rough.parameters.rotations
     assert 1 not in plan(typical(), backend).parameters.rotations
@@ -287,10 +291,10 @@ def every_chain() -> list[Any]:
     return cases
 
 
-def on_chain(backend: Any, chain: Chain, **changes: Any) -> Plan:
+def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
     """A plan on one chain, whichever is the cheapest."""
     workload = typical(**changes)
-    packing = planner._packing(workload, chain.ring_dimension // 2)
+    packing = fitting_packing(workload, chain.ring_dimension // 2)
     assert packing is not None
     found = planner._fill(workload, backend, chain, packing, (26, 40, 0), (1e-6, None))
     assert found is not None
@@ -342,7 +346,7 @@ def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None
     assert found.submission_bytes <= size <= found.submission_bytes + 1024
 
 
-def encrypted_auc(found: Plan, parties: list[Counts]) -> float:
+def encrypted_auc(found: AucPlan, parties: list[Counts]) -> float:
     public, secret = ckks.generate(found.parameters)
     aggregation = BlindedTotals(public, found)
     for counts in parties:
@@ -368,7 +372,7 @@ def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_preci
     zero = counts_of([0] * 16, [0] * 16)
     exact = trapezoid(counts_of(*(part.tolist() for part in split)))
     parties = [counts_of(*(part.tolist() for part in split))] + [zero] * 19
-    assert abs(encrypted_auc(found, parties) - exact.fraction) <= Fraction(found.precision)
+    assert abs(encrypted_auc(found, parties) - exact.fraction) <= Fraction(error_bound(found))
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
@@ -378,7 +382,7 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
 ) -> None:
     # The rotation before the product adds key-switching noise of about 2^12 to every slot, as much as the encryption
     # noise of 200 parties, and the product multiplies it by the counts. One negative row; hardly any flooding.
-    monkeypatch.setattr(planner, "_MIN_FLOODING_BITS", 1)
+    monkeypatch.setattr("fhe_auc.hiding._MIN_BITS", 1)
     found = plan(typical(thresholds=thresholds, parties=2), backend, flooding_bits=1)
     generator = np.random.default_rng(thresholds)
     positives = generator.multinomial(99, np.ones(thresholds) / thresholds).tolist()
@@ -395,7 +399,7 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
         num, den = found.packing.by_class(secret.decrypt(public.dump_result(traced))).mean(axis=1)
         errors.append(num.real / den.real - exact)
     # The bound is seven deviations. The root mean square of eight exceeds 1.9 deviations with probability 2e-4.
-    assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * found.precision / 7
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * error_bound(found) / 7
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
@@ -468,7 +472,7 @@ def disguised_workloads(draw: st.DrawFn) -> Workload:
         classes=2 * draw(st.sampled_from([2, 4, 8])),
         min_rows=min_rows,
         max_rows=draw(st.integers(min_rows, 10**8)),
-        splits=draw(st.integers(2, planner.MAX_SPLITS)),
+        splits=draw(st.integers(2, MAX_SPLITS)),
     )
 
 
@@ -480,10 +484,10 @@ def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(work
         return
     assert workload.disguised
     positions = found.packing.blocks * found.packing.bins
-    assert positions >= workload.splits * workload.thresholds + planner.LEAST_EXTRA
-    assert positions >= min(planner.LEAST_POSITIONS, found.packing.slots // (2 * workload.classes))
-    assert found.precision <= planner.DEFAULT_LOOSE_PRECISION
-    assert 0 < found.precision < found.tolerance == planner.disagreement(found) < math.sqrt(2) * found.precision
+    assert positions >= workload.splits * workload.thresholds + LEAST_EXTRA
+    assert positions >= min(LEAST_POSITIONS, found.packing.slots // (2 * workload.classes))
+    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
+    assert 0 < error_bound(found) < found.tolerance == disagreement(found) < math.sqrt(2) * error_bound(found)
     assert Manifest.from_bytes(manifest_of(found).to_bytes()).plan == found
 
 
@@ -502,7 +506,7 @@ def test_the_largest_disguised_result_fits_the_modulus(workload: Workload, backe
     assert bits <= parameters.log2_modulus - 1 + 1e-9
 
 
-def manifest_of(found: Plan) -> Manifest:
+def manifest_of(found: AucPlan) -> Manifest:
     parties = tuple(f"site {number}" for number in range(min(found.workload.parties, 3)))
     return Manifest(
         protocol="malicious",
@@ -533,8 +537,8 @@ def test_splits_out_of_range_are_refused(splits: Any) -> None:
 def test_a_tolerance_is_kept_and_the_error_stays_below_it(backend: Any, tolerance: float) -> None:
     found = plan(typical(splits=2, classes=8), backend, flooding_bits=34, tolerance=tolerance)
     assert found.tolerance == tolerance
-    assert found.precision < planner.disagreement(found) <= tolerance
-    assert found.precision <= planner.DEFAULT_LOOSE_PRECISION
+    assert error_bound(found) < disagreement(found) <= tolerance
+    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12])

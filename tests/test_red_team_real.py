@@ -23,6 +23,7 @@ from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError, MessageError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.messages import Message
+from fhe_auc.precision import error_bound
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
@@ -91,7 +92,7 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
     assert scene.parties.says_the_same(message)
     for party in scene.parties._parties:
         party.respond(message)
-        assert party.result().auc == pytest.approx(scene.parties.auc, abs=scene.parties.plan.precision)
+        assert party.result().auc == pytest.approx(scene.parties.auc, abs=error_bound(scene.parties.plan))
 
 
 @pytest.mark.parametrize("place", ["positions", "totals"])
@@ -105,7 +106,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
     scene = Scene(protocol, backend)
     message = scene.message(lie)
     assert scene.parties.says_the_same(message)
-    assert scene.parties.read(message) == pytest.approx(scene.parties.auc, abs=scene.parties.plan.precision)
+    assert scene.parties.read(message) == pytest.approx(scene.parties.auc, abs=error_bound(scene.parties.plan))
 
 
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])

@@ -7,15 +7,17 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from fhe_auc import planner
+from fhe_auc.auc_plan import fitting_packing
 from fhe_auc.counts import Counts
 from fhe_auc.errors import InputError, VerificationError
-from fhe_auc.planner import Workload
+from fhe_auc.workload import LEAST_EXTRA, Workload
 from protocols.disguise import Execution, Stream, amplification
 from protocols.malicious import accept
 from protocols.red_team import bounds, polynomials, simulated
 from protocols.red_team.cli import attack
+from protocols.red_team.simulated_lies import BY_POSITION
 from protocols.red_team.strategies import HARM, NAMES, STRATEGIES, Outcome
+from protocols.red_team.trials import Trials, draw_multipliers, setting
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
@@ -24,16 +26,16 @@ LOOSE = 1e-4
 
 @pytest.fixture(scope="module")
 def loose():
-    return simulated.setting(executions=2, tolerance=LOOSE)
+    return setting(executions=2, tolerance=LOOSE)
 
 
 @pytest.fixture(scope="module")
 def default():
-    return simulated.setting()
+    return setting()
 
 
 def drawn(of, trials, seed=1):
-    return simulated.Trials(of, trials, np.random.default_rng(seed))
+    return Trials(of, trials, np.random.default_rng(seed))
 
 
 def execution(multipliers):
@@ -43,7 +45,7 @@ def execution(multipliers):
 
 @pytest.mark.parametrize("executions", [2, 4])
 def test_checks_are_those_of_accept(executions):
-    of = simulated.setting(executions=executions, tolerance=1e-3)
+    of = setting(executions=executions, tolerance=1e-3)
     trials = drawn(of, 3_000)
     rng = np.random.default_rng(2)
     # Shifts around the tolerance; every tenth den near zero; some AUC outside 0 … 1; some values not finite.
@@ -79,7 +81,7 @@ def test_multipliers_are_distributed_like_those_of_the_protocol():
             for number in range(3_000)
         ]
     )
-    fast = simulated.draw_multipliers(np.random.default_rng(3), 30_000)
+    fast = draw_multipliers(np.random.default_rng(3), 30_000)
     assert amplification(fast[0]) == pytest.approx(amplification(fast)[0])
     assert amplification(fast).max() <= 10
     for part in (np.abs, np.angle):
@@ -107,7 +109,7 @@ def test_chosen_positions_are_different_and_uniform(default, how_many):
 @pytest.mark.parametrize("executions", [2, 4])
 @pytest.mark.parametrize("tolerance", [None, 1e-5])
 def test_honest_trials_are_accepted(executions, tolerance):
-    outcome = simulated.honest(simulated.setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
+    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
     assert outcome == Outcome(100_000, 0, 0, 100_000, {})
 
 
@@ -133,14 +135,14 @@ def test_pass_rates_of_two_executions_stay_below_the_bound_and_not_far_below_it(
 @pytest.fixture
 def unprotected(monkeypatch):
     """A planner that gives the extra element no more positions than any bin, as the paper does."""
-    monkeypatch.setattr(planner, "LEAST_EXTRA", 2)
-    monkeypatch.setattr(planner, "LEAST_POSITIONS", 1)
+    monkeypatch.setattr("fhe_auc.workload.LEAST_EXTRA", 2)
+    monkeypatch.setattr("fhe_auc.auc_plan.LEAST_POSITIONS", 1)
 
 
 @pytest.mark.usefixtures("unprotected")
 def test_guessing_one_bin_passes_as_often_as_computed():
     """Two thresholds, and all scores in the first bin: of L = 8 positions 2 are that bin's."""
-    of = simulated.setting(executions=2, thresholds="uniform:2")
+    of = setting(executions=2, thresholds="uniform:2")
     assert (of.positions, of.extra) == (8, 4)
     outcome = simulated.run("scale-but-guessed", of, 200_000, seed=7, parameter=(-0.5, 2))
     assert stats.binomtest(outcome.passed, outcome.trials, 1 / math.comb(8, 2) ** 2).pvalue > 1e-6
@@ -150,7 +152,7 @@ def test_guessing_one_bin_passes_as_often_as_computed():
 @pytest.mark.usefixtures("unprotected")
 def test_few_positions_of_the_extra_element_are_easily_missed():
     """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
-    of = simulated.setting(executions=2, thresholds="uniform:127")
+    of = setting(executions=2, thresholds="uniform:127")
     assert of.extra == 2
     counts = Counts(np.r_[300, np.zeros(126, int)], np.r_[700, np.zeros(126, int)])
     one_bin = dataclasses.replace(of, counts=counts)
@@ -166,12 +168,12 @@ def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
     """At the data that favour it most, for the sizes around those where another power of two begins."""
     sizes = {2, 3, 5, 10, 16, 30, 31, 32, 50, 63, 64}
     for positions in (128, 256, 512):
-        largest = (positions - planner.LEAST_EXTRA) // splits
+        largest = (positions - LEAST_EXTRA) // splits
         sizes |= {largest - 1, largest, largest + 1}
     for thresholds in sorted(sizes):
         workload = Workload(thresholds=thresholds, parties=3, classes=2 * executions, splits=splits, max_rows=10**5)
         for slots in (4096, 8192):
-            packing = planner._packing(workload, slots)
+            packing = fitting_packing(workload, slots)
             positions = packing.blocks * packing.bins
             computed = bounds.guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
             assert computed < 2e-10, (thresholds, slots)
@@ -179,7 +181,7 @@ def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])
 def test_nothing_passes_four_executions(default, name):
-    trials = 100_000 if name not in simulated.BY_POSITION else 5_000
+    trials = 100_000 if name not in BY_POSITION else 5_000
     outcome = simulated.run(name, default, trials, seed=8)
     assert outcome.passed == 0
     assert outcome.trials == trials == outcome.harmless + sum(outcome.refused.values())
@@ -198,7 +200,7 @@ def test_scaling_everything_is_harmless(default):
 
 @pytest.mark.parametrize("executions", [2, 4])
 def test_equal_multipliers_let_scaling_pass_always(executions):
-    of = simulated.setting(executions=executions, published=True)
+    of = setting(executions=executions, published=True)
     assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
 
 
@@ -265,7 +267,7 @@ def test_coefficient_of_a_uniform_density():
 def test_pair_rate_of_a_density_that_is_known(window):
     """A constant shifts by c/r0: log|q| has the density of log(1/|r0|), and the phase is uniform."""
     only_constant = np.eye(polynomials.TERMS)[0]
-    sizes = np.log(np.abs(simulated.draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
+    sizes = np.log(np.abs(draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
     density, edges = np.histogram(sizes, bins=200, density=True)
     of_logs = float((density**2).sum() * (edges[1] - edges[0])) / (2 * math.pi)
     computed = math.pi * 2 * window**2 * of_logs
@@ -299,7 +301,7 @@ def test_strategies_have_one_name_each():
     assert len(set(NAMES)) == len(STRATEGIES) == 20
     assert HARM == 0.001
     with pytest.raises(InputError, match="no attack 'nonsense'"):
-        simulated.run("nonsense", simulated.setting(), 1)
+        simulated.run("nonsense", setting(), 1)
 
 
 def test_command_prints_a_table_and_json():

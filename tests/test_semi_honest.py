@@ -15,10 +15,13 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import blinding, ckks, datasets, thresholds
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
-from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.precision import error_bound
+from fhe_auc.workload import Workload
 from protocols.semi_honest import class_vectors, recover
 
 BACKENDS = ckks.available_backends()
@@ -45,7 +48,7 @@ class Engine:
     """One context and the protocol's algebra on it, without rounds: for sweeps over many data sets."""
 
     def __init__(self, backend: str, **workload) -> None:
-        self.plan: Plan = plan(Workload(**workload), backend)
+        self.plan: AucPlan = plan(Workload(**workload), backend)
         self.keys = ckks.generate(self.plan.parameters)
 
     def recover(self, submissions: list[Counts]):
@@ -161,7 +164,7 @@ class TestPrecision:
             submissions = [counts_of(*sides)] + [empty] * 99
             recovered = engine.recover(submissions)
             truth = trapezoid(submissions[0])
-            assert abs(recovered.auc - truth.auc) <= engine.plan.precision <= PRECISION
+            assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
             assert abs(recovered.resolution - truth.resolution) <= PRECISION
 
     @backends
@@ -176,7 +179,9 @@ class TestPrecision:
             one = np.eye(bins, dtype=np.int64)[rng.integers(bins)]
             for crowd in (many, np.eye(bins, dtype=np.int64)[-1] * (10**6 - 1)):
                 counts = counts_of(*((one, crowd) if rarest == "one positive" else (crowd, one)))
-                assert abs(engine.recover([counts]).auc - trapezoid(counts).auc) <= engine.plan.precision <= PRECISION
+                assert (
+                    abs(engine.recover([counts]).auc - trapezoid(counts).auc) <= error_bound(engine.plan) <= PRECISION
+                )
 
     @backends
     @pytest.mark.parametrize("name", datasets.NAMES)
@@ -405,7 +410,8 @@ import numpy as np
 from fhe_auc import ckks
 from fhe_auc.circuit import BlindedTotals
 from fhe_auc.counts import Counts
-from fhe_auc.planner import Workload, plan
+from fhe_auc.planner import plan
+from fhe_auc.workload import Workload
 from protocols.semi_honest import class_vectors
 
 chosen = plan(Workload(thresholds=100, parties=1000), sys.argv[1])

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import blinding, ckks
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import BlindedTotals, SumAggregation, aggregation
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.ckks_rounds import any_plan_of, plan_of
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Plan, Workload, plan
+from fhe_auc.planner import plan
 from fhe_auc.rlwe import container
 from fhe_auc.sums import SumPlan, plan_sum
+from fhe_auc.workload import Workload
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -261,7 +263,7 @@ def manifest_of(chosen, thresholds):
 
 def test_a_manifest_carries_either_kind_of_plan_and_tasks_get_no_other():
     sums, trapezoid = planned("tenseal"), plan(Workload(thresholds=50, parties=2), "tenseal")
-    for chosen, kind, other in ((sums, SumPlan, Plan), (trapezoid, Plan, SumPlan)):
+    for chosen, kind, other in ((sums, SumPlan, AucPlan), (trapezoid, AucPlan, SumPlan)):
         manifest = Manifest.from_bytes(manifest_of(chosen, 50).to_bytes())
         assert manifest.plan == chosen
         assert plan_of(manifest, kind) == any_plan_of(manifest) == chosen

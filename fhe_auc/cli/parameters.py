@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.cli import output
 from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import AnyPlan
-from fhe_auc.planner import Plan
+from fhe_auc.precision import error_bound
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 from fhe_auc.sums import SumPlan
 
@@ -63,7 +64,7 @@ def as_dict(plan: AnyPlan) -> dict[str, Any]:
         "log2_multiplier_range": [math.log2(plan.least_multiplier), plan.blinding_bits],
         "flooding_bits": plan.flooding_bits,
         "capacity_bits_left": plan.capacity_bits,
-        "precision": plan.precision,
+        "precision": error_bound(plan),
     }
 
 
@@ -92,7 +93,7 @@ def _of_ring(parameters: RingParameters, why: str, why_modulus: str) -> list[Par
     ]
 
 
-def _of_auc(plan: Plan) -> list[Parameter]:
+def _of_auc(plan: AucPlan) -> list[Parameter]:
     parameters, packing = plan.parameters, plan.packing
     return [
         *_of_ring(
@@ -134,7 +135,7 @@ def _of_auc(plan: Plan) -> list[Parameter]:
         ),
         Parameter(
             "precision",
-            output.bound_text(plan.precision),
+            output.bound_text(error_bound(plan)),
             "bound on the AUC's numerical error, from {min_rows:,} rows (--min-rows) on",
         ),
         Parameter("upload of a party", output.bytes_text(plan.submission_bytes), "what the planner makes smallest"),
@@ -207,7 +208,7 @@ def _of_smudging(plan: AnyPlan) -> list[Parameter]:
     return [Parameter("smudging, bits", str(plan.smudging_bits), why)]
 
 
-def _of_joint_keys(plan: Plan | ExactPlan) -> list[Parameter]:
+def _of_joint_keys(plan: AucPlan | ExactPlan) -> list[Parameter]:
     if not plan.joint_keys:
         return []
     why = "sent once a session: its parts of the public key and of those that the circuit takes"

@@ -92,7 +92,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, AnyPlan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     from fhe_auc import ckks
-    from fhe_auc.planner import JOINT_KEYS_BACKEND
+    from fhe_auc.hiding import JOINT_KEYS_BACKEND
 
     names: tuple[BackendName, ...] = ckks.available_backends()
     if request.backend is not None or request.keys == "joint":

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from fhe_auc import registry
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
 from fhe_auc.manifest import Manifest
-from fhe_auc.planner import Plan
 from fhe_auc.sums import SumPlan
 from keys.announcement import Announcement
 from keys.cli import common
@@ -36,7 +36,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     ]
     if isinstance(plan, SumPlan):
         rows.append(("decrypted", f"{plan.integers:,} sums", f"over all parties, each {plan.max_total:,} at most"))
-    if isinstance(plan, Plan):
+    if isinstance(plan, AucPlan):
         workload = plan.workload
         digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
         rows += [
@@ -71,7 +71,7 @@ def joint(announced: Announcement) -> bool:
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest, plan = announced.manifest, announced.manifest.plan
-    workload = plan.workload if isinstance(plan, Plan) else None
+    workload = plan.workload if isinstance(plan, AucPlan) else None
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),

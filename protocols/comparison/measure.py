@@ -23,7 +23,7 @@ from fhe_auc import federated_auc, noise, registry, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.planner import DEFAULT_MAX_ROWS
+from fhe_auc.workload import DEFAULT_MAX_ROWS
 from protocols.dpauc import simulation
 from protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from protocols.dpauc.protocol import DpaucProtocol

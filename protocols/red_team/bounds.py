@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fhe_auc.planner import MAX_AMPLIFICATION
+from fhe_auc.precision import MAX_AMPLIFICATION
 from protocols.red_team import polynomials
 from protocols.red_team.strategies import HARM
 

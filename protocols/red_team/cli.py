@@ -91,6 +91,7 @@ def attack(
     parameter are simulated with the best one found; where luck decides, a bound on the probability is computed too.
     """
     from protocols.red_team import bounds, simulated
+    from protocols.red_team.trials import setting
 
     if protocol == "verified":
         from protocols.verified.red_team import table
@@ -103,7 +104,7 @@ def attack(
         return
     if unknown := sorted(set(names) - set(NAMES)):
         raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {', '.join(NAMES)}")
-    of = simulated.setting(
+    of = setting(
         executions=int(executions),
         tolerance=tolerance,
         thresholds=thresholds,

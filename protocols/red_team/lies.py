@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from fhe_auc import ckks
+from fhe_auc.auc_plan import CHECK_WEIGHT
 from fhe_auc.circuit import products
-from fhe_auc.planner import CHECK_WEIGHT
 from fhe_auc.rlwe import container
 from protocols.red_team.means import SPARE_BITS, Floats, Means, Positions, Submission, Sums, Totals
 

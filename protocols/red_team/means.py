@@ -14,10 +14,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.circuit import flood, products, trace
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
 from fhe_auc.counts import Counts
-from fhe_auc.planner import Plan
 from protocols import disguise
 from protocols.disguise import Execution
 from protocols.semi_honest import class_vectors
@@ -55,7 +55,7 @@ class Means:
     Parameters
     ----------
     context : PublicContext
-    plan : Plan
+    plan : AucPlan
     submissions : mapping of str to list of ciphertexts
         What the parties have sent.
     generator : numpy.random.Generator
@@ -77,7 +77,7 @@ class Means:
     def __init__(
         self,
         context: PublicContext,
-        plan: Plan,
+        plan: AucPlan,
         submissions: Mapping[str, Submission],
         generator: np.random.Generator,
         rows: int,

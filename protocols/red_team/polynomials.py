@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
 from protocols.disguise import Complex
-from protocols.red_team.simulated import draw_multipliers
+from protocols.red_team.trials import draw_multipliers
 
 TERMS = 11
 """How many c there are; six of them up to degree 2."""

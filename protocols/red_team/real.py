@@ -19,13 +19,13 @@ import msgspec
 import numpy as np
 
 from fhe_auc import ckks, thresholds
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks_rounds import CkksAggregator, CkksParty, Result, plan_of
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import DeserialisationError, FheAucError, InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
-from fhe_auc.planner import Plan
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from keys.holder import PartySecrets
@@ -92,7 +92,7 @@ class LyingAggregator(CkksAggregator):
         change: float | None = None,
     ) -> None:
         super().__init__(manifest, context)
-        plan = plan_of(manifest, Plan)
+        plan = plan_of(manifest, AucPlan)
         self._lie = lie
         self._blocks = plan.packing.blocks
         self._context = context
@@ -168,7 +168,7 @@ class HonestParties:
     def __init__(self, stage: Stage, generator: np.random.Generator) -> None:
         self._stage = stage
         self.manifest = msgspec.structs.replace(stage.manifest, session=generator.bytes(SESSION_BYTES))
-        self.plan = plan_of(self.manifest, Plan)
+        self.plan = plan_of(self.manifest, AucPlan)
         secret = generator.bytes(32)
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [stage.protocol.task(self.manifest, data) for data in sites]
