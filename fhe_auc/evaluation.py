@@ -78,8 +78,9 @@ class Evaluation(Outcome):
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
-    fraction : fractions.Fraction or None
-        The AUC exactly, reduced, where the protocol computes in integers; ``auc`` is this, rounded.
+    fraction, resolution_fraction : fractions.Fraction or None
+        AUC and half-width exactly, reduced, where the protocol computes in integers; ``auc`` and ``resolution`` are
+        these, rounded.
     soundness : float or None
         Where that is proved: an aggregator that may do anything has a wrong AUC or resolution accepted with a
         probability below this.
@@ -92,6 +93,7 @@ class Evaluation(Outcome):
     verified: bool
     histogram: Histogram | None = None
     fraction: Fraction | None = None
+    resolution_fraction: Fraction | None = None
     soundness: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -100,8 +102,8 @@ class Evaluation(Outcome):
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
-        if self.fraction is not None:
-            plain["fraction"] = str(self.fraction)
+        for name in ("fraction", "resolution_fraction"):
+            plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain

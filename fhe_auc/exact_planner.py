@@ -97,8 +97,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ):
             if asked and found < asked:
                 raise CapacityError(
-                    f"{self.parties:,} parties make so much noise that {what} hides it by {found:.1f} bits only, "
-                    f"{asked} are asked for"
+                    f"{self.parties:,} parties and {self.packing.pairs:,} products of ciphertexts make so much noise "
+                    f"that {what} hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or "
+                    "thresholds"
                 )
 
     @property

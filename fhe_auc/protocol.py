@@ -17,7 +17,7 @@ from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.manifest import SESSION_BYTES, AnyPlan, Manifest
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,13 @@ class Request:
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
+
+    Numbers may be numpy's; they become Python's.
+
+    Raises
+    ------
+    InputError
+        A bound is no whole number.
     """
 
     parties: tuple[str, ...]
@@ -53,6 +60,17 @@ class Request:
     keys: str = "sealed"
     smudging_bits: int | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("max_rows", "min_rows", "min_parties", "smudging_bits"):
+            given = getattr(self, name)
+            if given is None and name in ("min_parties", "smudging_bits"):
+                continue
+            if (value := integer(given)) is None:
+                raise InputError(f"{name} must be a whole number, got {given!r}")
+            object.__setattr__(self, name, value)
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
+        object.__setattr__(self, "options", plain)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
-            value = _integer(getattr(self, name))
+            value = integer(getattr(self, name))
             if value is None:
                 raise CapacityError(f"{name} must be an integer, got {getattr(self, name)!r}")
             if value < least:
@@ -68,7 +68,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.max_rows < self.min_rows:
             raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
         if self.release_digits is not None:
-            digits = _integer(self.release_digits)
+            digits = integer(self.release_digits)
             if digits is None or not 1 <= digits <= 6:
                 raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
             msgspec.structs.force_setattr(self, "release_digits", digits)
@@ -86,7 +86,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.splits * self.thresholds + LEAST_EXTRA if self.disguised else self.thresholds
 
 
-def _integer(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
     """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
     try:
         return None if isinstance(value, bool) else operator.index(value)

@@ -1,10 +1,12 @@
-"""What the reader of any result ought to know about who is in it."""
+"""What the reader of any result ought to know: who is in it, and what the thresholds leave out."""
 
 from __future__ import annotations
 
 from fhe_auc.manifest import Manifest
 
-__all__ = ["of_parties"]
+__all__ = ["of_parties", "of_thresholds"]
+
+_COARSE = 0.01  # a half-width above this is worth a warning
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
@@ -15,3 +17,13 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     if parties < len(manifest.parties):
         found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
     return tuple(found)
+
+
+def of_thresholds(resolution: float) -> tuple[str, ...]:
+    """Return a warning where the half-width is large."""
+    if resolution <= _COARSE:
+        return ()
+    return (
+        f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
+        "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
+    )

@@ -23,7 +23,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.workload import Workload
 from keys.holder import PartySecrets
-from protocols.caveats import of_parties
+from protocols.caveats import of_parties, of_thresholds
 from protocols.keyed import KeyedProtocol
 from protocols.red_team.strategies import STRATEGIES
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _Real = TypeVar("_Real", float, NDArray[np.float64])
 
-_COARSE = 0.01  # a half-width above this is worth a warning
 _CONFIDENCE = 10.0
 """Standard deviations of noise that the checks allow: an honest result is refused with probability below 10^-20."""
 
@@ -115,12 +114,7 @@ def slot_error(size: _Real, chosen: AucPlan) -> _Real:
 
 def common_warnings(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
     """Return what the reader of any result, of so many parties, ought to know."""
-    found = list(of_parties(manifest, parties))
-    if resolution > _COARSE:
-        found.append(
-            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
-            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)"
-        )
+    found = of_parties(manifest, parties) + of_thresholds(resolution)
     if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
-        found.append(f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class")
-    return tuple(found)
+        found += (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)
+    return found

@@ -46,6 +46,7 @@ KEYS = {
     "thresholds",
     "verified",
     "fraction",
+    "resolution_fraction",
     "soundness",
     "security_bits",
     "keys",
@@ -247,12 +248,14 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("evaluate north.csv --thresholds uniform:x", "uniform:100"),
         ("evaluate north.csv --thresholds none.txt", r"thresholds file 'none\.txt' does not exist"),
         ("evaluate north.csv --max-rows ten", "'--max-rows': 'ten' is not a valid integer"),
-        ("evaluate north.csv --max-rows 10 --min-rows 20", "max_rows must be at least min_rows"),
+        ("evaluate north.csv --max-rows 10 --min-rows 20", "--min-rows is 20, but --max-rows 10"),
         ("evaluate north.csv --max-rows 59 --min-rows 2", "party 'north' has more rows"),
         ("evaluate north.csv --release-digits 7", "'--release-digits': 7 is not in the range"),
         ("evaluate north.csv --release-digits 3 -o release_digits=4", "given twice, as --release-digits and with -o"),
         ("evaluate north.csv --round-scores 3", "protocol 'semi-honest' has no option 'round_scores'"),
-        ("evaluate north.csv --protocol exact --round-scores 3 --thresholds uniform:9", "give no others"),
+        ("evaluate north.csv --protocol exact --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
+        ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
+        ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
         ("demo --plot none/figure.png", "no folder 'none'"),
@@ -365,6 +368,9 @@ def test_plan_for_joint_keys_counts_their_bytes() -> None:
     assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
     assert "joint keys, a party" in call(*arguments).stdout
     assert "joint keys, a party" not in call("plan").stdout
+    exact = call("plan", "--parties", "10", "--protocol", "exact", "--keys", "joint", "--smudging-bits", "45").stdout
+    (margin,) = re.findall(r"smudging, bits +(\d+)", exact)
+    assert int(margin) > 50  # as much as there is room for
     assert_fails(call("plan", "--smudging-bits", "50"), 2, "smudging_bits is for joint keys only")
 
 
@@ -382,6 +388,7 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
         assert shown["flooding_bits"] == found.flooding_margin >= 40
         assert shown["decryption_margin_bits"] == found.decryption_margin
     text = " ".join(call(*arguments).stdout.split())
+    assert f"{protocol}, for 1,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
     assert ("four times for the authenticators" in text) == (protocol == "verified")
     assert "decryption margin" in text
 

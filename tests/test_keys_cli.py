@@ -274,6 +274,10 @@ def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded", "--json")
     made = json.loads(ok("session", *credentials, "--store", "north/store", *rounded).stdout)
     assert (made["protocol"], made["thresholds"], made["options"]) == ("verified", 101, {"round_scores": 2})
+    assert (made["max_rows"], made["min_rows"]) == (10**6, None)
+    shown = open_as("south", "rounded/south.bundle").stdout
+    assert re.search("rows +at most 1,000,000 +of all parties together", shown)
+    assert_fails(call("session", *at_north, *rounded), 2, "every rounded score is a threshold")
     assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")

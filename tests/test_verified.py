@@ -117,7 +117,8 @@ def test_the_fraction_is_that_of_exact_integers(protocol: str, backend: str, ses
             found = role.result()
             assert found.fraction == expected
             assert found.auc == float(expected)
-            assert found.resolution == float(resolution)
+            assert (found.resolution, found.resolution_fraction) == (float(resolution), resolution)
+            assert found.as_dict()["resolution_fraction"] == str(resolution)
             assert found.verified is (protocol == "verified")
             assert found.precision == 0.0
         assert aggregator.result().counted == tuple(role.name for role in roles)
@@ -131,7 +132,7 @@ def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(d
     y_score = np.concatenate([each.y_score for each in parties]).round(3)
     assert found.fraction == mann_whitney(y_true, y_score)
     assert found.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=3e-16)
-    assert found.resolution == 0.0
+    assert found.resolution == found.resolution_fraction == 0
     assert found.thresholds == 1001
     assert found.soundness is not None
     assert found.soundness < 2**-38
@@ -215,7 +216,8 @@ def test_a_pool_of_one_class_is_undefined_and_nothing_else(protocol: str, ones: 
     aggregator, roles = roles_of(protocol, renewed(sessions[protocol, BACKENDS[0]]), rows(3, 1, ones=ones))
     list(rounds(aggregator, roles))
     for role in roles:
-        with pytest.raises(UndefinedAucError, match="one class only"):
+        said = "is undefined, which is verified;" if protocol == "verified" else "is undefined;"
+        with pytest.raises(UndefinedAucError, match=f"one class only, so the AUC {said}"):
             role.result()
 
 
@@ -564,9 +566,27 @@ def test_bad_numbers_of_decimals_are_refused(value: object, why: str) -> None:
         federated_auc(rows(2, 11), protocol="verified", round_scores=value)
 
 
-def test_rounded_scores_have_their_own_thresholds() -> None:
+@pytest.mark.parametrize("others", ["uniform:100", "quantile:20"])
+def test_rounded_scores_have_their_own_thresholds(others: str) -> None:
     with pytest.raises(InputError, match="give no others"):
-        federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds="uniform:100")
+        federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds=others)
+
+
+def test_numbers_may_be_numpys() -> None:
+    numbers = {"max_rows": np.int64(1000), "min_rows": np.uint8(2), "round_scores": np.int32(2)}
+    found = federated_auc(rows(2, 12), protocol="verified", **numbers)  # type: ignore[arg-type]
+    assert found.fraction == federated_auc(rows(2, 12), protocol="verified", round_scores=2).fraction
+    with pytest.raises(InputError, match=r"max_rows must be a whole number, got 2\.5"):
+        federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
+
+
+@both_protocols
+def test_results_warn_of_what_the_fraction_tells_and_of_thresholds_that_do_not_fit(protocol: str) -> None:
+    coarse, released = federated_auc(rows(2, 12), protocol=protocol, thresholds=[2.0, 3.0]).warnings
+    assert "half-width 0.5" in coarse
+    assert "how many pooled rows have each label" in released
+    alone = federated_auc(rows(1, 12), protocol=protocol, round_scores=2).warnings
+    assert [warning[:23] for warning in alone] == ["there is only one party", "the exact fraction is r"]
 
 
 @both_protocols

@@ -101,7 +101,7 @@ thresholds_option = click.option(
 backend_option = click.option(
     "--backend",
     type=click.Choice(BACKENDS),
-    help="Encryption library. Default: openfhe where it can be imported, else tenseal.",
+    help="Encryption library. Default: openfhe where it can be imported, else tenseal (of `plan`: both).",
 )
 """Decorator: the command receives ``backend``, or None."""
 
@@ -117,8 +117,8 @@ round_scores_option = click.option(
     "--round-scores",
     metavar="N",
     type=click.IntRange(1, MAX_PLACES),
-    help="With --protocol exact or verified: parties round scores to N decimals, and every rounded score is a "
-    "threshold, so that the AUC is exactly that of the rounded scores.",
+    help="With --protocol exact or verified: parties round scores to N decimals (as numpy does, halves to the even "
+    "digit), and every rounded score is a threshold, so that the AUC is exactly that of the rounded scores.",
 )
 """Decorator: the command receives ``round_scores``, or None."""
 
@@ -180,7 +180,8 @@ def key_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--smudging-bits",
         metavar="N",
         type=click.IntRange(30, 80),
-        help="With joint keys: a party's noise on its partial decryption is 2^N times what it hides. Default: 40.",
+        help="With joint keys: a party's noise on its partial decryption is 2^N times what it hides; in exact "
+        "protocols that much at least. Default: 40.",
     )
     return who(noise(command))
 
@@ -213,6 +214,7 @@ def row_bounds(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.IntRange(min=2),
         default=DEFAULT_MIN_ROWS,
         show_default=True,
-        help="Fewest rows of all parties together for which the stated precision must hold.",
+        help="Fewest rows of all parties together for which the stated precision must hold. What is computed in "
+        "integers holds for any.",
     )
     return max_rows(least(command))

@@ -52,6 +52,7 @@ def as_dict(plan: AnyPlan) -> dict[str, Any]:
             "plain_moduli": list(plan.parameters.plain_moduli),
             "slots_used": plan.packing.used,
             "flooding_bits": plan.flooding_margin,
+            "smudging_bits": plan.smudging_margin if plan.joint_keys else 0,
             "decryption_margin_bits": plan.decryption_margin,
         }
     return {
@@ -205,7 +206,8 @@ def _of_smudging(plan: AnyPlan) -> list[Parameter]:
     if not plan.joint_keys:
         return []
     why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
-    return [Parameter("smudging, bits", str(plan.smudging_bits), why)]
+    bits = math.floor(plan.smudging_margin) if isinstance(plan, ExactPlan) else plan.smudging_bits
+    return [Parameter("smudging, bits", str(bits), why)]
 
 
 def _of_joint_keys(plan: AucPlan | ExactPlan) -> list[Parameter]:

@@ -48,6 +48,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     """
     import numpy as np
 
+    from fhe_auc.auc_plan import AucPlan
+
     plugin, bins = session.plugin, session.quantiles
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
     before: dict[BackendName, AnyPlan] = {}
@@ -81,7 +83,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         )
         return
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
-    rows = f"{request.min_rows:,} to {request.max_rows:,} rows of all parties together"
+    least = f"{request.min_rows:,} to " if isinstance(next(iter(plans.values())), AucPlan) else "up to "
+    rows = f"{least}{request.max_rows:,} rows of all parties together"
     output.print_text(f"{plugin.name}, for {thresholds:,} thresholds, {parties:,} parties and {rows}:")
     _print(plans, bounds)
     if before:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 from fhe_auc.cli import inputs, output
+from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -181,16 +183,27 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             **others: Any,
         ) -> Any:
             names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
-            session = SessionOptions.checked(
-                plugin(protocol),
-                options=inputs.with_flags(options, release_digits=release_digits, round_scores=round_scores),
-                **{name: others.pop(name) for name in names},
-            )
+            flags = inputs.with_flags(options, release_digits=release_digits, round_scores=round_scores)
+            chosen = {name: others.pop(name) for name in names}
+            _check_together(flags, chosen)
+            session = SessionOptions.checked(plugin(protocol), options=flags, **chosen)
             return command(*args, session=session, **others)
 
         return with_session
 
     return decorate
+
+
+def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+    """Raise `InputError` where one option that is given contradicts another; a default gives way."""
+
+    def given(name: str) -> bool:
+        return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
+
+    if "round_scores" in options and given("thresholds"):
+        raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
+    if given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
+        raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
 
 
 def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
@@ -307,7 +320,7 @@ def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
             f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}",
         )
     elif evaluation.fraction is not None:
-        label, note = "AUC, exact", f"{evaluation.fraction}; the AUC of all rows lies within"
+        label, note = "AUC, encrypted", f"{evaluation.fraction} over these thresholds; the AUC of all rows lies within"
     else:
         error = (
             f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"

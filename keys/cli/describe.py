@@ -10,6 +10,7 @@ from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
+from fhe_auc.exact_planner import ExactPlan
 from fhe_auc.manifest import Manifest
 from fhe_auc.sums import SumPlan
 from keys.announcement import Announcement
@@ -43,6 +44,11 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
             ("rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"),
             ("AUC released", digits, "to the parties, and to nobody else"),
         ]
+    if isinstance(plan, ExactPlan):
+        rows += [
+            ("rows", f"at most {plan.max_rows:,}", "of all parties together, a public bound"),
+            ("AUC released", "as a fraction", "to the parties, and to nobody else"),
+        ]
     if plan is not None:
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
     if joint(announced):
@@ -72,6 +78,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
     manifest, plan = announced.manifest, announced.manifest.plan
     workload = plan.workload if isinstance(plan, AucPlan) else None
+    bounded = plan if isinstance(plan, ExactPlan) else workload
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),
@@ -82,7 +89,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
-        "max_rows": workload and workload.max_rows,
+        "max_rows": bounded and bounded.max_rows,
         "min_rows": workload and workload.min_rows,
         "release_digits": workload and workload.release_digits,
         "sums": plan.integers if isinstance(plan, SumPlan) else None,

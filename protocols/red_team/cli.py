@@ -55,20 +55,20 @@ _CONFIDENCE = 0.95
     type=click.Choice(("2", "4", "8")),
     default="4",
     show_default=True,
-    help="Disguised executions that must agree (simulation and bound).",
+    help="Disguised executions that must agree (simulation and bound; malicious only).",
 )
 @click.option(
     "--tolerance",
     metavar="T",
     type=click.FloatRange(0, 1e-3, min_open=True),
-    help="Difference that is accepted between executions (simulation and bound). Default: as planned.",
+    help="Difference that is accepted between executions (simulation and bound; malicious only). Default: as planned.",
 )
 @click.option(
     "--thresholds",
     metavar="SPEC",
     default="uniform:100",
     show_default=True,
-    help="Decision points (simulation and bound), as of `fhe-auc evaluate`.",
+    help="Decision points (simulation and bound; malicious only), as of `fhe-auc evaluate`.",
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Repeat with it.")
 @output.json_option
@@ -89,6 +89,9 @@ def attack(
     malicious protocol's ciphertexts hold. It passes if a party accepts an AUC that is wrong by 0.001 or more. The
     semi-honest protocol promises nothing here: it shows what an attack does where nobody checks. Attacks with a free
     parameter are simulated with the best one found; where luck decides, a bound on the probability is computed too.
+
+    With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC or
+    half-width, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     """
     from protocols.red_team import bounds, simulated
     from protocols.red_team.trials import setting

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 ROUND_SCORES = "round_scores"
 
+_NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
+
 
 class Exact(KeyedProtocol[Evaluation]):
     """Plug-in ``exact``."""
 
     name = "exact"
-    summary = "BFV: the AUC as an exact fraction; the aggregator sees ciphertexts only and is trusted to compute it"
+    summary = "BFV: the AUC over the thresholds as an exact fraction; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
@@ -47,6 +49,12 @@ class Exact(KeyedProtocol[Evaluation]):
     all_parties = True
     authenticated: ClassVar[bool] = False
 
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split a request for quantile thresholds, unless scores are rounded: those bring their own."""
+        if ROUND_SCORES in request.options:
+            raise InputError(_NO_OTHERS)
+        return super().staged(request, bins)
+
     def completed(self, request: Request) -> Request:
         """Return the request with every rounded score as a threshold, if scores are rounded."""
         decimals = request.options.get(ROUND_SCORES)
@@ -54,12 +62,12 @@ class Exact(KeyedProtocol[Evaluation]):
             return request
         own = grids.decimals(_checked_decimals(decimals))
         if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
-            raise InputError(f"with {ROUND_SCORES} every rounded score is a threshold: give no others")
+            raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return to how many decimals scores are rounded, if they are."""
-        return dict(request.options)
+        return {name: _checked_decimals(value) for name, value in request.options.items()}
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
@@ -124,7 +132,9 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    summary = "BFV with one-time authenticators: parties get the exact AUC, or an error; a liar passes below 2^-38"
+    summary = (
+        "BFV, one-time authenticators: the AUC over the thresholds as an exact fraction; a liar passes below 2^-38"
+    )
     trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
     authenticated = True
 

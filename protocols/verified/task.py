@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import cached_property
 
 from fhe_auc import modular
@@ -16,10 +17,16 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.serialise import decode
+from protocols.caveats import of_parties, of_thresholds
 from protocols.keyed import check_rows
 from protocols.verified import verdict
 from protocols.verified.authentication import submission
 from protocols.verified.derivation import CommonSecrets
+
+_RELEASED = (
+    "the exact fraction is released: assume that parties can work out how many pooled rows have each label; "
+    "semi-honest with release_digits prevents that"
+)
 
 
 def exact_plan(manifest: Manifest, *, joint_keys: bool) -> ExactPlan:
@@ -100,22 +107,24 @@ class ExactTask:
         UndefinedAucError
             The pooled rows have one class only.
         """
-        packing, primes = self.plan.packing, self.plan.parameters.plain_moduli
+        packing, primes, parties = self.plan.packing, self.plan.parameters.plain_moduli, len(self._manifest.parties)
         found = [packing.totals(each, prime) for each, prime in zip(slots, primes, strict=True)]
         bound = self.plan.largest_den
         if packing.authenticated:
             exact = verdict.accept(found, self.common.of_primes, bound)
         else:
             exact = verdict.fractions([totals[0] for totals in found], primes, bound)
+        auc, resolution = exact if packing.ties else (*exact, Fraction(0))
         return Evaluation(
-            auc=float(exact[0]),
-            resolution=float(exact[1]) if packing.ties else 0.0,
+            auc=float(auc),
+            resolution=float(resolution),
             precision=0.0,
-            fraction=exact[0],
+            fraction=auc,
+            resolution_fraction=resolution,
             soundness=verdict.soundness(primes, packing.sums, bound) if packing.authenticated else None,
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
-            parties=len(self._manifest.parties),
+            parties=parties,
             thresholds=packing.bins,
             verified=packing.authenticated,
             security_bits=SECURITY_BITS,
@@ -124,4 +133,5 @@ class ExactTask:
                 "primes": len(primes),
                 "flooding_bits": round(self.plan.flooding_margin, 1),
             },
+            warnings=(*of_parties(self._manifest, parties), *of_thresholds(float(resolution)), _RELEASED),
         )

@@ -17,28 +17,36 @@ _REFUSED = (
     "the result fails its check ({}), so no number is given: the aggregator has not computed what it should, a party "
     "was left out or has submitted twice, a message is damaged, or the pooled rows are more than max_rows"
 )
-_ONE_CLASS = "the pooled rows have one class only, so the AUC is undefined; no number is given"
+_ONE_CLASS = "the pooled rows have one class only, so the AUC is undefined{}; no number is given"
 
 
 def soundness_of_check(primes: Sequence[int], sums: int) -> float:
-    """Return a bound on the probability that any wrong result passes `authentic` for all primes (docs/verified.md).
-
-    Given what was submitted, α is uniform over at least t - 1 - 2·sums values, of which a wrong result has at most four
-    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused.
-    """
-    least = min(primes)
-    return 4 / (least - 1 - 2 * sums) + sum(1 / (t * (t - 1)) for t in primes)
+    """Return a bound on the probability that a wrong result passes `authentic`, where the rows have both classes."""
+    return _wrong_ratio(primes, sums) + _false_undefined(primes)
 
 
 def soundness(primes: Sequence[int], sums: int, bound: int) -> float:
     """Return a bound on the probability that a wrong result is accepted, whatever the aggregator does.
 
     Where the pooled rows have one class only, the check alone leaves a quotient that is uniform modulo the primes'
-    product T, and is a fraction with a denominator of at most D with probability below (D + 1)²/T. Where they have
-    both, a false "undefined" passes the check with probability below (3/t)^J, which for two primes or more is less.
+    product T, and is a fraction with a denominator of at most D with probability below (D + 1)²/T.
     """
     one_class = (bound + 1) ** 2 / prod(primes) + sum(1 / t**2 for t in primes)
-    return soundness_of_check(primes, sums) + one_class
+    return _wrong_ratio(primes, sums) + max(one_class, _false_undefined(primes))
+
+
+def _wrong_ratio(primes: Sequence[int], sums: int) -> float:
+    """Bound the probability that other ratios than those submitted pass `authentic` for all primes (docs/verified.md).
+
+    Given what was submitted, α is uniform over at least t - 1 - 2·sums values, of which a wrong result has at most four
+    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused.
+    """
+    return 4 / (min(primes) - 1 - 2 * sums) + sum(1 / (t * (t - 1)) for t in primes)
+
+
+def _false_undefined(primes: Sequence[int]) -> float:
+    """Bound the probability that zeros as constant coefficients pass for all primes though P·N > 0."""
+    return float((3 / min(primes)) ** len(primes))
 
 
 def authentic(secrets: Secrets, totals: Residues) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
@@ -90,7 +98,7 @@ def accept(found: Sequence[Residues], secrets: Sequence[Secrets], bound: int) ->
     if isinstance(outcome, ResultCheckError):
         raise VerificationError(str(outcome)) from None
     if isinstance(outcome, EvaluationError):
-        raise outcome
+        raise UndefinedAucError(_ONE_CLASS.format(", which is verified")) from None
     return outcome
 
 
@@ -114,7 +122,7 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
         Everything is zero.
     """
     if not any(each.any() for each in constant):
-        raise UndefinedAucError(_ONE_CLASS)
+        raise UndefinedAucError(_ONE_CLASS.format(""))
     if not all(each[-1] for each in constant):
         raise ResultCheckError(_REFUSED.format("the denominator is zero"))
     found = []

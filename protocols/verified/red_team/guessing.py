@@ -3,6 +3,9 @@
 An accepted lie is a pair of polynomials (n, d) of degree 2 with n·H_D - d·H_N = Q, where Q is not zero and has α as a
 root. Q has degree 4 at most, and any Q of degree 4 can be reached where H_N and H_D have no common root: modulo H_D, d
 is -Q/H_N, and n follows. So a liar chooses Q with four roots among the values that α may have.
+
+Where H_N and H_D have a common divisor, there is better: to put z in its place leaves Q = 0, which passes whatever α
+is, and says that the AUC is undefined.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ GUESSES = 4
 
 
 def forged(honest: Residues, prime: int, generator: np.random.Generator) -> Residues:
-    """Return totals that pass if α is among four values drawn at random.
+    """Return totals that pass whatever α is where that can be, else if α is among four values drawn at random.
 
     Parameters
     ----------
@@ -28,8 +31,41 @@ def forged(honest: Residues, prime: int, generator: np.random.Generator) -> Resi
     Returns
     -------
     ndarray of uint64, shape (…, 3, 2)
-        Coefficients of n and d. Where H_D has no leading coefficient, or H_N and H_D a common root, they are of no use.
+        Coefficients of n and d. Where H_D has no leading coefficient, they are mostly of no use.
     """
+    possible, undefined = _undefined(honest, prime)
+    return np.where(possible[..., None, None], undefined, _guessed(honest, prime, generator))
+
+
+def _undefined(honest: Residues, prime: int) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.bool_]], Residues]:
+    """Return where H_N and H_D have a common divisor, and there z·H/divisor, which has no constant coefficient."""
+    constant, middle, leading = np.moveaxis(honest, -2, 0)
+    # n2·H_D - d2·H_N = c0 + c1·z vanishes at every common root.
+    c0, c1 = (
+        modular.subtract(
+            modular.multiply(leading[..., 0], each[..., 1], prime),
+            modular.multiply(leading[..., 1], each[..., 0], prime),
+            prime,
+        )
+        for each in (constant, middle)
+    )
+    root = modular.multiply(modular.subtract(np.zeros_like(c0), c0, prime), modular.inverse(c1, prime), prime)[
+        ..., None
+    ]
+    quotient = modular.add(middle, modular.multiply(leading, np.broadcast_to(root, leading.shape), prime), prime)
+    at_root = modular.add(constant, modular.multiply(quotient, np.broadcast_to(root, quotient.shape), prime), prime)
+    linear = (leading == 0).all(axis=-1)
+    proportional = (c0 == 0) & (c1 == 0) & ~linear
+    shared = (c1 != 0) & (at_root == 0).all(axis=-1)
+    nothing = np.zeros_like(constant)
+    found = np.stack([nothing, quotient, leading], axis=-2)
+    found[proportional] = np.stack([nothing, leading, nothing], axis=-2)[proportional]
+    found[linear] = np.stack([nothing, constant, middle], axis=-2)[linear]
+    return linear | proportional | shared, found
+
+
+def _guessed(honest: Residues, prime: int, generator: np.random.Generator) -> Residues:
+    """Return totals that pass if α is among four values drawn at random."""
     numerator, denominator = honest[..., 0], honest[..., 1]
     q = _product_of_roots(_distinct(prime, generator, honest.shape[:-2]), prime)
     # d = d0 + d1·z with Q + d·H_N divisible by H_D: two linear equations, by Cramer's rule.

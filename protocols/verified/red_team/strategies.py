@@ -288,8 +288,8 @@ def _spend_noise(seen: Seen) -> Vector:
 
 STRATEGIES: Mapping[str, Attack] = MappingProxyType(
     {
-        "scale-num": Attack("multiply num, with its authenticator, by 9/10", _scale(0, 9, 10)),
-        "scale-den": Attack("multiply den, with its authenticator, by 10/9", _scale(-1, 10, 9)),
+        "scale-num": Attack("multiply num, and its authenticator, by 9/10", _scale(0, 9, 10)),
+        "scale-den": Attack("multiply den, and its authenticator, by 10/9", _scale(-1, 10, 9)),
         "scale-all": Attack(
             "multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all
         ),
