@@ -98,7 +98,6 @@ def demo(
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
         sklearn_auc = _pooled_auc(parties, decimals)
-    encrypted = evaluation.security_bits > 0
     if as_json:
         lie = {} if cheat is None else {"cheat": cheat}
         output.print_json({**evaluation.as_dict(), "sklearn_auc": sklearn_auc, **lie})
@@ -111,11 +110,16 @@ def demo(
             wall_seconds,
             session,
             beside_auc=_check(evaluation, sklearn_auc),
-            notes={"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {},
+            notes=_notes(lie=cheat is not None, encrypted=evaluation.security_bits > 0),
         )
     if plot is not None:
         figures.save(plot, evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         output.print_line(f"figure saved as {plot}")
+
+
+def _notes(*, lie: bool, encrypted: bool) -> dict[str, str]:
+    notes = {"auc": "what the parties have accepted"} if lie else {}
+    return notes | ({"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {})
 
 
 def _described(cheat: str, session: SessionOptions) -> str:

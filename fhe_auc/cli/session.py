@@ -236,7 +236,7 @@ def print_evaluation(
     beside_auc : iterable of (label, value, note)
         More rows for the table, below the AUC.
     notes : dict, optional
-        Notes for the rows "parties" and "sent".
+        Notes for the rows "auc", "parties" and "sent", in place of the usual ones.
     whole : str
         Note on the wall-clock time.
     """
@@ -250,7 +250,7 @@ def print_evaluation(
     encrypted = evaluation.security_bits > 0
     output.print_table(
         [
-            _auc(evaluation, session.options.get("release_digits")),
+            _auc(evaluation, session.options.get("release_digits"), notes),
             *beside_auc,
             ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
@@ -309,7 +309,7 @@ def _step(decimals: int) -> str:
     return f"{10**-decimals:.{decimals}f}"
 
 
-def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
+def _auc(evaluation: Evaluation, digits: int | None, notes: Mapping[str, str]) -> tuple[output.Cell, ...]:
     value = interval_text(evaluation, digits)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
@@ -326,7 +326,7 @@ def _auc(evaluation: Evaluation, digits: int | None) -> tuple[output.Cell, ...]:
             f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"
         )
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
-    return output.styled(label, "bold"), output.styled(value, "bold"), note
+    return output.styled(label, "bold"), output.styled(value, "bold"), notes.get("auc", note)
 
 
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
