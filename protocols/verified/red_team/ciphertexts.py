@@ -44,10 +44,10 @@ class CiphertextRing(Ring):
         self._context = context
         self._which = which
 
-    def add(self, x: Vector, y: Vector) -> Vector:
-        """Return x + y."""
+    def sum(self, vectors: Sequence[Vector]) -> Vector:
+        """Return the sum of ciphertexts."""
         total = self._zero()
-        for each in (x, y):
+        for each in vectors:
             self._context.add_in_place(total, each)
         return total
 
@@ -93,16 +93,12 @@ class LyingAggregator(ExactAggregator):
 
     def _results(self) -> tuple[bytes, ...]:
         plan, context = self.aggregation.plan, self.aggregation.context
-        before = self.kept if self.earlier is None else self.earlier
         seed = self.generator.integers(2**63)  # the same choices for every prime
         made = []
         for which in range(len(plan.parameters.plain_moduli)):
-            seen = Seen(
-                CiphertextRing(plan, context, which),
-                *self._sides(self.kept, which),
-                self._sides(before, which),
-                np.random.default_rng(seed),
-            )
+            own = self._sides(self.kept, which)
+            earlier = own if self.earlier is None else self._sides(self.earlier, which)
+            seen = Seen(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
             made.append(context.dump_result(self.aggregation.blinded(self.strategy(seen), which)))
         return tuple(made)
 

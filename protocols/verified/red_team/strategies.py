@@ -7,8 +7,9 @@ nothing but `Slots`, which both of them provide.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -29,9 +30,9 @@ class Ring:
         self.packing = packing
         self.prime = prime
 
-    def add(self, x: Vector, y: Vector) -> Vector:
-        """Return x + y."""
-        return modular.add(x, y, self.prime)
+    def sum(self, vectors: Sequence[Vector]) -> Vector:
+        """Return the sum of vectors, one at least."""
+        return reduce(lambda x, y: modular.add(x, y, self.prime), vectors)
 
     def times(self, x: Vector, y: Vector) -> Vector:
         """Return the product of two ciphertexts."""
@@ -73,14 +74,7 @@ class Seen:
 
     def product(self, left: list[Vector] | None = None, right: list[Vector] | None = None) -> Vector:
         """Return the product of the sums of all parties' vectors, or of those given."""
-        return self.ring.times(self.sum(self.left if left is None else left), self.sum(right or self.right))
-
-    def sum(self, vectors: list[Vector]) -> Vector:
-        """Return the sum of vectors."""
-        total, *others = vectors
-        for each in others:
-            total = self.ring.add(total, each)
-        return total
+        return self.ring.times(self.ring.sum(self.left if left is None else left), self.ring.sum(right or self.right))
 
     def constant(self, *, but: tuple[int, ...] = (0,)) -> int:
         """Return a random residue, none of `but`."""
@@ -171,8 +165,9 @@ def _forge(power: int, which: int) -> Strategy:
 def _add_polynomial(seen: Seen) -> Vector:
     """Add ΣX² or ΣY², weighted, to the constant coefficient of num."""
     side = seen.left if seen.generator.integers(2) else seen.right
-    square = seen.ring.times(seen.sum(side), seen.sum(side))
-    return seen.ring.add(seen.product(), seen.ring.scaled(square, seen.weights(seen.groups == 0, seen.constant(), 0)))
+    square = seen.ring.times(seen.ring.sum(side), seen.ring.sum(side))
+    added = seen.ring.scaled(square, seen.weights(seen.groups == 0, seen.constant(), 0))
+    return seen.ring.sum([seen.product(), added])
 
 
 def _drop(which: int | None) -> Strategy:
@@ -219,7 +214,7 @@ def _at_slots(value: int | None, side: str) -> Strategy:
     def strategy(seen: Seen) -> Vector:
         factor = seen.constant(but=(0, 1)) if value is None else value
         weights = seen.weights(seen.some_slots(), factor)
-        left, right = seen.sum(seen.left), seen.sum(seen.right)
+        left, right = seen.ring.sum(seen.left), seen.ring.sum(seen.right)
         if side == "left":
             left = seen.ring.scaled(left, weights)
         else:
