@@ -41,19 +41,11 @@ def _undefined(honest: Residues, prime: int) -> tuple[np.ndarray[tuple[int, ...]
     """Return where H_N and H_D have a common divisor, and there z·H/divisor, which has no constant coefficient."""
     constant, middle, leading = np.moveaxis(honest, -2, 0)
     # n2·H_D - d2·H_N = c0 + c1·z vanishes at every common root.
-    c0, c1 = (
-        modular.subtract(
-            modular.multiply(leading[..., 0], each[..., 1], prime),
-            modular.multiply(leading[..., 1], each[..., 0], prime),
-            prime,
-        )
-        for each in (constant, middle)
-    )
-    root = modular.multiply(modular.subtract(np.zeros_like(c0), c0, prime), modular.inverse(c1, prime), prime)[
-        ..., None
-    ]
-    quotient = modular.add(middle, modular.multiply(leading, np.broadcast_to(root, leading.shape), prime), prime)
-    at_root = modular.add(constant, modular.multiply(quotient, np.broadcast_to(root, quotient.shape), prime), prime)
+    c0, c1 = (_cross(leading, each, prime) for each in (constant, middle))
+    root = modular.multiply(modular.subtract(np.zeros_like(c0), c0, prime), modular.inverse(c1, prime), prime)
+    root = np.broadcast_to(root[..., None], leading.shape)
+    quotient = modular.add(middle, modular.multiply(leading, root, prime), prime)
+    at_root = modular.add(constant, modular.multiply(quotient, root, prime), prime)
     linear = (leading == 0).all(axis=-1)
     proportional = (c0 == 0) & (c1 == 0) & ~linear
     shared = (c1 != 0) & (at_root == 0).all(axis=-1)
