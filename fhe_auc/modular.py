@@ -76,11 +76,15 @@ def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:
     found = np.empty(int(np.prod(shape)), np.uint64)
     filled = 0
     while filled < len(found):
-        drawn = stream.words(len(found) - filled) & np.uint64(2**bits - 1)
-        below = drawn <= np.uint64(limit - 1)
-        drawn = drawn if below.all() else drawn[below]
-        found[filled : filled + len(drawn)] = drawn if limit == modulus else drawn % np.uint64(modulus)
-        filled += len(drawn)
+        drawn = found[filled:]
+        np.bitwise_and(stream.words(len(drawn)), np.uint64(2**bits - 1), out=drawn)
+        if int(drawn.max()) < limit:
+            break
+        kept = drawn[drawn <= np.uint64(limit - 1)]
+        drawn[: len(kept)] = kept
+        filled += len(kept)
+    if limit != modulus:
+        found %= np.uint64(modulus)
     return found.reshape(shape)
 
 
