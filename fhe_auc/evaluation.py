@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
 
 
+FRACTIONS = ("fraction", "resolution_fraction")
+"""Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What a session yields to each party, whatever it is for.
@@ -102,7 +106,7 @@ class Evaluation(Outcome):
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
-        for name in ("fraction", "resolution_fraction"):
+        for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}

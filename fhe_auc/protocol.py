@@ -48,7 +48,7 @@ class Request:
     Raises
     ------
     InputError
-        A bound is no whole number.
+        A bound is no integer.
     """
 
     parties: tuple[str, ...]
@@ -67,7 +67,7 @@ class Request:
             if given is None and name in ("min_parties", "smudging_bits"):
                 continue
             if (value := integer(given)) is None:
-                raise InputError(f"{name} must be a whole number, got {given!r}")
+                raise InputError(f"{name} must be an integer, got {given!r}")
             object.__setattr__(self, name, value)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fhe_auc.boundaries import Boundaries
 from fhe_auc.errors import EvaluationError, FheAucError
-from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
 
@@ -75,8 +75,9 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("auc", "resolution", "precision"):
         if name in found and found[name] is None:
             found[name] = math.nan
-    if found.get("fraction") is not None:
-        found["fraction"] = Fraction(found["fraction"])
+    for name in FRACTIONS:
+        if found.get(name) is not None:
+            found[name] = Fraction(found[name])
     return found
 
 
