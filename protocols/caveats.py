@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.manifest import Manifest
+from fhe_auc.precision import RAREST
 
-__all__ = ["of_parties", "of_thresholds"]
+__all__ = ["of_auc", "of_parties"]
 
 _COARSE = 0.01  # a half-width above this is worth a warning
 
@@ -19,11 +21,14 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_thresholds(resolution: float) -> tuple[str, ...]:
-    """Return a warning where the half-width is large."""
-    if resolution <= _COARSE:
-        return ()
-    return (
-        f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
-        "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
-    )
+def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
+    """Return the warnings on any AUC of so many parties, with this half-width."""
+    found = of_parties(manifest, parties)
+    if resolution > _COARSE:
+        found += (
+            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
+            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
+        )
+    if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
+        found += (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)
+    return found

@@ -18,12 +18,10 @@ from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.planner import plan
-from fhe_auc.precision import RAREST
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.workload import Workload
 from keys.holder import PartySecrets
-from protocols.caveats import of_parties, of_thresholds
 from protocols.keyed import KeyedProtocol
 from protocols.red_team.strategies import STRATEGIES
 
@@ -110,11 +108,3 @@ def slot_error(size: _Real, chosen: AucPlan) -> _Real:
     It errs by the noise that was added, and by decoding.
     """
     return _CONFIDENCE * chosen.noise_deviation + DECODING * size
-
-
-def common_warnings(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
-    """Return what the reader of any result, of so many parties, ought to know."""
-    found = of_parties(manifest, parties) + of_thresholds(resolution)
-    if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
-        found += (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)
-    return found

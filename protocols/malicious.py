@@ -36,8 +36,9 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.workload import MAX_SPLITS, Workload
 from protocols import disguise
+from protocols.caveats import of_auc
 from protocols.disguise import Execution, amplification
-from protocols.encrypted import BlindedAuc, Recovered, common_warnings, slot_error
+from protocols.encrypted import BlindedAuc, Recovered, slot_error
 from protocols.keyed import check_rows
 from protocols.masks import zero_sum
 
@@ -144,7 +145,7 @@ class MaliciousTask(PartyTask[Evaluation]):
                 "splits": workload.splits,
                 "tolerance": self.plan.tolerance,
             },
-            warnings=common_warnings(self._manifest, parties, recovered.resolution) + _loose(self.plan),
+            warnings=of_auc(self._manifest, parties, recovered.resolution) + _loose(self.plan),
         )
 
     @cached_property

@@ -34,8 +34,8 @@ from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.sums import SumPlan, plan_sum
 from protocols import two_sessions
-from protocols.caveats import of_parties
-from protocols.encrypted import EncryptedProtocol, common_warnings
+from protocols.caveats import of_auc, of_parties
+from protocols.encrypted import EncryptedProtocol
 from protocols.keyed import check_rows
 from protocols.masks import MaskedTask
 
@@ -118,7 +118,7 @@ class FederatedTask(HistogramTask):
             verified=False,
             security_bits=ckks.SECURITY_BITS,
             histogram=pooled_histogram(self._manifest.thresholds, sums),
-            warnings=common_warnings(self._manifest, parties, exact.resolution),
+            warnings=of_auc(self._manifest, parties, exact.resolution),
         )
 
 

@@ -31,7 +31,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.precision import error_bound, fresh_error
 from fhe_auc.protocol import Request
 from fhe_auc.workload import Workload
-from protocols.encrypted import DECODING, BlindedAuc, Recovered, common_warnings, slot_error
+from protocols.caveats import of_auc
+from protocols.encrypted import DECODING, BlindedAuc, Recovered, slot_error
 from protocols.keyed import check_rows
 
 _CLASSES = 2
@@ -168,7 +169,7 @@ def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
 
 
 def _warnings(manifest: Manifest, chosen: AucPlan, parties: int, resolution: float) -> tuple[str, ...]:
-    found = common_warnings(manifest, parties, resolution)
+    found = of_auc(manifest, parties, resolution)
     if chosen.release_digits is None:
         found += (
             "all digits released: assume that parties can work out how many pooled rows have each label; "

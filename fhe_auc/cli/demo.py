@@ -123,7 +123,6 @@ def _notes(*, lie: bool, encrypted: bool) -> dict[str, str]:
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
-
     return f"{cheat}, {session.plugin.attacks()[cheat]}"
 
 

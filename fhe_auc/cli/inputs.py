@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
@@ -139,6 +140,11 @@ def _parsed(
             with contextlib.suppress(ValueError):
                 found[name] = kind(value)
     return found
+
+
+def given(name: str) -> bool:
+    """Return whether the running command's parameter was given, or has its default."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def with_flags(options: Mapping[str, int | float | str], **flags: int | float | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def as_dict(plan: AnyPlan) -> dict[str, Any]:
         "total_modulus_bits": _total_bits(parameters),
         "max_modulus_bits": _most_bits(parameters),
         "blocks": plan.blocks,
-        "smudging_bits": plan.smudging_bits,
+        "smudging_bits": _smudging_bits(plan),
         "upload_bytes": plan.submission_bytes,
     }
     if isinstance(plan, SumPlan):
@@ -52,7 +52,6 @@ def as_dict(plan: AnyPlan) -> dict[str, Any]:
             "plain_moduli": list(plan.parameters.plain_moduli),
             "slots_used": plan.packing.used,
             "flooding_bits": plan.flooding_margin,
-            "smudging_bits": plan.smudging_margin if plan.joint_keys else 0,
             "decryption_margin_bits": plan.decryption_margin,
         }
     return {
@@ -202,12 +201,16 @@ def _flooding(bits: int) -> Parameter:
     return Parameter("flooding λ, bits", str(bits), "the aggregator adds noise 2^λ times as large as what it hides")
 
 
+def _smudging_bits(plan: AnyPlan) -> float:
+    """Return what smudging reaches: in exact protocols as much as there is room for, else what is asked for."""
+    return plan.smudging_margin if isinstance(plan, ExactPlan) and plan.joint_keys else plan.smudging_bits
+
+
 def _of_smudging(plan: AnyPlan) -> list[Parameter]:
     if not plan.joint_keys:
         return []
     why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
-    bits = math.floor(plan.smudging_margin) if isinstance(plan, ExactPlan) else plan.smudging_bits
-    return [Parameter("smudging, bits", str(bits), why)]
+    return [Parameter("smudging, bits", str(math.floor(_smudging_bits(plan))), why)]
 
 
 def _of_joint_keys(plan: AucPlan | ExactPlan) -> list[Parameter]:

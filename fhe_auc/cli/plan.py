@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fhe_auc import registry
+from fhe_auc.auc_plan import AucPlan
 from fhe_auc.cli import output, parameters
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
@@ -47,8 +48,6 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     quantile:SIZE they are those of so many thresholds, and of a session before that finds them.
     """
     import numpy as np
-
-    from fhe_auc.auc_plan import AucPlan
 
     plugin, bins = session.plugin, session.quantiles
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)

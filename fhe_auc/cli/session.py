@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from click.core import ParameterSource
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
@@ -196,13 +195,9 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
 
 def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
     """Raise `InputError` where one option that is given contradicts another; a default gives way."""
-
-    def given(name: str) -> bool:
-        return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
-
-    if "round_scores" in options and given("thresholds"):
+    if "round_scores" in options and inputs.given("thresholds"):
         raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-    if given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
+    if inputs.given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
         raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
 
 

@@ -6,9 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from fhe_auc.cli import output
+from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 from protocols.red_team.strategies import NAMES, STRATEGIES, Outcome
 
@@ -99,9 +98,8 @@ def attack(
     if protocol == "verified":
         from protocols.verified.red_team import table
 
-        given = click.get_current_context().get_parameter_source
         for option in ("executions", "tolerance", "thresholds"):
-            if given(option) is not ParameterSource.DEFAULT:
+            if inputs.given(option):
                 raise click.UsageError(f"--{option} is for --protocol malicious only")
         table.attack(names, trials, simulated_trials, seed, as_json=as_json)
         return

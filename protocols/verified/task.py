@@ -17,7 +17,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.serialise import decode
-from protocols.caveats import of_parties, of_thresholds
+from protocols.caveats import of_auc
 from protocols.keyed import check_rows
 from protocols.verified import verdict
 from protocols.verified.authentication import submission
@@ -133,5 +133,5 @@ class ExactTask:
                 "primes": len(primes),
                 "flooding_bits": round(self.plan.flooding_margin, 1),
             },
-            warnings=(*of_parties(self._manifest, parties), *of_thresholds(float(resolution)), _RELEASED),
+            warnings=(*of_auc(self._manifest, parties, float(resolution)), _RELEASED),
         )
