@@ -1,7 +1,7 @@
 """`Boundaries`: thresholds that a session of its own has found, so that bins hold about equally many pooled rows.
 
 A session finds them from counts of the rows, labels left out, in the 2^h cells of [0, 1] of equal width
-(`fhe_auc.hierarchy`), encrypted or with privacy noise. Every party computes them from what the session tells it. They
+(`fhe_auc_protocols.histograms.hierarchical_counts`), encrypted or with privacy noise. Every party computes them from what the session tells it. They
 become public in the manifest of the evaluation that follows, which somebody else may have made: each party compares the
 two (`Boundaries.require`) before it counts a row for it.
 """
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts, cell_starts, equi_depth_edges
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError, VerificationError
 from fhe_auc.evaluation import Evaluation, Outcome
-from fhe_auc.hierarchy import HierarchicalCounts, cell_starts, equi_depth_edges
 from fhe_auc.thresholds import MIN_SIZE, explicit
 
 __all__ = [
@@ -79,7 +79,7 @@ def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64
     Raises
     ------
     InputError, EvaluationError
-        As `fhe_auc.hierarchy.equi_depth_edges`.
+        As `fhe_auc_protocols.histograms.hierarchical_counts.equi_depth_edges`.
     """
     grid = equi_depth_edges(counts, bins)[:-1]
     if len(grid) < MIN_SIZE:  # all rows in the first cell, and two bins wanted

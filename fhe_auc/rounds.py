@@ -23,7 +23,12 @@ from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError, TooFewPartiesError
+from fhe_auc.errors import (
+    DeserialisationError,
+    EvaluationError,
+    MessageError,
+    TooFewPartiesError,
+)
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, registry, thresholds
-from fhe_auc.custody import custodian
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request
+from fhe_auc.site_state import custodian
 
 APP = Path(__file__).parent / "app"
 

@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.bfv.context import KeyPair, PublicContext, Residues, SecretContext, StoredPublic, StoredSecret
+from fhe_auc.bfv.context import (
+    KeyPair,
+    PublicContext,
+    Residues,
+    SecretContext,
+    StoredPublic,
+    StoredSecret,
+)
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.layout import Layout

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 import tenseal.sealapi as seal
 
-from fhe_auc.bfv.context import KeyPair, PublicContext, Residues, SecretContext, StoredPublic, StoredSecret
+from fhe_auc.bfv.context import (
+    KeyPair,
+    PublicContext,
+    Residues,
+    SecretContext,
+    StoredPublic,
+    StoredSecret,
+)
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout

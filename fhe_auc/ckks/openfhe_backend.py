@@ -19,7 +19,16 @@ from fhe_auc.ckks.context import (
 )
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.openfhe_library import Halves, Keys, Library, new_context, openfhe, private_key_maps, save, tag_of
+from fhe_auc.rlwe.openfhe_library import (
+    Halves,
+    Keys,
+    Library,
+    new_context,
+    openfhe,
+    private_key_maps,
+    save,
+    tag_of,
+)
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import VERIFIED, Seeded
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 from fhe_auc import registry
-from fhe_auc.auc_plan import AucPlan
 from fhe_auc.cli import output, parameters
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
@@ -94,7 +94,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, AnyPlan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     from fhe_auc import ckks
-    from fhe_auc.hiding import JOINT_KEYS_BACKEND
+    from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 
     names: tuple[BackendName, ...] = ckks.available_backends()
     if request.backend is not None or request.keys == "joint":

@@ -127,7 +127,7 @@ def _play(
     deployed: bool,
     as_json: bool,
 ) -> None:
-    from fhe_auc.flower.rehearsal import Stage
+    from fhe_auc.flower.local_sites import Stage
 
     request = session.request([data.name for data in parties], min_parties)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped

@@ -14,7 +14,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
-from fhe_auc import custody
+from fhe_auc import site_state as custody
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.flower import outcomes

@@ -13,8 +13,8 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.flower.limited_replies import limited
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
-from fhe_auc.flower.pulling import limited
 from fhe_auc.messages import Message as Envelope
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3

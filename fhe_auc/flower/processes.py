@@ -1,6 +1,6 @@
 """Processes of Flower and Ray on this machine: started with telemetry off, and ended with all that they have started.
 
-However this process ends, `fhe_auc.flower.ending` sees to it that nothing is left.
+However this process ends, `fhe_auc.flower.cleanup` sees to it that nothing is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
-from fhe_auc.flower import QUIET, ending
+from fhe_auc.flower import QUIET
+from fhe_auc.flower import cleanup as ending
 
 _LAST_LINES = 12
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power

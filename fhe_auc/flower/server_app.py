@@ -15,12 +15,12 @@ from flwr.serverapp import Grid, ServerApp
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
-from fhe_auc.custody import custodian
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.mail import Mail
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
+from fhe_auc.site_state import custodian
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",

@@ -9,7 +9,14 @@
 True
 """
 
-from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict, report_card
+from fhe_auc.report.card import (
+    Decision,
+    Facts,
+    Measure,
+    ReportCard,
+    as_dict,
+    report_card,
+)
 from fhe_auc.report.figures import draw
 from fhe_auc.report.page import FILES, render, save
 

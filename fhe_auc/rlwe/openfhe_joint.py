@@ -17,7 +17,7 @@ of a single ciphertext is ours: it takes half the bytes of a public-key encrypti
 n, and only the sum of all parties' parts can be decrypted.
 
 Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
-itself from parts whose authors it has verified (`keys.joint`). Whether a part is right nobody can tell; only that it is
+itself from parts whose authors it has verified (`fhe_auc_keys.joint_roles`). Whether a part is right nobody can tell; only that it is
 one.
 """
 

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import modular
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
 
 WORD = 8
 """Bytes of a coefficient in both libraries' formats."""

@@ -1,0 +1,1 @@
+"""The laboratory: attacks, comparisons, benchmarks, simulations and studies. Nothing that evaluates a model imports it."""

@@ -1,0 +1,303 @@
+"""Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
+
+The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
+key nor the common secret. Each attack (`fhe_auc_benchmarks.attacks.blinded_auc.lies`) is a function that is handed these things
+(`fhe_auc_benchmarks.attacks.blinded_auc.liar`) and returns the ciphertext that parties get as the result.
+
+To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
+as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
+from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
+from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
+from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty, Result, plan_of
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import DeserialisationError, FheAucError, InputError
+from fhe_auc.manifest import SESSION_BYTES, Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
+
+PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
+"""Protocols that can be attacked, by name."""
+
+_SITES = ("north", "south", "east")
+_SITE_ROWS = (40, 81)
+_THRESHOLDS = 16
+_POSITIVES = 0.4
+_SHOWN_CHANGE = 0.07
+_SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
+_CONFIDENCE = 10.0
+
+_CHECKS = {
+    "denominator": "denominator is near zero",
+    "executions": "the executions disagree",
+    "range": "outside its range",
+    "slots": "the slots of a class differ",
+    "redundancy": "redundancy of the denominator",
+    "undefined": "the AUC is undefined",
+    "finite": "values are not finite",
+}
+"""Names of the checks, and what their errors' texts say; "message" is what does not get as far as that."""
+
+_NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
+
+
+class LyingAggregator(CkksAggregator):
+    """An aggregator that plays one attack, with what every aggregator holds.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    context : PublicContext
+    lie : callable
+        One of `LIES`.
+    generator : numpy.random.Generator
+        For the attack's choices.
+    rows : int or None
+        About how many rows all parties have; None: as many as there may be.
+    earlier : Earlier or None
+        What is left of an earlier session under the same keys.
+    change : float or None
+        As for `Means`.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        context: PublicContext,
+        lie: Lie,
+        *,
+        generator: np.random.Generator,
+        rows: int | None = None,
+        earlier: Earlier | None = None,
+        change: float | None = None,
+    ) -> None:
+        super().__init__(manifest, context)
+        plan = plan_of(manifest, AucPlan)
+        self._lie = lie
+        self._blocks = plan.packing.blocks
+        self._context = context
+        self._submissions: dict[str, Submission] = {}
+        rows = plan.workload.max_rows if rows is None else rows
+        self._means = Means(context, plan, self._submissions, generator, rows, earlier, change)
+        self._ciphertext = self._message = b""
+
+    @property
+    def kept(self) -> Earlier:
+        """What this session leaves behind for a later one."""
+        return Earlier(self._submissions, self._ciphertext, self._message)
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        if self.round == 1:
+            blocks = decode(payload, tuple[bytes, ...], "submission")
+            if len(blocks) != self._blocks:
+                raise DeserialisationError(f"expected {self._blocks} ciphertexts, got {len(blocks)}")
+            self._submissions[party] = [self._context.load_submission(block) for block in blocks]
+
+    def _close(self) -> bytes:
+        self._ciphertext = self._lie(self._means)
+        return encode(Result(len(self.manifest.parties), self._ciphertext))
+
+    def finish_round(self) -> bytes | None:
+        """Close the round as an honest aggregator does, and tamper with the message."""
+        message = super().finish_round()
+        if message is None:
+            return None
+        self._message = self._means.tamper(message)
+        return self._message
+
+
+def lying_aggregator(
+    name: str, manifest: Manifest, context: PublicContext, *, rows: int | None = None, seed: int = 0
+) -> LyingAggregator:
+    """Return an aggregator that plays the strategy of that name, to be seen: it changes more than it need.
+
+    Raises
+    ------
+    InputError
+        There is no such strategy.
+    """
+    if name not in LIES:
+        raise InputError(f"unknown attack {name!r} (there are: {', '.join(NAMES)})")
+    generator = np.random.default_rng(seed)
+    return LyingAggregator(manifest, context, LIES[name], generator=generator, rows=rows, change=_SHOWN_CHANGE)
+
+
+class Stage(NamedTuple):
+    """A manifest and the keys that it names, for as many sessions as one likes."""
+
+    protocol: BlindedAuc
+    manifest: Manifest
+    public: PublicContext
+    secret: ckks.SecretContext
+
+
+@lru_cache(maxsize=4)
+def _stage(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> Stage:
+    plugin = PROTOCOLS[protocol]()
+    grid = thresholds.uniform(_THRESHOLDS)
+    session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, options=dict(options)))
+    secrets = decode(session.party_material, PartySecrets, "secret key material")
+    return Stage(
+        plugin, session.manifest, ckks.load_public(session.aggregator_material), ckks.load_secret(secrets.context)
+    )
+
+
+class HonestParties:
+    """Parties of one session, with rows, a session id and a common secret made up for it; the CKKS keys are reused."""
+
+    def __init__(self, stage: Stage, generator: np.random.Generator) -> None:
+        self._stage = stage
+        self.manifest = msgspec.structs.replace(stage.manifest, session=generator.bytes(SESSION_BYTES))
+        self.plan = plan_of(self.manifest, AucPlan)
+        secret = generator.bytes(32)
+        sites = [_rows(name, generator) for name in _SITES]
+        self._tasks = [stage.protocol.task(self.manifest, data) for data in sites]
+        self._parties = [CkksParty(self.manifest, stage.secret, task, common_secret=secret) for task in self._tasks]
+        first, *others = (count(data, self.manifest.thresholds) for data in sites)
+        pooled = sum(others, start=first)
+        self.rows = pooled.positives + pooled.negatives
+        self.auc = trapezoid(pooled).auc
+
+    def play(self, aggregator: LyingAggregator) -> bytes:
+        """Play the session up to the message that carries the result."""
+        opening = aggregator.start()
+        for party in self._parties:
+            aggregator.receive(party.name, party.respond(opening))
+        message = aggregator.finish_round()
+        if message is None:
+            raise RuntimeError("there is no second round")
+        return message
+
+    def read(self, message: bytes) -> float:
+        """Return the AUC that parties accept; one reads it for all, who see the same message.
+
+        Raises
+        ------
+        FheAucError
+            It is refused.
+        """
+        reader = self._parties[0]
+        reader.respond(message)
+        return reader.result().auc
+
+    def says_the_same(self, message: bytes) -> bool:
+        """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
+        try:
+            payload = Message.from_bytes(message, limit=len(message)).payload
+            slots = self._stage.secret.decrypt(decode(payload, Result, "result").ciphertext)
+        except FheAucError:
+            return False
+        by_class = self.plan.packing.by_class(slots)
+        found, exact = by_class.mean(axis=1), self._exact_totals()
+        factor = np.vdot(exact, found) / np.vdot(exact, exact)
+        spread = float(np.abs(by_class - found[:, None]).max())
+        size = float(np.abs(found).max())
+        same = float(np.abs(found - factor * exact).max()) <= _SAME * abs(factor) * float(np.abs(exact).max())
+        return same and spread <= _CONFIDENCE * self.plan.noise_deviation + _SAME * size
+
+    def _exact_totals(self) -> Slots:
+        half = self.plan.packing.half
+        sums = [sum(blocks) for blocks in zip(*(task.blocks() for task in self._tasks), strict=True)]
+        slots = sum(block * np.roll(block, -half) for block in sums)
+        return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
+
+
+def _rows(name: str, generator: np.random.Generator) -> PartyData:
+    size = int(generator.integers(*_SITE_ROWS))
+    y_true = generator.random(size) < _POSITIVES
+    shift = generator.uniform(0.05, 0.3)
+    return PartyData.from_arrays(name, y_true, np.clip(generator.normal(0.4 + shift * y_true, 0.2), 0, 1))
+
+
+def run(
+    name: str,
+    protocol: str,
+    trials: int,
+    seed: int,
+    *,
+    backend: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """Play a strategy against honest parties, once a trial.
+
+    Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
+    which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
+    follow from the seed; keys do not, and with them neither noise nor what the common secret disguises.
+
+    Parameters
+    ----------
+    name : str
+        One of the strategies.
+    protocol : "semi-honest" or "malicious"
+    trials, seed : int
+    backend : "openfhe", "tenseal" or None
+    options : mapping, optional
+        Of the protocol, such as ``executions``.
+
+    Raises
+    ------
+    InputError
+        Unknown strategy, protocol or option, or no trials.
+    """
+    if name not in LIES:
+        raise InputError(f"unknown attack {name!r} (there are: {', '.join(NAMES)})")
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol {protocol!r} cannot be attacked (these can: {', '.join(PROTOCOLS)})")
+    if trials < 1:
+        raise InputError(f"trials must be at least 1, got {trials}")
+    stage = _stage(protocol, ckks.choose_backend(backend), tuple(sorted((options or {}).items())))
+    refused: Counter[str] = Counter()
+    passed = changed = harmless = 0
+    for trial in range(trials):
+        generator = np.random.default_rng([seed, trial])
+        earlier = _earlier(stage, generator) if name in _NEED_EARLIER else None
+        parties = HonestParties(stage, generator)
+        liar = LyingAggregator(
+            parties.manifest, stage.public, LIES[name], generator=generator, rows=parties.rows, earlier=earlier
+        )
+        message = parties.play(liar)
+        changed += not parties.says_the_same(message)
+        try:
+            auc = parties.read(message)
+        except FheAucError as error:
+            refused[check_of(error)] += 1
+        else:
+            wrong = abs(auc - parties.auc) >= HARM
+            passed += wrong
+            harmless += not wrong
+    return Outcome(trials=trials, passed=passed, changed=changed, harmless=harmless, refused=dict(refused))
+
+
+def check_of(error: FheAucError) -> str:
+    """Return the name of the check that an error stands for, as `fhe_auc_benchmarks.attacks.blinded_auc.simulated` has it."""
+    if isinstance(error, DeserialisationError):
+        return "message"
+    return next((name for name, phrase in _CHECKS.items() if phrase in str(error)), type(error).__name__)
+
+
+def _earlier(stage: Stage, generator: np.random.Generator) -> Earlier:
+    """Return what an honest session under the same keys has left behind."""
+    parties = HonestParties(stage, generator)
+    aggregator = LyingAggregator(parties.manifest, stage.public, honest, generator=generator, rows=parties.rows)
+    parties.play(aggregator)
+    return aggregator.kept

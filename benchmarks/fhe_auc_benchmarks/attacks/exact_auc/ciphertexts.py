@@ -1,0 +1,211 @@
+"""Strategies played on ciphertexts, by an aggregator that holds what every aggregator holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
+    NEED_EARLIER,
+    STRATEGIES,
+    Ring,
+    Seen,
+    Strategy,
+    Vector,
+)
+from fhe_auc_benchmarks.attacks.strategies import Outcome
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from fhe_auc_protocols.exact_auc.roles import ExactAggregator, VerifiedAggregator
+
+from fhe_auc import bfv, thresholds
+from fhe_auc.bfv import Ciphertext
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
+from fhe_auc.manifest import SESSION_BYTES, Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.serialise import decode, encode
+
+Submissions: TypeAlias = "Mapping[str, Sequence[Words]]"
+"""Of each party: left and right ciphertext for each prime."""
+
+_SITES = ("north", "south", "east")
+_SITE_ROWS = (20, 61)
+_THRESHOLDS = 8
+_POSITIVES = 0.4
+_MAX_ROWS = 1_000
+_HARMLESS = "scale-all"
+
+
+class CiphertextRing(Ring):
+    """The same arithmetic under encryption; no operation changes what it is given."""
+
+    def __init__(self, plan: ExactPlan, context: bfv.PublicContext, which: int) -> None:
+        super().__init__(plan.packing, plan.parameters.plain_moduli[which])
+        self._context = context
+        self._which = which
+
+    def sum(self, vectors: Sequence[Vector]) -> Vector:
+        """Return the sum of ciphertexts."""
+        total = self._zero()
+        for each in vectors:
+            self._context.add_in_place(total, each)
+        return total
+
+    def times(self, x: Vector, y: Vector) -> Vector:
+        """Return the product of two ciphertexts."""
+        return self._context.multiply(x, y)
+
+    def scaled(self, x: Vector, weights: Residues) -> Vector:
+        """Return a ciphertext times known weights; times zero, a fresh encryption of it."""
+        return self._context.multiply_values(x, weights) if weights.any() else self._zero()
+
+    def shifted(self, x: Vector, constants: Residues) -> Vector:
+        """Return a ciphertext plus known constants."""
+        return self._context.add_values(x, constants)
+
+    def _zero(self) -> Vector:
+        return self._context.encrypt(np.zeros(self.packing.slots, np.uint64), self._which)
+
+
+class LyingAggregator(ExactAggregator):
+    """Keeps what parties send, and returns what a strategy makes of it, blinded and flooded as honest results are.
+
+    Attributes
+    ----------
+    strategy : Strategy
+    generator : numpy.random.Generator
+        For its choices.
+    earlier : mapping of str to submission, or None
+        What the same parties have sent in an earlier session.
+    kept : dict of str to submission
+        What they have sent in this one.
+    """
+
+    strategy: Strategy
+    generator: np.random.Generator
+    earlier: Submissions | None
+    kept: dict[str, Sequence[Words]]
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        super()._accept(party, payload)
+        if self.round == 1:
+            self.kept[party] = self.aggregation.read(decode(payload, tuple[bytes, ...], "submission"))
+
+    def _results(self) -> tuple[bytes, ...]:
+        plan, context = self.aggregation.plan, self.aggregation.context
+        seed = self.generator.integers(2**63)  # the same choices for every prime
+        made = []
+        for which in range(len(plan.parameters.plain_moduli)):
+            own = self._sides(self.kept, which)
+            earlier = own if self.earlier is None else self._sides(self.earlier, which)
+            seen = Seen(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
+            made.append(context.dump_result(self.aggregation.blinded(self.strategy(seen), which)))
+        return tuple(made)
+
+    def _sides(self, submissions: Submissions, which: int) -> tuple[list[Ciphertext], list[Ciphertext]]:
+        context = self.aggregation.context
+        left, right = (
+            [context.ciphertext(submissions[party][2 * which + side], which) for party in self.manifest.parties]
+            for side in range(2)
+        )
+        return left, right
+
+
+class LyingVerifiedAggregator(LyingAggregator, VerifiedAggregator):
+    """The same in a session with authenticators."""
+
+
+def lying_aggregator(
+    attack: str,
+    manifest: Manifest,
+    context: bfv.PublicContext,
+    *,
+    generator: np.random.Generator | None = None,
+    earlier: Submissions | None = None,
+) -> LyingAggregator:
+    """Return an aggregator that plays a strategy.
+
+    Raises
+    ------
+    InputError
+        There is no such strategy, it needs an earlier session, or the session has several pairs of ciphertexts.
+    """
+    if attack not in STRATEGIES:
+        raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
+    if STRATEGIES[attack].rotates:
+        raise InputError(f"attack {attack!r} takes rotation keys, which there are none of")
+    if attack in NEED_EARLIER and earlier is None:
+        raise InputError(f"attack {attack!r} needs an earlier session; play it with fhe-auc attack")
+    plan = manifest.plan
+    if not isinstance(plan, ExactPlan) or plan.packing.pairs > 1:
+        raise InputError("attacks are played on sessions with one pair of ciphertexts: take fewer thresholds")
+    made = (LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator)(manifest, context)
+    made.strategy = STRATEGIES[attack].play
+    made.generator = np.random.default_rng() if generator is None else generator
+    made.earlier, made.kept = earlier, {}
+    return made
+
+
+def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
+    """Play a strategy in real sessions, and count what a party accepts.
+
+    Parameters
+    ----------
+    name : str
+        One of `STRATEGIES`.
+    protocol : "exact" or "verified"
+    trials : int
+        Sessions, of three parties with 20 to 60 rows each, all under one set of keys.
+    seed : int
+    backend : str or None
+    """
+    plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
+    generator = np.random.default_rng(seed)
+    grid = thresholds.uniform(_THRESHOLDS)
+    session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, max_rows=_MAX_ROWS))
+    context = bfv.load_public(session.aggregator_material)
+    earlier: Submissions | None = None
+    passed = harmless = 0
+    refused: Counter[str] = Counter()
+    for _ in range(1 + trials):
+        data = [_rows(site, generator) for site in _SITES]
+        manifest = msgspec.structs.replace(session.manifest, session=generator.bytes(SESSION_BYTES))
+        secrets = decode(session.party_material, PartySecrets, "secrets")
+        material = encode(msgspec.structs.replace(secrets, common_secret=generator.bytes(32)))
+        roles = [plugin.party(manifest, material, each) for each in data]
+        attack = _HARMLESS if earlier is None else name  # the first session only serves to have been there
+        aggregator = lying_aggregator(attack, manifest, context, generator=generator, earlier=earlier)
+        message: bytes | None = aggregator.start()
+        while message is not None:
+            for role in roles:
+                aggregator.receive(role.name, role.respond(message))
+            message = aggregator.finish_round()
+        if earlier is None:
+            earlier = aggregator.kept
+            continue
+        try:
+            found = roles[0].result().fraction
+        except UndefinedAucError:  # all rows together have both classes
+            passed += 1
+            continue
+        except FheAucError as error:
+            refused[type(error).__name__] += 1
+            continue
+        pooled = [count(each, grid) for each in data]
+        right = found == trapezoid(sum(pooled[1:], pooled[0])).fraction
+        passed += not right
+        harmless += right
+    return Outcome(trials, passed, trials, harmless, dict(refused))
+
+
+def _rows(site: str, generator: np.random.Generator) -> PartyData:
+    labels = generator.random(int(generator.integers(*_SITE_ROWS))) < _POSITIVES
+    labels[:2] = True, False
+    return PartyData.from_arrays(site, labels, generator.random(len(labels)))

@@ -1,0 +1,250 @@
+"""``fhe-auc compare``: what each protocol gives and costs, in one table."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from fhe_auc.cli import inputs, output
+from fhe_auc.errors import InputError
+
+if TYPE_CHECKING:
+    from fhe_auc_benchmarks.comparison.measure import Row
+
+_T = TypeVar("_T")
+_NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
+_PROTOCOLS = "semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
+
+
+def _list_of(kind: Callable[[str], _T], what: str) -> Callable[..., tuple[_T, ...]]:
+    """Return a callback that splits at commas; what comes twice is taken once."""
+
+    def parse(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[_T, ...]:
+        found = []
+        for entry in [] if text is None else text.split(","):
+            try:
+                found.append(kind(entry.strip()))
+            except ValueError:
+                raise click.BadParameter(f"expected {what}, separated by commas, got {entry.strip()!r}") from None
+        return tuple(dict.fromkeys(found))
+
+    return parse
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError
+    return text
+
+
+def _epsilon(text: str) -> float:
+    number = float(text)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError
+    return number
+
+
+def _rows(text: str) -> int | None:
+    return None if text == "all" else int(text)
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc compare north.csv south.csv west.csv",
+        "fhe-auc compare all.npz --site-column site --subsample 100,1000,all --plot compare.png",
+        "fhe-auc compare *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
+        "fhe-auc compare north.csv south.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
+    )
+)
+@inputs.party_files
+@click.option(
+    "--protocols",
+    metavar="NAMES",
+    default=_PROTOCOLS,
+    show_default=True,
+    callback=_list_of(_name, "names of protocols"),
+    help="Which to compare.",
+)
+@click.option(
+    "--epsilons",
+    metavar="LIST",
+    default="1,8",
+    show_default=True,
+    callback=_list_of(_epsilon, "positive numbers"),
+    help="Privacy budgets of the dpauc protocols.",
+)
+@click.option(
+    "--delta",
+    metavar="D",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=1e-6,
+    show_default=True,
+    help="How much of dpauc-gaussian's guarantee may fail.",
+)
+@click.option(
+    "--thresholds",
+    metavar="LIST",
+    default="25,50,100",
+    show_default=True,
+    callback=_list_of(int, "whole numbers"),
+    help="Numbers of thresholds.",
+)
+@click.option(
+    "--grid",
+    type=click.Choice(("dpauc", "uniform", "hybrid")),
+    default="dpauc",
+    show_default=True,
+    help="Where the thresholds lie, for all protocols alike: quantile is not among them, since the dpauc protocols "
+    "have no private way to find quantiles.",
+)
+@click.option(
+    "--subsample",
+    "sizes",
+    metavar="LIST",
+    default="all",
+    show_default=True,
+    callback=_list_of(_rows, "numbers of rows, or all"),
+    help="Draw so many rows, for each number in turn.",
+)
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Simulated sessions of each dpauc protocol.",
+)
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Repeat with it.")
+@inputs.backend_option
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
+@click.option("--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Save the table.")
+@output.json_option
+def compare(
+    files: inputs.PartyFiles,
+    protocols: tuple[str, ...],
+    epsilons: tuple[float, ...],
+    delta: float,
+    thresholds: tuple[int, ...],
+    grid: str,
+    sizes: tuple[int | None, ...],
+    runs: int,
+    seed: int,
+    backend: str | None,
+    plot: Path | None,
+    csv_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare protocols on your rows: error, cost, privacy.
+
+    The rows of all parties are pooled here, for scikit-learn to say what is true: use it where they may be. The
+    encrypted protocols run once. The dpauc ones give another AUC each time: --runs of them are simulated, with a seeded
+    generator that protects nobody; one real session says what they cost.
+    """
+    from fhe_auc_benchmarks.comparison import figure, measure
+
+    from fhe_auc import ckks
+    from fhe_auc import plot as figures
+
+    if plot is not None:
+        figures.check_path(plot)
+    if csv_file is not None:
+        figures.check_writable(csv_file, "table")
+    for file, what in ((plot, "figure"), (csv_file, "table")):
+        if file is not None and file.resolve() in {path.resolve() for path in files.paths}:
+            raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
+    if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
+        raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
+    plan = measure.Plan(
+        protocols=protocols,
+        epsilons=epsilons,
+        thresholds=thresholds,
+        sizes=sizes,
+        runs=runs,
+        grid=grid,
+        delta=delta,
+        backend=backend and ckks.choose_backend(backend),
+        seed=seed,
+    )
+    plan.methods()  # before files are read
+    parties = files.read()
+    with output.progress("Comparing", unit="measurements") as report:
+        rows = measure.compare(parties, plan, report)
+    if as_json:
+        settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
+        output.print_json({**settings, "rows": [asdict(row) for row in rows]})
+    else:
+        _print(rows, plan.grid)
+    if csv_file is not None:
+        _save(csv_file, rows)
+        output.print_line(f"table saved as {csv_file}")
+    if plot is not None:
+        figure.save(plot, rows)
+        output.print_line(f"figure saved as {plot}")
+
+
+def _save(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])])
+        writer.writeheader()
+        writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+
+
+def _print(rows: Sequence[Row], grid: str) -> None:
+    """Print a table for each number of rows, and what the columns mean."""
+    for truth in (row for row in rows if row.thresholds is None):
+        of = f"{truth.rows:,} rows of {truth.parties:,} parties; scikit-learn, on all of them in the clear:"
+        output.print_text(output.styled(f"{of} {truth.auc:.6f}", "bold"))
+        of_size = [row for row in rows if row.rows == truth.rows and row.thresholds is not None]
+        for private, whose in ((False, ""), (True, " in dpauc's curves, which end at the outermost ones")):
+            of_kind = [row for row in of_size if (row.epsilon is not None) == private]
+            alone = {row.thresholds: f"{_error(row.threshold_error)} at {row.thresholds}" for row in of_kind}
+            if alone:
+                output.print_text(f"error that thresholds alone cause{whose}: {', '.join(alone.values())}")
+        output.print_table(
+            [_line(row) for row in of_size],
+            header=("protocol", "thresholds", "AUC", "error", "upload", "time", "privacy"),
+            numbers=5,
+        )
+        output.print_text()
+    for text in (
+        "error: mean distance from scikit-learn's AUC; ±: standard deviation over the runs. upload, time: of one real "
+        "session; what a party sends, and all roles one after another.",
+        f"Thresholds: {grid}, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
+        "result included. Encryption hides the counts; the result is what it is.",
+        *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),
+        *_warnings(rows),
+    ):
+        output.print_text(text)
+
+
+def _warnings(rows: Sequence[Row]) -> list[str]:
+    """Return each warning once, as of the first measurement that has it; they may differ in numbers."""
+    first: dict[str, str] = {}
+    for row in rows:
+        where = f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds"
+        for text in row.warnings:
+            first.setdefault(_NUMBER.sub("", text), f"warning of {where}, and maybe others: {text}")
+    return list(first.values())
+
+
+def _line(row: Row) -> tuple[output.Cell, ...]:
+    sent = output.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
+    took = output.seconds_text(row.seconds) if row.seconds else "-"
+    return row.method, str(row.thresholds), _auc(row), _error(row.error), sent, took, row.privacy
+
+
+def _auc(row: Row) -> str:
+    if math.isnan(row.auc):
+        return "none"
+    return f"{row.auc:.6f}" if row.epsilon is None else f"{row.auc:.4f} ± {row.deviation:.4f}"
+
+
+def _error(error: float) -> str:
+    return "-" if math.isnan(error) else f"{error:.1e}" if error < 1e-4 else f"{error:.4f}"

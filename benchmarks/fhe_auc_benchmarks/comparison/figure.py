@@ -1,0 +1,159 @@
+"""The figure of a comparison: error against the number of rows, a panel for each number of thresholds.
+
+Readable without colour too: protocols differ in marker, budgets in line.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "save"]
+
+# Okabe and Ito's colours, which people tell apart however they see colour.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "v", "D", "P")
+_LINES = ((0, ()), (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
+_INK, _GREY = "black", "0.45"
+_LEAST = 1e-6  # errors below it are drawn there
+_COLUMNS = 4
+_LEGEND_ENTRY = 2.2  # inches
+
+
+class _Style(NamedTuple):
+    colour: str
+    marker: str
+    line: tuple[int, tuple[float, ...]]
+    hollow: bool
+
+
+def save(path: str | os.PathLike[str], rows: Sequence[Row]) -> None:
+    """Save the figure of a comparison.
+
+    Parameters
+    ----------
+    path : path
+        One that `fhe_auc.plot.check_path` accepts.
+    rows : sequence of Row
+        From `fhe_auc_benchmarks.comparison.measure.compare`.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    draw(rows).savefig(path, dpi=160)
+
+
+def draw(rows: Sequence[Row]) -> Figure:
+    """Return the figure that `save` saves; see there."""
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    truth = {row.rows: row.auc for row in rows if row.method == SKLEARN}
+    counts = list(dict.fromkeys(row.thresholds for row in rows if row.thresholds is not None))
+    styles = _styles(rows)
+    columns = min(len(counts), _COLUMNS)
+    lines = math.ceil(len(counts) / columns)
+    width = max(7.5, 4 * columns)
+    legend_columns = int(width / _LEGEND_ENTRY)
+    legend_lines = math.ceil((len(styles) + 1) / legend_columns)
+    figure = Figure(figsize=(width, 3.4 * lines + 0.9 + 0.22 * legend_lines), layout="constrained")
+    figure.suptitle(f"How far off the AUC is, by protocol{_caption(rows)}", fontsize=11)
+    panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for axes, count in zip(panels, counts, strict=False):
+        _draw_panel(axes, [row for row in rows if row.thresholds == count], styles, truth)
+        axes.set_title(f"{count} thresholds", fontsize=10, loc="left")
+        axes.set_xlabel("rows of all parties together")
+    for axes in panels[len(counts) :]:
+        axes.set_visible(False)
+    for axes in panels[::columns]:
+        axes.set_ylabel("|AUC − scikit-learn's|")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=legend_columns, fontsize=9, frameon=False, handlelength=3.2
+    )
+    return figure
+
+
+def _caption(rows: Sequence[Row]) -> str:
+    runs = max((row.runs for row in rows if row.epsilon is not None), default=1)
+    return f" (mean of {runs:,} runs; bands: 10th to 90th percentile)" if runs > 1 else ""
+
+
+def _short(rows: int) -> str:
+    return f"{rows:,}" if rows < 10_000 else f"{rows / 1000:,.0f}k"
+
+
+def _label(row: Row) -> str:
+    return row.method if row.epsilon is None else f"{row.method}, ε = {row.epsilon:g}"
+
+
+def _styles(rows: Sequence[Row]) -> dict[str, _Style]:
+    """Return how each method is drawn: colour and marker by protocol, line by budget."""
+    measured = [row for row in rows if row.thresholds is not None]
+    private = list(dict.fromkeys(row.method for row in measured if row.epsilon is not None))
+    other = list(dict.fromkeys(row.method for row in measured if row.epsilon is None))
+    budgets = list(dict.fromkeys(row.epsilon for row in measured if row.epsilon is not None))
+    styles = {}
+    for row in measured:
+        if row.epsilon is None:
+            at = other.index(row.method)
+            styles[_label(row)] = _Style(_INK, _MARKERS[at % len(_MARKERS)], _LINES[at % len(_LINES)], at > 0)
+        else:
+            at, budget = private.index(row.method), budgets.index(row.epsilon)
+            colour = _COLOURS[at % len(_COLOURS)]
+            marker = _MARKERS[(at + 2) % len(_MARKERS)]
+            styles[_label(row)] = _Style(colour, marker, _LINES[budget % len(_LINES)], budget > 0)
+    return styles
+
+
+def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, _Style], truth: dict[int, float]) -> None:
+    for label, style in styles.items():
+        of = sorted((row for row in rows if _label(row) == label and not math.isnan(row.error)), key=lambda r: r.rows)
+        sizes = [row.rows for row in of]
+        low, mean, high = (
+            [max(value, _LEAST) for value in values]
+            for values in (
+                [row.error_low for row in of],
+                [row.error for row in of],
+                [row.error_high for row in of],
+            )
+        )
+        axes.plot(
+            sizes,
+            mean,
+            color=style.colour,
+            linestyle=style.line,
+            marker=style.marker,
+            markersize=9 if style.colour == _INK and style.hollow else 6,
+            markerfacecolor="none" if style.hollow else style.colour,
+            linewidth=1.6,
+            label=label,
+            zorder=3 if style.colour == _INK else 2,
+        )
+        if len(of) > 1:
+            axes.fill_between(sizes, low, high, color=style.colour, alpha=0.11, linewidth=0, zorder=1)
+        elif low != high:
+            axes.vlines(sizes, low, high, color=style.colour, alpha=0.4, linewidth=5, zorder=1)
+    sizes = sorted(truth)
+    guess = [max(abs(truth[size] - 0.5), _LEAST) for size in sizes]
+    marker = "_" if len(sizes) == 1 else None
+    axes.plot(
+        sizes, guess, color=_GREY, linestyle=":", linewidth=1.2, marker=marker, label="saying 0.5 always", zorder=1
+    )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [_short(size) for size in sizes], fontsize=9)
+    axes.set_xticks([], minor=True)
+    axes.margins(x=0.08 if len(sizes) > 1 else 0.5)
+    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

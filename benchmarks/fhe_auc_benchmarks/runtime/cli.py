@@ -1,0 +1,65 @@
+"""``fhe-auc benchmark``: measure, on this machine, what the tables in the documents say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
+
+_TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md"
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc benchmark --quick                  about three minutes of CPU time",
+        "fhe-auc benchmark --out results            more runs, and the slow peers with 1,000 parties too",
+        "fhe-auc benchmark --quick --json | jq .ratios",
+    )
+)
+@click.option("--quick", is_flag=True, help="Fewer runs, fewer parties for the slowest peers.")
+@click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("benchmark"),
+    show_default=True,
+    help="Where tables, figures and the summary go; made if it is not there.",
+)
+@output.json_option
+def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
+    """Measure what an aggregation costs, beside its peers.
+
+    Peers: the published design rebuilt on OpenFHE; the mere sum of ciphertexts; the counts in the clear; scikit-learn
+    on the pooled rows; Paillier sums, where phe is installed. All are run here, in turns, and every AUC is checked.
+    Rows are made up. Saves a table (CSV), everything (JSON), figures (PNG) and a summary (Markdown).
+    """
+    from fhe_auc_benchmarks.runtime import figures, machine, summary
+    from fhe_auc_benchmarks.runtime.study import Study
+    from threadpoolctl import threadpool_limits
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _SUMMARY).open("ab").close()
+    except OSError as error:
+        raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None
+    facts, study = machine.facts(), Study(quick=quick)
+    with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
+        study.run(report)
+    summary.save_csv(folder / _TABLE, study)
+    summary.save_json(folder / _EVERYTHING, study, facts)
+    (folder / _SUMMARY).write_text(summary.markdown(study, facts), encoding="utf-8")
+    saved = figures.save_all(folder, study)
+    if as_json:
+        output.print_json({"machine": facts, "quick": quick, "ratios": summary.ratios(study), "folder": str(folder)})
+    else:
+        output.print_table(
+            [(name, f"{ratio:.2f}", "") for name, ratio in summary.ratios(study).items()],
+            header=("same run, same machine, CPU time", "ratio", ""),
+            numbers=1,
+        )
+    names = ", ".join((_TABLE, _EVERYTHING, _SUMMARY, *(path.name for path in saved)))
+    output.print_line(f"saved in {folder}: {names}")

@@ -1,0 +1,261 @@
+"""The figures of a study, as a paper would print them: readable without colour, by marker, line and hatching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
+from fhe_auc_benchmarks.runtime.study import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Study
+
+from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FIGURES", "save_all"]
+
+_DPI = 160
+_BARS = {"ingest": ("ingest", "white", "///"), "circuit": ("circuit", "0.35", "")}
+_PARTY_BARS = {"submit": ("submit", LIGHT, ""), "recover": ("recover", "white", "xxx")}
+
+
+class _Style(NamedTuple):
+    label: str
+    marker: str
+    line: Any
+    hollow: bool
+    colour: str
+
+
+def _style(contender: str) -> _Style:
+    """Return how a contender is drawn: the marker says what it is, a hollow one that it runs on SEAL."""
+    protocol, _, backend = contender.partition(" (")
+    hollow = backend.startswith("tenseal")
+    label = contender.replace(FLOOR, "ciphertext sum only")
+    marker, line, colour = {
+        OURS: ("o", "-", INK),
+        "malicious": ("s", "-.", "0.3"),
+        FLOOR: ("^", ":", GREY),
+        PUBLISHED: ("D", "--", INK),
+    }.get(protocol, ("x", (0, (1, 3)), GREY))
+    return _Style(label, marker, line, hollow, colour)
+
+
+def save_all(folder: Path, study: Study) -> list[Path]:
+    """Save every figure for which the study has measurements; return the files."""
+    saved = []
+    for name, draw in FIGURES.items():
+        figure = draw(study)
+        path = folder / f"{name}.png"
+        figure.savefig(path, dpi=_DPI)
+        saved.append(path)
+    return saved
+
+
+def _figure(width: float, height: float, title: str) -> Figure:
+    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _parties(study: Study) -> Figure:
+    _, thresholds = HEADLINE
+    found = [each for each in study.measurements if each.thresholds == thresholds]
+    figure = _figure(7, 4.6, f"What the aggregator spends, against parties ({thresholds} thresholds)")
+    axes = figure.subplots()
+    _draw_lines(axes, found, lambda each: each.parties)
+    axes.set_xlabel("parties")
+    return figure
+
+
+def _thresholds(study: Study) -> Figure:
+    found = [each for each in study.measurements if each.parties == PAPER_PARTIES]
+    figure = _figure(7, 4.6, f"What the aggregator spends, against thresholds ({PAPER_PARTIES} parties)")
+    axes = figure.subplots()
+    _draw_lines(axes, found, lambda each: each.thresholds)
+    axes.set_xlabel("thresholds")
+    return figure
+
+
+def _draw_lines(axes: Axes, found: Sequence[Measurement], x: Callable[[Measurement], int]) -> None:
+    """Draw a line for each contender that was measured more than once."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    names = dict.fromkeys(each.contender for each in found)
+    for name in names:
+        points = sorted((x(each), each.aggregation) for each in found if each.contender == name)
+        if len(points) < 2:
+            continue
+        style = _style(name)
+        axes.plot(
+            [at for at, _ in points],
+            [seconds for _, seconds in points],
+            marker=style.marker,
+            linestyle=style.line,
+            color=style.colour,
+            markerfacecolor="white" if style.hollow else style.colour,
+            markersize=6,
+            linewidth=1.4,
+            label=style.label,
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ticks = sorted({x(each) for each in found})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=9)
+    axes.set_xticks([], minor=True)
+    axes.set_ylabel("CPU seconds: ingest and circuit")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.legend(fontsize=8.5, frameon=False, handlelength=3.5, loc="upper left", bbox_to_anchor=(1.01, 1))
+    tidy(axes)
+
+
+def _phases(study: Study) -> Figure:
+    parties, thresholds = HEADLINE
+    found = [
+        each
+        for each in study.measurements
+        if (each.parties, each.thresholds) == HEADLINE and each.contender.partition(" (")[0] in _COMPARED
+    ]
+    figure = _figure(9, 4.2, f"Where the time goes: {parties} parties, {thresholds} thresholds (CPU time)")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for axes, bars, what in ((left, _BARS, "aggregator, all parties"), (right, _PARTY_BARS, "one party")):
+        _draw_stacks(axes, found, bars)
+        axes.set_xlabel(f"{what} (ms)")
+    return figure
+
+
+_COMPARED = (OURS, "malicious", FLOOR, PUBLISHED, TUNED)
+_CUT = 3  # times as long as ours
+
+
+def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple[str, str, str]]) -> None:
+    """Draw stacked bars; where the published design takes far longer than all others, it is cut off, and says so."""
+    ends = [0.0] * len(found)
+    for phase, (label, colour, hatch) in bars.items():
+        widths = [1e3 * each.phases[phase].cpu_median for each in found]
+        axes.barh(
+            range(len(found)), widths, left=ends, color=colour, edgecolor=INK, hatch=hatch, label=label, height=0.6
+        )
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    longest = max(ends)
+    ours = max(
+        (end for each, end in zip(found, ends, strict=True) if each.contender not in (PUBLISHED, TUNED)),
+        default=longest,
+    )
+    reach = 1.3 * (ours if longest > _CUT * ours else longest)
+    axes.set_xlim(0, reach)
+    for at, end in enumerate(ends):
+        text = f"{end:,.0f}" if end >= 20 else f"{end:.1f}"
+        if end <= reach:
+            axes.annotate(text, (end, at), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        else:
+            parts = " + ".join(f"{1e3 * found[at].phases[phase].cpu_median:,.0f}" for phase in bars)
+            box = {"facecolor": "white", "edgecolor": INK, "linewidth": 0.8, "pad": 2.5}
+            axes.annotate(f"cut off: {text} = {parts} →", (0.97 * reach, at), ha="right", va="center", fontsize=9,
+                          bbox=box)  # fmt: skip
+    axes.set_yticks(range(len(found)), [_style(each.contender).label for each in found], fontsize=9)
+    axes.set_ylim(len(found) - 0.4, -0.6)
+    axes.legend(fontsize=9, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+    tidy(axes)
+
+
+def _bytes(study: Study) -> Figure:
+    found = [
+        each
+        for each in study.measurements
+        if (each.parties, each.thresholds) == HEADLINE and each.contender != TUNED  # which sends what PUBLISHED does
+    ]
+    names = [_style(each.contender).label for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
+    values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
+    figure = _figure(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")
+    axes = figure.subplots()
+    bars = axes.barh(range(len(names)), values, height=0.6, color=LIGHT, edgecolor=INK)
+    bars[-1].set(facecolor="white", hatch="//")  # not measured here
+    axes.bar_label(bars, labels=[_bytes_text(value) for value in values], padding=4, fontsize=9)
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.margins(x=0.15)
+    axes.set_xlabel("bytes, logarithmic")
+    tidy(axes)
+    return figure
+
+
+def _bytes_text(number: float) -> str:
+    return (
+        f"{number / 1e6:.2f} MB" if number >= 1e6 else f"{number / 1e3:.3g} kB" if number >= 1e3 else f"{number:.0f} B"
+    )
+
+
+def _accuracy(study: Study) -> Figure:
+    figure = _figure(7, 4.4, f"Accuracy against thresholds ({ACCURACY_DATA}: real rows)")
+    axes = figure.subplots()
+    for grid, marker, line in (("uniform", "o", "-"), ("hybrid", "s", "--")):
+        points = [each for each in study.accuracies if each.grid == grid]
+        sizes = [each.thresholds for each in points]
+        axes.plot(sizes, [each.error for each in points], marker=marker, linestyle=line, color=INK,
+                  label=f"{grid}: off by")  # fmt: skip
+        axes.plot(sizes, [each.resolution for each in points], marker=marker, linestyle=":", color=GREY,
+                  markerfacecolor="white", label=f"{grid}: half-width stated")  # fmt: skip
+    numerical: dict[int, float] = {}
+    for each in study.measurements:
+        if each.contender.startswith(OURS):
+            error = max(abs(each.auc - each.exact_auc), 1e-16)
+            numerical[each.thresholds] = max(error, numerical.get(each.thresholds, 0.0))
+    axes.plot(sorted(numerical), [numerical[size] for size in sorted(numerical)], marker="^", linestyle="-.",
+              color="0.3", label="what encryption adds,\nmade-up rows (worst)")  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ticks = sorted({each.thresholds for each in study.accuracies})
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=9)
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("thresholds")
+    axes.set_ylabel("distance from scikit-learn's AUC")
+    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
+    axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=3.5)
+    tidy(axes)
+    return figure
+
+
+def _throughput(study: Study) -> Figure:
+    figure = _figure(6.5, 4.2, "Submissions taken in, by processes (wall-clock time)")
+    axes = figure.subplots()
+    processes = sorted({each.processes for each in study.throughputs})
+    backends = list(dict.fromkeys(each.backend for each in study.throughputs))
+    for at, (backend, colour, hatch) in enumerate(zip(backends, (LIGHT, "white"), ("", "///"), strict=False)):
+        rates = [
+            median(each.rate for each in study.throughputs if (each.backend, each.processes) == (backend, count))
+            for count in processes
+        ]
+        places = [place + 0.38 * (at - (len(backends) - 1) / 2) for place in range(len(processes))]
+        bars = axes.bar(places, rates, width=0.34, color=colour, edgecolor=INK, hatch=hatch, label=backend)
+        labels = [f"{rate:,.0f}\n×{rate / rates[0]:.2f}" for rate in rates]
+        axes.bar_label(bars, labels=labels, padding=3, fontsize=9)
+    axes.set_xticks(range(len(processes)), [f"{count}" for count in processes])
+    axes.set_xlabel("processes")
+    axes.set_ylabel("submissions per second")
+    axes.margins(y=0.18)
+    axes.legend(fontsize=9, frameon=False, loc="upper left")
+    tidy(axes)
+    return figure
+
+
+FIGURES: dict[str, Callable[[Study], Figure]] = {
+    "parties": _parties,
+    "thresholds": _thresholds,
+    "phases": _phases,
+    "bytes": _bytes,
+    "accuracy": _accuracy,
+    "throughput": _throughput,
+}
+"""Name of the file, without its suffix, to what draws it."""

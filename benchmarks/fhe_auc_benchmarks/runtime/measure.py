@@ -1,0 +1,186 @@
+"""Measure contenders side by side: all of one problem in turn, run after run, so that noise hits them alike."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fhe_auc_benchmarks.runtime.contender import Contender, Session
+from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.timing import Stopwatch
+
+from fhe_auc.counts import count, trapezoid
+from fhe_auc.errors import EvaluationError
+
+PHASES = ("submit", "ingest", "circuit", "recover")
+"""What is timed of every contender; "keys" comes from making it."""
+
+OURS = "semi-honest"
+FLOOR = "histogram-federated"
+"""Plain secure aggregation: the sum of the parties' ciphertexts, and nothing else."""
+
+PUBLISHED = "published design"
+TUNED = "published design, tuned"
+"""The same with a setting of OpenFHE that spares most of its parsing."""
+
+
+class Seconds(NamedTuple):
+    """Least and median over runs, of CPU and of wall-clock time."""
+
+    cpu: float
+    cpu_median: float
+    wall: float
+    wall_median: float
+    runs: int
+
+    @classmethod
+    def of(cls, watches: Sequence[Stopwatch]) -> Seconds:
+        """Summarise some runs."""
+        cpu, wall = [watch.cpu for watch in watches], [watch.wall for watch in watches]
+        return cls(min(cpu), statistics.median(cpu), min(wall), statistics.median(wall), len(watches))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """One contender on one problem.
+
+    Attributes
+    ----------
+    contender : str
+    parties, thresholds : int
+    grid : str
+    phases : dict of str to Seconds
+        "keys" and `PHASES`; submit and recover of one party, ingest of all.
+    upload_bytes, download_bytes : int
+        Of one party.
+    auc, exact_auc, sklearn_auc : float
+        What came out; the same from exact integers at these thresholds; scikit-learn's on the pooled rows.
+    """
+
+    contender: str
+    parties: int
+    thresholds: int
+    grid: str
+    phases: dict[str, Seconds] = field(default_factory=dict)
+    upload_bytes: int
+    download_bytes: int
+    auc: float
+    exact_auc: float
+    sklearn_auc: float
+
+    @property
+    def aggregation(self) -> float:
+        """CPU seconds of the aggregator, all parties: ingest and circuit, the median of each."""
+        return self.phases["ingest"].cpu_median + self.phases["circuit"].cpu_median
+
+
+Maker = Callable[[Problem], Contender]
+
+
+def session(protocol: str, backend: str, **options: Any) -> Maker:
+    """Return what makes the contender of one of our protocols."""
+    return lambda problem: Session(problem, protocol, backend, **options)
+
+
+def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
+    """Measure all contenders on a problem.
+
+    Raises
+    ------
+    EvaluationError
+        A contender's AUC is not the exact one.
+    """
+    with _all_made(problem, makers) as contenders:
+        watches = {contender.name: {phase: list[Stopwatch]() for phase in PHASES} for contender in contenders}
+        aucs: dict[str, float] = {}
+        for run in range(runs + 1):  # the first one warms up
+            for contender in contenders:
+                if contender.once and run < runs:
+                    continue
+                timed, aucs[contender.name] = _once(contender)
+                for phase, watch in timed.items():
+                    if run:
+                        watches[contender.name][phase].append(watch)
+        return [
+            Measurement(
+                contender=contender.name,
+                parties=problem.parties,
+                thresholds=problem.thresholds,
+                grid=problem.grid,
+                phases={
+                    "keys": Seconds(*(contender.key_seconds,) * 4, 1),
+                    **{phase: Seconds.of(found) for phase, found in watches[contender.name].items()},
+                },
+                upload_bytes=contender.upload_bytes,
+                download_bytes=contender.download_bytes,
+                auc=aucs[contender.name],
+                exact_auc=problem.auc,
+                sklearn_auc=problem.sklearn_auc,
+            )
+            for contender in contenders
+        ]
+
+
+@contextlib.contextmanager
+def _all_made(problem: Problem, makers: Iterable[Maker]) -> Iterator[list[Contender]]:
+    contenders: list[Contender] = []
+    try:
+        for make in makers:
+            contenders.append(make(problem))
+        yield contenders
+    finally:
+        for contender in contenders:
+            contender.close()
+        gc.collect()
+
+
+def _once(contender: Contender) -> tuple[dict[str, Stopwatch], float]:
+    """Run all phases once; return their times and the AUC, which must be right."""
+    timed = {}
+    auc = 0.0
+    contender.begin()
+    gc.disable()
+    try:
+        for phase in PHASES:
+            with Stopwatch() as watch:
+                found = getattr(contender, phase)()
+            timed[phase] = watch
+            auc = found if phase == "recover" else auc
+    finally:
+        gc.enable()
+    if not abs(auc - contender.expected) <= contender.tolerance:
+        raise EvaluationError(f"{contender.name}: AUC {auc}, but {contender.expected} is right; nothing is reported")
+    return timed, auc
+
+
+class Accuracy(NamedTuple):
+    """By how much thresholds alone miss scikit-learn's AUC, on real rows."""
+
+    grid: str
+    thresholds: int
+    error: float
+    resolution: float
+
+
+def accuracies(grids: Sequence[str], sizes: Sequence[int], dataset: str) -> list[Accuracy]:
+    """Return the distance of the exact trapezoid from scikit-learn's AUC on a bundled data set."""
+    import numpy as np
+    from sklearn.metrics import roc_auc_score
+
+    from fhe_auc import datasets, thresholds
+    from fhe_auc.counts import PartyData
+
+    parties = datasets.load(dataset)
+    y_true = np.concatenate([data.y_true for data in parties])
+    y_score = np.concatenate([data.y_score for data in parties])
+    truth, pooled = float(roc_auc_score(y_true, y_score)), PartyData.from_arrays("all", y_true, y_score)
+    found = []
+    for grid in grids:
+        for size in sizes:
+            exact = trapezoid(count(pooled, thresholds.GRIDS[grid](size)))
+            found.append(Accuracy(grid, size, abs(exact.auc - truth), exact.resolution))
+    return found

@@ -1,0 +1,369 @@
+"""How many values of den = 2PN remain possible for a party that decrypts the result of a semi-honest session.
+
+    python -m fhe_auc_benchmarks.studies.blinding [--sessions 20] [--estimate]
+
+The attacker is one party, honest but curious. Every session is a real one: submissions encrypted, summed, blinded,
+flooded and decrypted by the engine's own code on both backends, plan as the planner makes it, P and N fixed and scores
+drawn afresh. Class means of the slots give the attacker
+
+    Z0 ≈ r·(num + i·tie)        Z1 ≈ r·den·(1 + iκ)        (per copy)
+
+and it knows the plan (public): the range of r, that r, num, tie and den/2 are integers, that num - tie is even (every
+term T_k F_k - p_k F_k is 2·TP_{k+1}·F_k), and how large noise can be.
+
+Assumptions:
+
+- It knows the pooled rows to a factor of four: candidates are the distinct den of pairs P, N ≥ 1 with
+  P + N ≤ 4·(true rows).
+- It is handed the exact standard deviations of the noise in num, tie and den (flooding as the slots' spread shows it,
+  encryption and rotation noise from the true counts), and its tests allow five of them.
+- It sees no other session on the same rows, and uses nothing that it knows of its own rows.
+
+A candidate d survives when there are an integer r = Z1/d in the public range and integers num, tie of equal parity
+near Z0/Z1·d, each within its tolerance. For comparison, "exact AUC" counts the dens that remain for somebody who is
+told AUC and resolution as exact fractions and nothing of r; only noise in the two can leave more.
+
+With ``release_digits`` num and tie are each moved by an unknown of their own, |δ|, |δ'| ≤ ½·10^-digits:
+
+    Z0 ≈ r·(num + i·tie) + r·(δ + i·δ')·den
+
+and a candidate survives when there are integers num and tie of equal parity within reach. The rounding of the blur
+(`PublicContext.multiply_integers`) counts as noise.
+
+Tables go to standard output, every session's counts to standard error as they come.
+
+`--estimate` goes beyond what can be counted: how many wrong pairs (P, N) would pass by chance, from the same
+tolerances, all digits released. Pairs that pass because of common factors (of r and of the AUC's denominator) come on
+top.
+
+With ``release_digits``, where more than `--dens` distinct den are possible, a fresh random sample of that many is
+tested and the count scaled up. That the tests are not too strict shows in how often the true den passes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from numpy.typing import NDArray
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+
+GRID = thresholds.uniform(100)
+PARTIES = 10
+ROWS = (30, 100, 300, 1000, 10_000)
+ESTIMATED_ROWS = (1000, 10_000, 30_000, 100_000, 10**6)
+POSITIVES = (0.5, 0.1)
+MAX_ROWS = (10**6, 10**4)
+DIGITS = (None, 4)
+PRIOR = 4  # the attacker knows the pooled rows to this factor
+SIGMAS = 5.0
+ROUNDING = 1.5
+"""The blur's weights are off by up to 1.3: so much of den gets into num and tie, and of num and tie into den."""
+
+
+class Observation(NamedTuple):
+    """What one party reads off a session, per copy, and the standard deviations it is given."""
+
+    plan: AucPlan
+    z0: complex  # r·(num + i·tie), perhaps blurred
+    z1: float  # r·den
+    sd0: float  # of the real, and of the imaginary part of z0
+    sd1: float
+
+
+CHUNK = 1 << 20
+
+
+@lru_cache(maxsize=2)
+def possible_products(most_rows: int) -> NDArray[np.uint32]:
+    """Return the distinct P·N with P, N ≥ 1 and P + N ≤ most_rows, ascending."""
+    largest = (most_rows // 2) * (most_rows - most_rows // 2)
+    found = np.zeros(largest + 1, np.bool_)
+    for p in range(1, most_rows // 2 + 1):
+        found[p * p : p * (most_rows - p) + 1 : p] = True
+    return np.flatnonzero(found).astype(np.uint32)
+
+
+def all_dens(seen: Observation, rows: int) -> Iterator[NDArray[np.int64]]:
+    """Yield every candidate den for which the multiplier is in its range, a chunk at a time."""
+    products = possible_products(PRIOR * rows)
+    least = 0.5 * seen.z1 * 2.0**-seen.plan.blinding_bits
+    ends = np.array([0.99 * least, 1.01 * least * 2.0**MULTIPLIER_RANGE_BITS]).clip(0, float(products[-1]) + 1)
+    first, last = np.searchsorted(products, ends.astype(np.uint32))
+    for start in range(int(first), int(last), CHUNK):
+        yield 2 * products[start : min(start + CHUNK, int(last))].astype(np.int64)
+
+
+def some_dens(rng: np.random.Generator, rows: int, limit: int) -> tuple[NDArray[np.int64], float]:
+    """Return candidate dens, and how many each of them stands for."""
+    products = possible_products(PRIOR * rows)
+    if len(products) <= limit:
+        return 2 * products.astype(np.int64), 1.0
+    return 2 * products[rng.integers(0, len(products), limit)].astype(np.int64), len(products) / limit
+
+
+class Engine:
+    """One plan and its keys; sessions differ in rows, encryptions, multiplier and flooding."""
+
+    def __init__(self, backend: str, max_rows: int, digits: int | None) -> None:
+        workload = Workload(
+            thresholds=len(GRID), parties=PARTIES, max_rows=max_rows, min_rows=min(100, max_rows), release_digits=digits
+        )
+        self.plan = plan(workload, ckks.choose_backend(backend))
+        self.public, self.secret = ckks.generate(self.plan.parameters)
+
+    def session(self, rng: np.random.Generator, positives: int, negatives: int) -> tuple[Observation, Trapezoid]:
+        y_true = rng.permutation(np.repeat([True, False], [positives, negatives]))
+        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.15), 0, 1)
+        packing, slots = self.plan.packing, self.plan.packing.slots
+        aggregation = BlindedTotals(self.public, self.plan)
+        total = None
+        for rows in np.array_split(np.arange(len(y_true)), PARTIES):
+            counts = count(PartyData.from_arrays("a party", y_true[rows], y_score[rows]), GRID)
+            aggregation.add([self.secret.encrypt(v) for v in packing.pack(*class_vectors(counts))])
+            total = counts if total is None else total + counts
+        by_class = packing.by_class(self.secret.decrypt(aggregation.result())) / packing.gain
+        means = by_class.mean(axis=1)
+        # den comes twice, as Re and as Im/κ: weighted by their precision.
+        z1 = (means[1].real + CHECK_WEIGHT * means[1].imag) / (1 + CHECK_WEIGHT**2)
+        flooding = float(np.sqrt(np.mean(np.abs(by_class - means[:, None]) ** 2) / 2 / (slots / packing.classes)))
+        fresh = self._fresh_deviations(total) * z1 / trapezoid(total).den
+        sd = np.hypot(flooding, fresh)
+        return Observation(self.plan, complex(means[0]), float(z1), float(sd[0]), float(sd[1])), trapezoid(total)
+
+    def _fresh_deviations(self, counts: Counts) -> NDArray[np.float64]:
+        """Return how much encryption and rotation noise spread num (or tie) and den, by the planner's formula.
+
+        The planner puts X ≤ 2P in every bin; here are the true X and Y.
+        """
+        x, y = class_vectors(counts)
+        parameters, packing = self.plan.parameters, self.plan.packing
+        switching = 2.0 ** switching_noise_bits(parameters.ring_dimension) / math.sqrt(packing.slots)
+        encrypting = ERROR_DEVIATION * math.sqrt(PARTIES * parameters.ring_dimension)
+        slot_noise = math.hypot(switching, encrypting) / parameters.scale
+        # Noise on Y meets X, noise on u·X meets Y/u.
+        x_unit = packing.x_unit
+        noise = slot_noise * np.sqrt((np.abs(x) ** 2 + np.abs(y / x_unit) ** 2).sum(axis=1) / packing.copies)
+        # Encoding in double precision errs by about the largest slot's last bit, in all copies and bins alike.
+        largest = max(np.abs(x).max() * x_unit, np.abs(y).max())
+        encoding = 2.0**-52 * largest * (np.abs(x) + np.abs(y) / x_unit).sum(axis=1)
+        return np.asarray(np.hypot(noise, encoding))
+
+
+def near_integer(values: NDArray[np.float64], tolerance: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray(np.abs(values - np.rint(values)) <= tolerance)
+
+
+def multiplier_fits(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell for which dens z1/den is an integer in the public range, within the error."""
+    r = seen.z1 / dens
+    slack = SIGMAS * seen.sd1 / dens + 2.0**-48 * r
+    if seen.plan.release_digits is not None:
+        slack += ROUNDING
+    highest = 2.0**seen.plan.blinding_bits
+    return (r >= highest * 2.0**-MULTIPLIER_RANGE_BITS - slack) & (r <= highest + slack) & near_integer(r, slack)
+
+
+def without_blur(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell for which dens num and tie are integers of equal parity."""
+    ratio = seen.z0 / seen.z1
+    numerator = SIGMAS * math.hypot(seen.sd0, abs(ratio.real) * seen.sd1) / seen.z1 * dens
+    tie = SIGMAS * math.hypot(seen.sd0, abs(ratio.imag) * seen.sd1) / seen.z1 * dens
+    # The even number num - tie: half of it is an integer.
+    half = (ratio.real - ratio.imag) / 2 * dens
+    return near_integer(ratio.imag * dens, tie) & near_integer(half, (numerator + tie) / 2)
+
+
+def with_blur(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell for which dens there are integers num and tie of equal parity as near as their blurs leave them."""
+    ratio = seen.z0 / seen.z1
+    blur = 0.5 * 10.0**-seen.plan.release_digits + ROUNDING / seen.plan.least_multiplier
+    numerator = (blur + SIGMAS * math.hypot(seen.sd0, abs(ratio.real) * seen.sd1) / seen.z1) * dens
+    tie = (blur + SIGMAS * math.hypot(seen.sd0, abs(ratio.imag) * seen.sd1) / seen.z1) * dens
+    lowest_num, most_num = integers_near(ratio.real * dens, numerator)
+    lowest_tie, most_tie = integers_near(ratio.imag * dens, tie)
+    only_one_each = (most_num == lowest_num) & (most_tie == lowest_tie)
+    exists = (most_num >= lowest_num) & (most_tie >= lowest_tie)
+    return exists & ~(only_one_each & ((lowest_num - lowest_tie) % 2 == 1))
+
+
+def integers_near(
+    values: NDArray[np.float64], tolerance: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the least and the greatest integer within reach; the least is the greater of the two if there is none."""
+    return np.ceil(values - tolerance), np.floor(values + tolerance)
+
+
+def remaining(seen: Observation, dens: NDArray[np.int64]) -> int:
+    """Count the dens that pass both tests."""
+    possible = dens[multiplier_fits(seen, dens)].astype(float)
+    fits = without_blur if seen.plan.release_digits is None else with_blur
+    return int(fits(seen, possible).sum())
+
+
+def with_exact_fractions(truth: Trapezoid, rows: int) -> int:
+    """Count the dens with which AUC and resolution, known exactly, are fractions of integers of equal parity."""
+    products = possible_products(PRIOR * rows)
+    step = truth.den // math.gcd(truth.den, truth.tie, (truth.num - truth.tie) // 2)
+    step //= math.gcd(step, 2)  # den/2 = PN is a multiple of this
+    multiples = np.arange(step, int(products[-1]) + 1, step, np.uint32)
+    return int((products[np.searchsorted(products, multiples)] == multiples).sum())
+
+
+class Line(NamedTuple):
+    backend: str
+    max_rows: int
+    digits: int | None
+    blinding_bits: int
+    rows: int
+    positives: int
+    possible: float  # distinct dens before anything is seen
+    candidates: list[float]
+    exact: list[int]  # dens that exact fractions alone would leave
+    kept: float
+
+
+def measure(
+    backend: str, max_rows: int, digits: int | None, rows: int, sessions: int, limit: int, seed: int
+) -> Iterator[Line]:
+    engine = Engine(backend, max_rows, digits)
+    rng = np.random.default_rng([seed, max_rows, digits or 0])
+    for share in POSITIVES:
+        positives = round(share * rows)
+        candidates: list[float] = []
+        exact = []
+        kept = 0
+        for _ in range(sessions):
+            seen, truth = engine.session(rng, positives, rows - positives)
+            if digits is None:
+                candidates.append(sum(remaining(seen, dens) for dens in all_dens(seen, rows)))
+                exact.append(with_exact_fractions(truth, rows))
+            else:
+                dens, weight = some_dens(rng, rows, limit)
+                candidates.append(weight * remaining(seen, dens))
+            kept += remaining(seen, np.array([truth.den]))
+        yield Line(
+            backend=backend,
+            max_rows=max_rows,
+            digits=digits,
+            blinding_bits=engine.plan.blinding_bits,
+            rows=rows,
+            positives=positives,
+            possible=len(possible_products(PRIOR * rows)),
+            candidates=candidates,
+            exact=exact,
+            kept=kept / sessions,
+        )
+
+
+def expected_by_chance(seen: Observation, rng: np.random.Generator, rows: int, pairs: int = 400_000) -> float:
+    """Return how many wrong pairs P ≤ N would pass the tests if what they round were uniform and independent."""
+    most = PRIOR * rows
+    p, n = rng.integers(1, most, (2, pairs))
+    dens = 2.0 * (p * n)[p + n <= most]
+    r = seen.z1 / dens
+    ratio = seen.z0 / seen.z1
+    in_range = (r >= seen.plan.least_multiplier) & (r <= 2.0**seen.plan.blinding_bits)
+    chance = in_range * np.minimum(1, 2 * (SIGMAS * seen.sd1 / dens + 2.0**-48 * r))
+    numerator = SIGMAS * math.hypot(seen.sd0, abs(ratio.real) * seen.sd1) / seen.z1 * dens
+    tie = SIGMAS * math.hypot(seen.sd0, abs(ratio.imag) * seen.sd1) / seen.z1 * dens
+    chance *= np.minimum(1, 2 * tie) * np.minimum(1, numerator + tie)
+    return float(chance.mean()) * most**2 / 4
+
+
+def print_estimates(sessions: int, seed: int) -> None:
+    print("| backend | rows | pairs before | left by chance: median | range |")
+    print("| --- | --- | --- | --- | --- |")
+    for backend in ckks.available_backends():
+        engine = Engine(backend, max(MAX_ROWS), None)
+        rng = np.random.default_rng(seed)
+        for rows in ESTIMATED_ROWS:
+            found = [
+                expected_by_chance(engine.session(rng, rows // 2, rows - rows // 2)[0], rng, rows)
+                for _ in range(sessions)
+            ]
+            print(
+                f"| {backend} | {rows:,} | {(PRIOR * rows) ** 2 / 4:.1g} | {np.median(found):.1g} "
+                f"| {min(found):.1g} to {max(found):.1g} |"
+            )
+
+
+def number(value: float) -> str:
+    """Write a count with three digits."""
+    return f"{value:.0f}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]) + "\n"
+
+
+def print_tables(lines: Sequence[Line]) -> None:
+    """Print a table each for all digits and for few; cells are median (smallest to largest) of the sessions."""
+    pools = list(dict.fromkeys((line.rows, line.positives) for line in lines))
+    for limited in (False, True):
+        chosen = [line for line in lines if (line.digits is not None) == limited]
+        columns = list(dict.fromkeys(line[:2] for line in chosen))
+        head = ["rows", "P", "dens before"]
+        head += [f"{backend}, {n:,}" for backend, n in columns]
+        head += [] if limited else ["one left", "exact AUC"]
+        body = []
+        for pool in pools:
+            cells = {line[:2]: line for line in chosen if (line.rows, line.positives) == pool}
+            some = next(iter(cells.values()))
+            row = [f"{some.rows:,}", f"{some.positives:,}", number(some.possible)]
+            for column in columns:
+                left = np.array(cells[column].candidates)
+                row.append(f"{number(np.median(left))} ({number(left.min())} to {number(left.max())})")
+            if not limited:
+                row.append(f"{np.mean([left == 1 for cell in cells.values() for left in cell.candidates]):.0%}")
+                row.append(number(np.median([count for cell in cells.values() for count in cell.exact])))
+            body.append(row)
+        print(table(head, body))
+    kept = min(line.kept for line in lines)
+    print(f"The true den passed the tests in at least {kept:.0%} of the sessions behind every cell.\n")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description="Count the values of den = 2PN that a decrypted result leaves possible."
+    )
+    parser.add_argument("--sessions", type=int, default=20, help="sessions per line (default 20)")
+    parser.add_argument("--dens", type=int, default=400_000, help="test at most so many candidates (default 400,000)")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--estimate", action="store_true", help="estimate, up to a million rows, instead of counting")
+    parser.add_argument("--seed", type=int, default=0, help="of the data; keys, multipliers and noise are always fresh")
+    arguments = parser.parse_args(argv)
+    if arguments.estimate:
+        print_estimates(arguments.sessions, arguments.seed)
+        return
+    started = time.perf_counter()
+    lines: list[Line] = []
+    for rows in arguments.rows:  # so that the list of products is made once for each
+        for max_rows in MAX_ROWS:
+            for digits in DIGITS:
+                for backend in ckks.available_backends():
+                    for line in measure(
+                        backend, max_rows, digits, rows, arguments.sessions, arguments.dens, arguments.seed
+                    ):
+                        lines.append(line)
+                        print(*line, sep="\t", file=sys.stderr, flush=True)
+    print_tables(lines)
+    print(f"{arguments.sessions} sessions a cell, {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

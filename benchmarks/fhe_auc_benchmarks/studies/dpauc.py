@@ -1,0 +1,303 @@
+"""The tables of [DPAUC], as printed and as we get them, row by row.
+
+    python -m fhe_auc_benchmarks.studies.dpauc                     rewrite the tables in docs/dpauc.md (between its two markers)
+    python -m fhe_auc_benchmarks.studies.dpauc --print             print them instead
+    python -m fhe_auc_benchmarks.studies.dpauc --data rows.npz     save epoch 0's rows, dealt to 10 sites, for `fhe-auc compare`
+
+[DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
+
+The rows are those of `fhe_auc_benchmarks.simulations.synthetic_scores.criteo_like`: as many as the paper's and of the same AUC, otherwise a guess.
+Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset: grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|),
+sums clipped at 0, points sorted by FPR, no ends added.
+
+- IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
+  neither the sums nor the noise.
+- "difference": ours less the paper's mean. "SE": standard errors of that difference, from both printed and our own
+  standard deviation and number of runs.
+- "limit": our mean over many more runs, less the paper's mean: what no luck of ours explains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.simulations.synthetic_scores import CRITEO_AUC, criteo_like
+from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
+from fhe_auc_protocols.dpauc.roc import statistics
+
+from fhe_auc import thresholds
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "dpauc.md"
+BEGIN, END = "<!-- begin: python -m fhe_auc_benchmarks.studies.dpauc -->\n", "<!-- end -->\n"
+EPSILONS = (8, 4, 2, 1)
+PAPER_RUNS = 100
+PAPER_RR_RUNS = 20  # the paper says 100 for "each method"; counted as fewer, the test is stricter on us
+MANY_RUNS = 5000
+WITHIN = {10: 3e-4, 1000: 3e-3}
+"""How far from the printed mean ours may be, by parties."""
+
+SPREAD_WITHIN = 0.35
+SCORES_WITHIN = 0.004
+
+
+class Printed(NamedTuple):
+    mean: float
+    deviation: float
+
+
+# Mean and standard deviation for ε = 8, 4, 2, 1.  Table 4: |Θ| = 100; by epoch, way of dealing and parties.
+# fmt: off
+TABLE_4 = {
+    (0, "IID", 10): (.749347, .000216, .749178, .000484, .748937, .000755, .748206, .001649),
+    (0, "non-IID", 10): (.749319, .000242, .749260, .000474, .749192, .00072, .748962, .00178),
+    (0, "IID", 1000): (.74811, .002335, .745557, .004498, .738944, .008008, .726187, .014704),
+    (0, "non-IID", 1000): (.748062, .001981, .746105, .004465, .741711, .009246, .726885, .016539),
+    (1, "IID", 10): (.766373, .000239, .766309, .000402, .76611, .000894, .765684, .001677),
+    (1, "non-IID", 10): (.766378, .000231, .766197, .000471, .76612, .000755, .765447, .001805),
+    (1, "IID", 1000): (.764887, .002241, .763012, .004378, .756938, .008096, .740619, .017457),
+    (1, "non-IID", 1000): (.764923, .002036, .763246, .004022, .756715, .009105, .744978, .018234),
+    (2, "IID", 10): (.770091, .000258, .769995, .000498, .770028, .000788, .769143, .00172),
+    (2, "non-IID", 10): (.770095, .000213, .770115, .000434, .76981, .000903, .769265, .001502),
+    (2, "IID", 1000): (.76918, .002519, .766482, .004387, .761074, .007947, .745812, .014596),
+    (2, "non-IID", 1000): (.768894, .002104, .766819, .003802, .759916, .007251, .746815, .016511),
+}
+# Table 5: K = 10, IID; by epoch and |Θ|.
+TABLE_5 = {
+    (0, 10): (.7251052, .000074, .725064, .000167, .725008, .000323, .724899, .000607),
+    (0, 25): (.747879, .000147, .747895, .000275, .747669, .000625, .747278, .000889),
+    (0, 50): (.748914, .000161, .748884, .000343, .748988, .000657, .748816, .001279),
+    (0, 100): (.749347, .000216, .749178, .000484, .748937, .000755, .748206, .001649),
+    (0, 200): (.74929, .000289, .74916, .000573, .748491, .001204, .747117, .002224),
+    (1, 10): (.744348, .000084, .744317, .000144, .744215, .000328, .744058, .000639),
+    (1, 25): (.765178, .000159, .765045, .000252, .7649144, .000507, .764968, .001282),
+    (1, 50): (.766198, .000187, .766181, .000329, .765973, .000723, .766009, .001216),
+    (1, 100): (.766373, .000239, .766309, .000402, .76611, .000894, .765684, .001677),
+    (1, 200): (.76638, .000311, .766235, .000677, .765694, .001367, .764399, .002264),
+    (2, 10): (.748858, .000073, .7487984, .000123, .748821, .000331, .748626, .000591),
+    (2, 25): (.769006, .000162, .768992, .000323, .768705, .000508, .768357, .001308),
+    (2, 50): (.769806, .000220, .769756, .000500, .769549, .000805, .76939, .001034),
+    (2, 100): (.770091, .000258, .769995, .000498, .770028, .000788, .769143, .00172),
+    (2, 200): (.770137, .000319, .769729, .000633, .769066, .001085, .767694, .002746),
+}
+# Table 1: randomised response, |Θ| = 200; by epoch.
+TABLE_1 = {
+    0: (.74938, .00004, .749398, .0004, .749108, .000932, .750239, .001766),
+    1: (.766447, .000054, .766338, .000338, .7665588, .001109, .766392, .002098),
+    2: (.770204, .000049, .770112, .000375, .7702048, .000795, .771098, .001891),
+}
+# Table 3: noise on the scores; by its ε, for epochs 0, 1, 2.
+TABLE_3 = {
+    1: (.5374, .5416, .5420), 2: (.5725, .5795, .5830), 3: (.5976, .6105, .6130), 4: (.6239, .6367, .6387),
+    5: (.6413, .6569, .6607), 6: (.6571, .6732, .6786), 7: (.6698, .6870, .6903), 8: (.6797, .6976, .7022),
+    9: (.6885, .7060, .7115), 10: (.6952, .7124, .7191), 50: (.7454, .7625, .7663), 100: (.7484, .7654, .7692),
+    1000: (.7494, .7665, .7702),
+}
+# fmt: on
+
+
+class Compared(NamedTuple):
+    """One cell: what the paper prints and what we get."""
+
+    paper: Printed
+    aucs: np.ndarray
+    paper_runs: int = PAPER_RUNS
+    limit: float | None = None  # mean of many runs, less the paper's
+
+    @property
+    def mean(self) -> float:
+        return float(self.aucs.mean())
+
+    @property
+    def deviation(self) -> float:
+        return float(self.aucs.std(ddof=1))
+
+    @property
+    def difference(self) -> float:
+        return self.mean - self.paper.mean
+
+    @property
+    def standard_errors(self) -> float:
+        error = math.hypot(
+            self.paper.deviation / math.sqrt(self.paper_runs), self.deviation / math.sqrt(len(self.aucs))
+        )
+        return self.difference / error
+
+    @property
+    def spread(self) -> float:
+        return self.deviation / self.paper.deviation
+
+    def cells(self) -> list[str]:
+        return [
+            f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f}",
+            f"{self.mean:.6f} ± {self.deviation:.6f}",
+            f"{self.difference:+.1e}",
+            f"{self.standard_errors:+.1f}",
+            f"{self.spread:.2f}",
+            *([] if self.limit is None else [f"{self.limit:+.1e}"]),
+        ]
+
+
+def printed(row: Sequence[float], epsilon: int) -> Printed:
+    at = 2 * EPSILONS.index(epsilon)
+    return Printed(row[at], row[at + 1])
+
+
+@lru_cache(maxsize=3)
+def rows(epoch: int) -> tuple[np.ndarray, np.ndarray]:
+    y_true, y_score = criteo_like(epoch)
+    return y_true, y_score.astype(np.float64)
+
+
+@lru_cache(maxsize=32)
+def counts(epoch: int, size: int) -> np.ndarray:
+    return statistics(*rows(epoch), thresholds.dpauc(size))
+
+
+def laplace(
+    paper: Printed, epoch: int, size: int, parties: int, epsilon: int, *, runs: int, seed: int, by_party: bool = False
+) -> Compared:
+    """Compare one cell of Table 4 or 5."""
+    exact = counts(epoch, size)
+    budget = Budget.checked(LAPLACE, {"epsilon": epsilon, "budget_thresholds": size}, exact.shape[1])
+    random = np.random.default_rng([seed, epoch, size, parties, epsilon, by_party])
+    draw = simulation.aucs_noise_by_party if by_party else simulation.aucs
+    found = draw(exact, budget, parties=parties, runs=runs, random=random)
+    many = simulation.aucs(exact, budget, parties=parties, runs=MANY_RUNS, random=random)
+    return Compared(paper, found, limit=float(many.mean()) - paper.mean)
+
+
+def flips(epoch: int, epsilon: int, *, runs: int, seed: int) -> Compared:
+    """Compare one cell of Table 1."""
+    exact = counts(epoch, 200)
+    budget = Budget.checked(RANDOMIZED_RESPONSE, {"epsilon": epsilon}, exact.shape[1])
+    random = np.random.default_rng([seed, epoch, epsilon])
+    found = simulation.aucs(exact, budget, parties=10, runs=runs, random=random)
+    return Compared(printed(TABLE_1[epoch], epsilon), found, PAPER_RR_RUNS)
+
+
+def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
+    """Return our AUC for one cell of Table 3."""
+    random = np.random.default_rng([seed, epoch, epsilon])
+    return float(simulation.aucs_of_noised_scores(*rows(epoch), epsilon, runs=runs, random=random).mean())
+
+
+def table(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+COLUMNS = ("ε", "paper", "ours", "difference", "SE", "σ ours / paper")
+
+
+def verdict(cells: Sequence[Compared], within: float) -> str:
+    near = sum(abs(cell.difference) <= within for cell in cells)
+    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells)
+    spread = sum(abs(cell.spread - 1) <= SPREAD_WITHIN for cell in cells)
+    worst = max(cells, key=lambda cell: abs(cell.difference))
+    limit = sum(abs(cell.limit or 0.0) <= within for cell in cells)
+    return (
+        f"of {len(cells)} cells, means within {within:g}: {near} (worst {worst.difference:+.1e}), limits within it: "
+        f"{limit}; means within 3 standard errors: {alike}; standard deviations within 35 %: {spread}"
+    )
+
+
+def laplace_tables(runs: int, seed: int) -> str:
+    parts = []
+    body, cells = [], {}
+    for (epoch, size), row in TABLE_5.items():
+        for epsilon in EPSILONS:
+            cell = laplace(printed(row, epsilon), epoch, size, 10, epsilon, runs=runs, seed=seed)
+            cells[epoch, size, epsilon] = cell
+            body.append([epoch, size, epsilon, *cell.cells()])
+    parts.append("### Table 5: Laplace, K = 10, IID\n")
+    for epoch in range(3):
+        parts.append(
+            f"- epoch {epoch}: " + verdict([cell for key, cell in cells.items() if key[0] == epoch], WITHIN[10]) + "."
+        )
+    parts.append("\n" + table(["epoch", "&#124;Θ&#124;", *COLUMNS, "limit"], body))
+    body, cells = [], {}
+    for (epoch, way, parties), row in TABLE_4.items():
+        for epsilon in EPSILONS:
+            by_party = way != "IID"
+            cell = laplace(printed(row, epsilon), epoch, 100, parties, epsilon, runs=runs, seed=seed, by_party=by_party)
+            cells[parties, way, epoch, epsilon] = cell
+            body.append([epoch, way, f"{parties:,}", epsilon, *cell.cells()])
+    parts.append("### Table 4: Laplace, |Θ| = 100\n")
+    for parties, way in dict.fromkeys(key[:2] for key in cells):
+        of = [cell for key, cell in cells.items() if key[:2] == (parties, way)]
+        parts.append(f"- K = {parties:,}, {way}: " + verdict(of, WITHIN[parties]) + ".")
+    parts.append("\n" + table(["epoch", "rows", "K", *COLUMNS, "limit"], body))
+    return "\n".join(parts)
+
+
+def other_tables(seed: int) -> str:
+    cells = {(epoch, e): flips(epoch, e, runs=PAPER_RR_RUNS, seed=seed) for epoch in TABLE_1 for e in EPSILONS}
+    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells.values())
+    parts = [
+        "### Table 1: randomised response, |Θ| = 200\n",
+        f"- {PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {alike} of {len(cells)} cells.\n",
+        table(["epoch", *COLUMNS], [[*key, *cell.cells()] for key, cell in cells.items()]),
+        "### Table 3: Laplace noise on the scores\n",
+    ]
+    ours = {(e, epoch): noised_scores(epoch, e, runs=3, seed=seed) for e in TABLE_3 for epoch in range(3)}
+    off = {key: value - TABLE_3[key[0]][key[1]] for key, value in ours.items()}
+    near = sum(abs(difference) <= SCORES_WITHIN for difference in off.values())
+    worst = max(off.values(), key=abs)
+    parts.append(f"- within {SCORES_WITHIN}: {near} of {len(off)} cells (worst {worst:+.4f}); means of 3 runs.\n")
+    body = [
+        [e, *(f"{TABLE_3[e][epoch]:.4f} / {ours[e, epoch]:.4f} ({off[e, epoch]:+.4f})" for epoch in range(3))]
+        for e in TABLE_3
+    ]
+    parts.append(table(["ε", *(f"epoch {epoch}: paper / ours" for epoch in range(3))], body))
+    return "\n".join(parts)
+
+
+def all_tables(runs: int, seed: int) -> str:
+    truth = ", ".join(f"{auc:.6f}" for auc in CRITEO_AUC)
+    head = (
+        f"Seed {seed}; {runs} runs a cell, as in the paper; limit: {MANY_RUNS:,} runs. The paper's scikit-learn AUC, "
+        f"epochs 0 to 2: {truth}.\n"
+    )
+    return "\n".join(["", head, laplace_tables(runs, seed), other_tables(seed)])
+
+
+def save_rows(path: Path, seed: int) -> None:
+    y_true, y_score = criteo_like(0)
+    site = np.random.default_rng(seed).integers(0, 10, len(y_true))
+    np.savez(path, y_true=y_true, y_score=y_score, site=site)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Compare the tables of DPAUC with ours.")
+    parser.add_argument("--runs", type=int, default=PAPER_RUNS, help="runs a cell (default 100)")
+    parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
+    parser.add_argument("--print", action="store_true", help="print the tables, and leave docs/dpauc.md alone")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="save the rows of epoch 0 as .npz, and stop")
+    arguments = parser.parse_args(argv)
+    if arguments.data is not None:
+        save_rows(arguments.data, arguments.seed)
+        return
+    started = time.perf_counter()
+    text = all_tables(arguments.runs, arguments.seed)
+    if arguments.print:
+        print(text)
+    else:
+        before, found, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
+        _, ended, after = rest.partition(END)
+        if not (found and ended):
+            sys.exit(f"{DOCUMENT}: the markers are missing")
+        DOCUMENT.write_text(before + found + text + "\n" + ended + after, encoding="utf-8")
+    print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Resident memory of the aggregator's process after 10, 100, 1,000 and 10,000 submissions.
+
+    python -m fhe_auc_benchmarks.studies.memory [--counts 10 100 1000 10000]        (Linux only)
+
+The aggregator runs alone in a process of its own, as at a real site: it loads its keys, opens the session and receives
+protocol messages through a pipe, one after the other, with all checks. The parties encrypt in the parent process; from
+the 21st on, ciphertexts are sent again under other names. The last columns are what the submissions would take if they
+were kept, and the CPU time that the aggregator spent on each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+
+GRIDS = ("uniform:100", "uniform:4000")
+COUNTS = (10, 100, 1000, 10_000)
+DISTINCT = 20
+
+
+def send(stream: BinaryIO, item: bytes) -> None:
+    stream.write(len(item).to_bytes(8, "little") + item)
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> bytes:
+    return stream.read(int.from_bytes(stream.read(8), "little"))
+
+
+def resident() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def aggregate() -> None:
+    """Play the aggregator: manifest, keys, how often to report, then messages on stdin; memory on stdout."""
+    stdin = sys.stdin.buffer
+    manifest = Manifest.from_bytes(receive(stdin))
+    aggregator = SemiHonest().aggregator(manifest, receive(stdin))
+    report = [int(item) for item in receive(stdin).split()]
+    send(sys.stdout.buffer, aggregator.start())
+    started = time.process_time()
+    for number, party in enumerate(manifest.parties, start=1):
+        aggregator.receive(party, receive(stdin))
+        if number in report:
+            send(sys.stdout.buffer, str(resident()).encode())
+    spent = time.process_time() - started
+    aggregator.finish_round()
+    send(sys.stdout.buffer, str(resident()).encode())
+    send(sys.stdout.buffer, str(spent / len(manifest.parties)).encode())
+
+
+def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int, float]:
+    """Return resident bytes after some submissions and after the circuit, bytes of an upload, CPU seconds of each."""
+    from fhe_auc_benchmarks.runtime.contender import renamed  # not for the aggregator's process: it brings scikit-learn
+
+    names = tuple(f"site {i}" for i in range(max(counts)))
+    plugin = SemiHonest()
+    session = plugin.prepare(Request(parties=names, thresholds=thresholds.parse(spec), backend=backend))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "fhe_auc_benchmarks.studies.memory", "--aggregator"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for item in (session.manifest.to_bytes(), session.aggregator_material, " ".join(map(str, counts)).encode()):
+            send(child.stdin, item)
+        opening = receive(child.stdout)
+        found, made = [], []
+        rng = np.random.default_rng(1)
+        for name in names[:DISTINCT]:
+            data = PartyData.from_arrays(name, rng.random(20) < 0.5, rng.random(20))
+            made.append(plugin.party(session.manifest, session.party_material, data).respond(opening))
+        for number, name in enumerate(names, start=1):
+            submission = renamed(made[(number - 1) % DISTINCT], name)
+            send(child.stdin, submission)
+            if number in counts:
+                found.append(int(receive(child.stdout)))
+        found.append(int(receive(child.stdout)))
+        spent = float(receive(child.stdout))
+    return found, len(submission), spent
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Measure the aggregator's resident memory.")
+    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="report after so many submissions")
+    parser.add_argument("--grids", nargs="+", default=GRIDS)
+    parser.add_argument("--aggregator", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.aggregator:
+        aggregate()
+        return
+    counts = sorted(set(arguments.counts))
+    print(
+        "| backend | grid |"
+        + "".join(f" after {n:,} |" for n in counts)
+        + " after the circuit | growth | if kept | each |"
+    )
+    print("| " + "--- | " * (len(counts) + 6))
+    for backend in ckks.available_backends():
+        for spec in arguments.grids:
+            found, upload, spent = measure(backend, spec, counts)
+            columns = "".join(f" {size / 2**20:.1f} MiB |" for size in found)
+            growth, kept = (found[-2] - found[0]) / 2**20, upload * (counts[-1] - counts[0]) / 2**20
+            print(
+                f"| {backend} | {spec} |{columns} {growth:+.1f} MiB | {kept:+,.0f} MiB | {spent * 1e3:.2f} ms |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

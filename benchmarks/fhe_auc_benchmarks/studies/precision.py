@@ -1,0 +1,377 @@
+"""How far the decrypted AUC lies from exact integers, flooding on; and the threshold grids from scikit-learn.
+
+    python -m fhe_auc_benchmarks.studies.precision                    one line per cell, as it is measured: the cell, worst error of
+                                                      AUC and of resolution, sessions refused, planner's bound
+    python -m fhe_auc_benchmarks.studies.precision --markdown         the tables of docs/precision.md, once everything is measured
+
+What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.BlindedTotals`), serialised on both sides, and the party's own
+`recover`; what is left out is the envelopes. A cell is one workload (backend, thresholds, parties), one number of
+pooled rows, one class balance and one kind of multiplier, and its figure the worst error of `--trials` sessions:
+
+- One context per workload, new data, new encryptions and new flooding in every session.
+- One party holds all rows, which makes the counts that it encodes as large as they can be. All others submit
+  encryptions of zero counts, as parties without rows would: what they add to the error is their encryption noise. Up
+  to 100 parties every trial has zero submissions of its own. With 1,000 there are two thousand fresh ones in blocks of
+  a hundred, of which each trial adds up ten blocks drawn at random. Cells of one trial that differ in rows, balance or
+  multiplier share their zero submissions.
+- Class balances "one positive" and "one negative" are the worst cases: an error in X is multiplied by Y, one in Y by
+  X ≤ 2P, and both are divided by den = 2PN; with one row of the other class the many cancel. They have tables of
+  their own.
+- A session that ends in `ResultCheckError` or `UndefinedAucError` gives no number; cells say how many of their sessions
+  did.
+- "smallest": the multiplier is fixed at the least the plan allows, where flooding weighs most. "random": drawn as in
+  a real session.
+- Scores of positives are skewed to the upper thresholds, of negatives to the lower (beta distributions).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, TypeAlias
+from unittest import mock
+
+import numpy as np
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, Workload
+from scipy.stats import beta
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import ckks, datasets, federated_auc, thresholds
+from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.errors import ResultCheckError, UndefinedAucError
+
+THRESHOLDS = (100, 1000)
+PARTIES = (2, 15, 100, 1000)
+ROWS = (100, 1000, 10**4, 10**6)
+RARE = ("one positive", "one negative")
+BALANCES = {
+    "50 %": lambda rows: rows // 2,
+    "1 %": lambda rows: rows // 100,
+    "one positive": lambda rows: 1,
+    "one negative": lambda rows: rows - 1,
+}
+MULTIPLIERS = ("random", "smallest")
+GRIDS = ("uniform:100", "hybrid:1000")
+_BLOCK = 100
+_BLOCKS = 20
+
+Sums: TypeAlias = list[ckks.Ciphertext]
+"""A running sum, a ciphertext for every block of the packing."""
+
+
+class Cell(NamedTuple):
+    backend: str
+    thresholds: int
+    parties: int
+    rows: int
+    balance: str
+    multiplier: str
+
+
+class Measured(NamedTuple):
+    error: float  # worst |AUC - exact|
+    resolution_error: float
+    refused: int  # sessions that gave no number
+
+
+def smallest_multiplier() -> AbstractContextManager[object]:
+    return mock.patch.object(blinding, "multiplier", lambda bits: round(2.0 ** (bits - MULTIPLIER_RANGE_BITS)))
+
+
+def random_counts(rng: np.random.Generator, size: int, positives: int, negatives: int) -> Counts:
+    edges = np.linspace(0, 1, size + 1)
+    return from_bins(
+        *(
+            rng.multinomial(rows, np.diff(beta.cdf(edges, *shape)))
+            for rows, shape in ((positives, (4, 2)), (negatives, (2, 4)))
+        )
+    )
+
+
+def from_bins(bin_positives: np.ndarray, bin_negatives: np.ndarray) -> Counts:
+    return Counts(*(side[::-1].cumsum()[::-1].astype(np.int64) for side in (bin_positives, bin_negatives)))
+
+
+class Engine:
+    """One workload's context, and the zero submissions of parties without rows."""
+
+    def __init__(self, backend: str, size: int, parties: int, max_rows: int, rng: np.random.Generator) -> None:
+        workload = Workload(thresholds=size, parties=parties, max_rows=max_rows)
+        self.plan: AucPlan = plan(workload, ckks.choose_backend(backend))
+        self.public, self.secret = ckks.generate(self.plan.parameters)
+        self._zero = np.zeros(self.plan.packing.slots, complex)
+        self._rng = rng
+        self._others = parties - 1
+        self._blocks = [self._zeros(_BLOCK) for _ in range(_BLOCKS)] if parties > _BLOCK else []
+
+    def submit(self, counts: Counts) -> list[bytes]:
+        return [self.secret.encrypt(block) for block in self.plan.packing.pack(*class_vectors(counts))]
+
+    def _zeros(self, number: int) -> Sums:
+        aggregation = BlindedTotals(self.public, self.plan)
+        for _ in range(number):
+            aggregation.add([self.secret.encrypt(self._zero) for _ in range(self.plan.packing.blocks)])
+        return aggregation._sums
+
+    def others(self) -> list[Sums]:
+        """Return sums of every submission but the one that holds rows."""
+        if not self._blocks:
+            return [self._zeros(self._others)]
+        drawn = self._rng.choice(_BLOCKS, math.ceil(self._others / _BLOCK), replace=False)
+        return [self._blocks[number] for number in drawn]
+
+    def session(self, others: list[Sums], submission: list[bytes]) -> tuple[float, float]:
+        aggregation = BlindedTotals(self.public, self.plan)
+        aggregation.add(submission)
+        for sums in others:
+            for total, ciphertext in zip(aggregation._sums, sums, strict=True):
+                self.public.add_in_place(total, ciphertext)
+        return recover(self.secret.decrypt(aggregation.result()), self.plan)
+
+
+def measure(
+    backend: str, size: int, parties: int, max_rows: int, rows: Sequence[int], trials: int, seed: int
+) -> tuple[AucPlan, dict[Cell, Measured]]:
+    """Run all cells of one workload."""
+    rng = np.random.default_rng([seed, size, parties])
+    engine = Engine(backend, size, parties, max_rows, rng)
+    found: dict[Cell, Measured] = defaultdict(lambda: Measured(0.0, 0.0, 0))
+    for _ in range(trials):
+        others = engine.others()
+        for pooled in rows:
+            for balance, positives in BALANCES.items():
+                counts = random_counts(rng, size, positives(pooled), pooled - positives(pooled))
+                exact = trapezoid(counts)
+                submission = engine.submit(counts)
+                for multiplier in MULTIPLIERS:
+                    cell = Cell(backend, size, parties, pooled, balance, multiplier)
+                    worst = found[cell]
+                    try:
+                        with smallest_multiplier() if multiplier == "smallest" else nullcontext():
+                            auc, resolution = engine.session(others, submission)
+                    except (ResultCheckError, UndefinedAucError):
+                        found[cell] = worst._replace(refused=worst.refused + 1)
+                        continue
+                    found[cell] = Measured(
+                        max(worst.error, abs(auc - exact.auc)),
+                        max(worst.resolution_error, abs(resolution - exact.resolution)),
+                        worst.refused,
+                    )
+    return engine.plan, dict(found)
+
+
+def pooled(parties: Sequence[PartyData]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([data.y_true for data in parties]), np.concatenate([data.y_score for data in parties])
+
+
+def exact_auc(parties: Sequence[PartyData], grid: np.ndarray) -> float:
+    return trapezoid(count(PartyData.from_arrays("all", *pooled(parties)), grid)).auc
+
+
+class GridRow(NamedTuple):
+    data: str
+    grid: str
+    backend: str
+    auc: float
+    sklearn: float
+    resolution: float
+    numerical: float  # |AUC - exact trapezoid|
+
+
+def measure_grids() -> Iterator[GridRow]:
+    """Run a real session on each bundled set, site by site as bundled."""
+    for name in datasets.NAMES:
+        parties = datasets.load(name)
+        truth = float(roc_auc_score(*pooled(parties)))
+        for spec in GRIDS:
+            exact = exact_auc(parties, thresholds.parse(spec))
+            for backend in ckks.available_backends():
+                found = federated_auc(parties, thresholds=spec, backend=backend)
+                yield GridRow(name, spec, backend, found.auc, truth, found.resolution, abs(found.auc - exact))
+
+
+SPLITS = ("IID", "sorted by score", "one-row parties")
+
+
+def split(y_true: np.ndarray, y_score: np.ndarray, number: int, way: str) -> list[PartyData]:
+    """Deal rows out to `number` parties: at random, in order of scores, or one row to each and the rest to the last."""
+    rng = np.random.default_rng(number)
+    order = np.argsort(y_score, kind="stable") if way == "sorted by score" else rng.permutation(len(y_true))
+    pieces = np.split(order, np.arange(1, number)) if way == "one-row parties" else np.array_split(order, number)
+    return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
+
+
+def measure_splits() -> Iterator[tuple[str, int, str, dict[str, float], int]]:
+    """Yield the error against exact integers for each bundled set and split at uniform:100, and one-class parties."""
+    grid = thresholds.uniform(100)
+    for name in datasets.NAMES:
+        rows = pooled(datasets.load(name))
+        for number in (2, 15, 100):
+            for way in SPLITS:
+                parties = split(*rows, number, way)
+                exact = exact_auc(parties, grid)
+                errors = {
+                    backend: abs(federated_auc(parties, thresholds=grid, backend=backend).auc - exact)
+                    for backend in ckks.available_backends()
+                }
+                yield name, number, way, errors, sum(data.y_true.all() or not data.y_true.any() for data in parties)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+def matching(found: dict[Cell, Measured], **fixed: object) -> list[Measured]:
+    """Return the cells whose fields are, or are among, the values given."""
+
+    def fits(cell: Cell) -> bool:
+        wanted = ((getattr(cell, name), value) for name, value in fixed.items())
+        return all(has in value if isinstance(value, tuple) else has == value for has, value in wanted)
+
+    return [measured for cell, measured in found.items() if fits(cell)]
+
+
+def show(cells: Sequence[Measured], trials: int) -> str:
+    """Write the worst error of some cells, and how many of their sessions gave no number."""
+    refused = sum(cell.refused for cell in cells)
+    if refused == trials * len(cells):
+        return "all refused"
+    error = f"{max(cell.error for cell in cells):.1e}"
+    return f"{error} ({refused} of {trials * len(cells)} refused)" if refused else error
+
+
+def print_tables(
+    plans: dict[tuple[str, int, int], AucPlan], found: dict[Cell, Measured], rows: Sequence[int], trials: int
+) -> None:
+    for balances in (tuple(balance for balance in BALANCES if balance not in RARE), RARE):
+        for multiplier in MULTIPLIERS:
+            print(f"Worst |AUC error|; class balance: {', '.join(balances)}; {multiplier} multiplier:\n")
+            fixed = {"balance": balances, "multiplier": multiplier}
+            body = []
+            for workload, chosen in plans.items():
+                of = dict(zip(Cell._fields, workload, strict=False)) | fixed
+                measured = max(cell.error for cell in matching(found, **of))
+                cells = [show(matching(found, **of, rows=n), trials) for n in rows]
+                body.append([*workload, *cells, f"{error_bound(chosen):.1e}", f"{measured / error_bound(chosen):.2f}"])
+            columns = ["backend", "thresholds", "parties", *(f"{n:,} rows" for n in rows), "bound", "worst / bound"]
+            print(table(columns, body))
+    print("Worst |AUC error| by class balance, over all numbers of parties and both multipliers:\n")
+    workloads = list(dict.fromkeys(cell[:2] for cell in found))
+    body = [
+        [
+            backend,
+            size,
+            f"{n:,}",
+            *(show(matching(found, backend=backend, thresholds=size, rows=n, balance=b), trials) for b in BALANCES),
+        ]
+        for backend, size in workloads
+        for n in rows
+    ]
+    print(table(["backend", "thresholds", "pooled rows", *BALANCES], body))
+    print("What the planner chose:\n")
+    body = [
+        [
+            *workload,
+            chosen.parameters.log2_scale,
+            chosen.blinding_bits,
+            f"2^{chosen.blinding_bits - MULTIPLIER_RANGE_BITS}",
+            f"2^{np.log2(chosen.flooding_deviation):.0f}",
+            f"{error_bound(chosen):.1e}",
+        ]
+        for workload, chosen in plans.items()
+    ]
+    print(table(["backend", "thresholds", "parties", "log2 Δ'", "ρ", "smallest r", "flooding σ", "bound"], body))
+    resolution = {b: max(m.resolution_error for m in matching(found, balance=b)) for b in BALANCES}
+    errors = ", ".join(f"{balance}: {error:.1e}" for balance, error in resolution.items())
+    print(f"Worst error of the resolution: {errors}.\n")
+
+
+def print_grid_tables() -> None:
+    print("Bundled sets, real sessions with the sites as parties:\n")
+    print(
+        table(
+            ["data", "grid", "backend", "AUC", "scikit-learn", "difference", "resolution", "inside", "numerical error"],
+            [
+                [
+                    row.data,
+                    row.grid,
+                    row.backend,
+                    f"{row.auc:.9f}",
+                    f"{row.sklearn:.9f}",
+                    f"{row.auc - row.sklearn:+.1e}",
+                    f"{row.resolution:.1e}",
+                    "yes" if abs(row.auc - row.sklearn) <= row.resolution + 1e-6 else "NO",
+                    f"{row.numerical:.1e}",
+                ]
+                for row in measure_grids()
+            ],
+        )
+    )
+    print("Bundled sets at uniform:100, |AUC error| against exact integers however the rows are dealt out:\n")
+    backends = ckks.available_backends()
+    print(
+        table(
+            ["data", "parties", "split", "one-class parties", *backends],
+            [
+                [name, number, way, one_class, *(f"{errors[backend]:.1e}" for backend in backends)]
+                for name, number, way, errors, one_class in measure_splits()
+            ],
+        )
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Measure the numerical error of the encrypted AUC.")
+    parser.add_argument("--trials", type=int, default=20, help="sessions per cell (default 20)")
+    parser.add_argument("--markdown", action="store_true", help="print tables, and a line per cell to stderr")
+    parser.add_argument("--seed", type=int, default=0, help="of the data; keys and noise are always fresh")
+    parser.add_argument("--thresholds", type=int, nargs="+", default=THRESHOLDS)
+    parser.add_argument("--parties", type=int, nargs="+", default=PARTIES)
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--max-rows", type=int, default=DEFAULT_MAX_ROWS, help="bound that the plan is made for")
+    parser.add_argument("--no-grids", action="store_true", help="leave out the bundled data sets")
+    arguments = parser.parse_args(argv)
+
+    started = time.perf_counter()
+    plans: dict[tuple[str, int, int], AucPlan] = {}
+    found: dict[Cell, Measured] = {}
+    for backend in ckks.available_backends():
+        for size in arguments.thresholds:
+            for parties in arguments.parties:
+                chosen, cells = measure(
+                    backend,
+                    size,
+                    parties,
+                    arguments.max_rows,
+                    arguments.rows,
+                    arguments.trials,
+                    arguments.seed,
+                )
+                plans[backend, size, parties] = chosen
+                found |= cells
+                for cell, measured in cells.items():
+                    errors = (f"{error:.2e}" for error in measured[:2])
+                    line = (*cell, *errors, measured.refused, f"{error_bound(chosen):.1e}")
+                    print(*line, sep="\t", file=sys.stderr if arguments.markdown else sys.stdout, flush=True)
+    if arguments.markdown:
+        print_tables(plans, found, arguments.rows, arguments.trials)
+    if not arguments.no_grids:
+        print_grid_tables()
+    sessions = arguments.trials * len(found)
+    print(f"{sessions:,} sessions in {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

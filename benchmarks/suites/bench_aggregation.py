@@ -1,0 +1,39 @@
+"""Ingest and circuit against parties and against thresholds, for every encrypted protocol."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.conftest import PARTIES, THRESHOLDS, TYPICAL_PARTIES, TYPICAL_THRESHOLDS
+
+from fhe_auc.errors import CapacityError
+
+PHASES = ("ingest", "circuit")
+SETTINGS = {f"E={e}, S={s}": {"executions": e, "splits": s} for e in (2, 4) for s in (2, 4)}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("protocol", ["semi-honest", "histogram-federated"])
+@pytest.mark.parametrize("parties", PARTIES)
+@pytest.mark.benchmark(group=f"against parties, {TYPICAL_THRESHOLDS} thresholds")
+def test_parties(timed, made, backend, protocol, parties, phase):
+    timed(made(protocol, backend, parties, TYPICAL_THRESHOLDS), phase)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("protocol", ["semi-honest", "histogram-federated"])
+@pytest.mark.parametrize("thresholds", THRESHOLDS)
+@pytest.mark.benchmark(group=f"against thresholds, {TYPICAL_PARTIES} parties")
+def test_thresholds(timed, made, backend, protocol, thresholds, phase):
+    timed(made(protocol, backend, TYPICAL_PARTIES, thresholds), phase)
+
+
+@pytest.mark.parametrize("phase", ["submit", *PHASES, "recover"])
+@pytest.mark.parametrize("thresholds", [25, 100, 1000])
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.benchmark(group="malicious, 15 parties")
+def test_malicious(timed, made, backend, setting, thresholds, phase):
+    try:
+        session = made("malicious", backend, 15, thresholds, resend=False, **SETTINGS[setting])
+    except CapacityError as error:
+        pytest.skip(str(error))
+    timed(session, phase)

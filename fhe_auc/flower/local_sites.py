@@ -1,0 +1,127 @@
+"""Whole sessions on this machine, through Flower: every site in a process, folder and key store of its own.
+
+What `fhe_auc.api` plays in one process is played here by the same rounds over a real transport. The rows, keys and
+results of all sites lie in one private folder that is removed afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from fhe_auc import registry
+from fhe_auc.api import with_costs
+from fhe_auc.boundaries import Boundaries, preceded
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError
+from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.flower import outcomes
+from fhe_auc.flower.certificates import node_keys
+from fhe_auc.flower.runtime import Runtime
+from fhe_auc.protocol import Protocol, Request
+from fhe_auc.site_state import Rehearsal, custodian
+
+T = TypeVar("T", bound=Outcome)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where sessions are played.
+
+    Attributes
+    ----------
+    deployed : bool
+        A SuperNode a site, over TLS; False simulates the sites.
+    round_timeout : float
+        Seconds that a round may take.
+    report : callable
+        Told in a line what is being done.
+    """
+
+    deployed: bool
+    round_timeout: float
+    report: Callable[[str], None]
+
+    def evaluate(
+        self, plugin: Protocol[Evaluation], request: Request, bins: int | None, parties: Sequence[PartyData]
+    ) -> Evaluation:
+        """Return the evaluation that the first site has written down, with what the session has cost all.
+
+        `bins`, where not None, is how many quantile thresholds a session before is to find.
+
+        Raises
+        ------
+        FheAucError
+            As `fhe_auc.federated_auc`; also where a site is missing that the protocol does not go on without.
+        """
+        if bins is None:
+            return _first(self._play(plugin, request, parties, {}))
+        first, second = plugin.staged(request, bins)
+        self.report("a session before finds the thresholds")
+        found: dict[str, Boundaries] = self._play(registry.finding(plugin.require_boundaries()), first, parties, {})
+        grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
+        chosen = replace(second, thresholds=_first(found).grid)
+        return preceded(_first(self._play(plugin, chosen, parties, grids)), _first(found))
+
+    def _play(
+        self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData], grids: Mapping[str, bytes]
+    ) -> dict[str, T]:
+        """Play a session; return what each site that took part has written down."""
+        started = time.perf_counter()
+        self.report("making certificates and keys")
+        with Runtime(secured=self.deployed) as runtime:
+            session = plugin.prepare(request)
+            folder = runtime.folder / "session"
+            folder.mkdir(mode=0o700)
+            made = custodian().rehearse(session, folder, grids)
+            sites = {data.name: _site(folder, number, data, made) for number, data in enumerate(parties)}
+            seconds = {"keys": time.perf_counter() - started}
+            config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout}
+            self.report("starting Flower")
+            if self.deployed:
+                config["nodes"] = self._deploy(runtime, folder, sites)
+                self.report("the session runs")
+                record = runtime.run(config)
+            else:
+                runtime.start_simulating(list(sites.values()))
+                self.report("the session runs")
+                record = runtime.run(config, virtual_sites=len(sites))
+            return with_costs(_told(sites, record["counted"]), seconds)
+
+    def _deploy(self, runtime: Runtime, folder: Path, sites: Mapping[str, Mapping[str, str]]) -> str:
+        """Start a SuperLink, register a key for each site, and start their SuperNodes; return who is which node."""
+        runtime.start_superlink()
+        keys = {name: node_keys(folder, f"node-{number}") for number, name in enumerate(sites)}
+        nodes = {name: runtime.register(public) for name, (_, public) in keys.items()}
+        for number, (name, site) in enumerate(sites.items()):
+            runtime.start_supernode(f"supernode-{number}", keys[name][0], site)
+        return ", ".join(f"{name}:{node}" for name, node in nodes.items())
+
+
+def _site(folder: Path, number: int, data: PartyData, made: Rehearsal) -> dict[str, str]:
+    """Write a site's rows to a file of its own; return its configuration."""
+    rows = folder / f"rows-{number}.npz"
+    rows.touch(mode=0o600)
+    np.savez(rows, y_true=data.y_true, y_score=data.y_score)
+    return {**made.sites[data.name], "data": str(rows), "result": str(folder / f"result-{number}.json")}
+
+
+def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:
+    """Return the results of all sites that were counted; at least one must have one."""
+    found = {}
+    for name in counted:
+        path = Path(sites[name]["result"])
+        if path.exists():
+            found[name] = outcomes.read(path)
+    if not found:
+        raise EvaluationError(f"no site has a result; the first one, {counted[0]!r}, has not confirmed the last round")
+    return found
+
+
+def _first(found: Mapping[str, T]) -> T:
+    return next(iter(found.values()))

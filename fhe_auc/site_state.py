@@ -1,0 +1,183 @@
+"""What a site keeps: the sessions that it has joined, and how far it is in each.
+
+Across sites every message may meet a fresh process. `answer` is all that a transport has to call there: it takes the
+session out of the site's custody, makes the party, puts it back to where it was, and writes down what it answers before
+that leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
+
+Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.site_state``): a transport knows nothing
+of keys, and keys know nothing of transports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fhe_auc import registry
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Session
+from fhe_auc.rounds import Party
+from fhe_auc.serialise import decode, encode
+
+GROUP = "fhe_auc.site_state"
+
+_MAX_MESSAGE = 2**31
+"""Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
+
+
+class Custody(ABC):
+    """An open, locked place where one site keeps what must not be lost nor seen."""
+
+    name: str
+    """Of the site, as its certificate has it: the party it is in every session."""
+
+    @abstractmethod
+    def session(self, session: bytes) -> tuple[Manifest, bytes]:
+        """Return manifest and material of a session, for `Protocol.party`.
+
+        Raises
+        ------
+        FheAucError
+            The site has not joined it, or it is no longer valid.
+        """
+
+    @abstractmethod
+    def state(self, session: bytes) -> bytes | None:
+        """Return what `keep` was given last for a session; None: nothing yet."""
+
+    @abstractmethod
+    def keep(self, session: bytes, state: bytes) -> None:
+        """Write down a session's state: after a crash the old or the new one is there, whole."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A consortium made up for one session: what each role is configured with.
+
+    Attributes
+    ----------
+    aggregator : mapping of str to str
+        For `Custodian.aggregator`.
+    sites : mapping of str to (mapping of str to str)
+        For `Custodian.site`, by party.
+    """
+
+    aggregator: Mapping[str, str]
+    sites: Mapping[str, Mapping[str, str]] = field(repr=False)
+
+
+class Custodian(ABC):
+    """A plug-in that keeps sessions for sites, and opens them for aggregators."""
+
+    @abstractmethod
+    def site(self, config: Mapping[str, Any]) -> AbstractContextManager[Custody]:
+        """Open a site's custody as configured; raise `FheAucError` where that fails."""
+
+    @abstractmethod
+    def aggregator(self, config: Mapping[str, Any]) -> tuple[Manifest, bytes]:
+        """Return manifest and material of a session, for `Protocol.aggregator`; raise `FheAucError` likewise."""
+
+    @abstractmethod
+    def rehearse(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> Rehearsal:
+        """Play authority, key holder and sites in an empty folder that only this user can read.
+
+        Parameters
+        ----------
+        session : Session
+        folder : Path
+        grids : mapping of str to bytes
+            Thresholds that a party has found before, by name: it joins a session for these only.
+        """
+
+
+@lru_cache(maxsize=1)
+def custodian() -> Custodian:
+    """Return the installed custodian; raise `InputError` unless there is exactly one."""
+    found = {point.value: point for point in entry_points(group=GROUP)}
+    if len(found) != 1:
+        raise InputError(
+            f"exactly one package must keep sessions (entry point {GROUP}), found {sorted(found) or 'none'}"
+        )
+    (point,) = found.values()
+    made = point.load()()
+    if not isinstance(made, Custodian):
+        raise InputError(f"{point.value} is not a fhe_auc.site_state.Custodian")
+    return made
+
+
+class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    message: bytes  # SHA-256 of the message answered last
+    submission: bytes
+    rows: bytes  # SHA-256 of the rows that the session is about
+    party: bytes  # `Party.saved`
+
+    def __repr__(self) -> str:
+        return "<answer of a party, with its state (secret)>"
+
+
+def answer(
+    custody: Custody,
+    message: bytes,
+    rows: Callable[[str], PartyData],
+    done: Callable[[Party[Any]], None],
+) -> bytes:
+    """Return a site's submission for an aggregator's message; the same one where it has been asked before.
+
+    Parameters
+    ----------
+    custody : Custody
+        The site's.
+    message : bytes
+        From the aggregator.
+    rows : callable
+        Returns the site's rows, as the party of that name; the same ones in every round of a session.
+    done : callable
+        Takes the party once it has answered the last round, to read its result; before that answer is written down or
+        sent, so that a crash cannot lose the result.
+
+    Raises
+    ------
+    MessageError
+        Not a message, or not the one that comes next in its session.
+    FheAucError
+        The site is not in that session, or its rows have changed.
+    """
+    session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
+    manifest, material = custody.session(session)
+    kept = custody.state(session)
+    last = None if kept is None else decode(kept, _Answered, "answer kept")
+    asked = hashlib.sha256(message).digest()
+    if last is not None and last.message == asked:
+        return last.submission
+    data = rows(custody.name)
+    digest = _digest(data)
+    party = registry.load(manifest.protocol).party(manifest, material, data)
+    if last is not None:
+        if last.rows != digest:
+            raise InputError(f"party {custody.name!r}: the rows have changed since the session began")
+        party.restore(last.party)
+    try:
+        submission = party.respond(message)
+    except EvaluationError:
+        custody.keep(session, encode(_Answered(b"", b"", digest, party.saved())))  # it answers nothing more
+        raise
+    if party.ended:
+        done(party)
+    custody.keep(session, encode(_Answered(asked, submission, digest, party.saved())))
+    return submission
+
+
+def _digest(data: PartyData) -> bytes:
+    return hashlib.sha256(data.y_true.tobytes() + data.y_score.tobytes()).digest()

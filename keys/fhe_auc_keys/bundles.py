@@ -1,0 +1,394 @@
+"""Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
+
+    aggregator's = announcement, public and evaluation keys
+    a party's    = announcement, header, and sealed to that party (HPKE): secret context and common secret
+
+Both are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the announcement into the
+ciphertext, so that neither can be exchanged even by somebody who can sign.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import msgspec
+
+from fhe_auc import contexts
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.protocol import Session
+from fhe_auc.serialise import encode
+from fhe_auc_keys import sealing
+from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.errors import (
+    ExpiredError,
+    ReplayedError,
+    SecretInBundleError,
+    TamperedError,
+    WrongContextError,
+    WrongRecipientError,
+    WrongSessionError,
+)
+from fhe_auc_keys.identity import Identity, signed_bytes
+from fhe_auc_keys.public_keys import check_time
+from fhe_auc_keys.session_keys import PartySecrets, party_secrets
+from fhe_auc_keys.signed_documents import Kind, open_signed, parsed, sign
+from fhe_auc_keys.store import KeyStore
+
+BUNDLE_ID_BYTES = 16
+
+AGGREGATOR_KIND = Kind(b"fhebagg", "aggregator bundle")
+PARTY_KIND = Kind(b"fhebpar", "party bundle")
+_PROBE_BYTES = 24
+_PROBES = 16
+
+
+class ReplayGuard(Protocol):
+    """Remembers which bundles have been opened; `fhe_auc_keys.store.KeyStore` keeps them on disk."""
+
+    def register(self, bundle_id: bytes) -> None:
+        """Remember `bundle_id` (16 bytes) for good; raise `ReplayedError` where it is known already."""
+
+
+class SeenInMemory:
+    """A `ReplayGuard` that forgets when the process ends."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def register(self, bundle_id: bytes) -> None:
+        """Remember `bundle_id`; raise `ReplayedError` where it is known already."""
+        if bundle_id in self._seen:
+            raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
+        self._seen.add(bundle_id)
+
+
+@dataclass(frozen=True)
+class PartyKeys:
+    """What a party's bundle held. The secrets are not in the repr, and the object is not pickled.
+
+    Attributes
+    ----------
+    announcement : Announcement
+    material : bytes
+        For `fhe_auc.protocol.Protocol.party`: `fhe_auc_keys.session_keys.PartySecrets`, serialised.
+    """
+
+    announcement: Announcement
+    material: bytes = field(repr=False)
+
+    def __reduce__(self) -> str:
+        raise TypeError("a party's keys are not pickled; keep them in a key store")
+
+
+@dataclass(frozen=True)
+class SealedSession:
+    """All that leaves the key holder; nothing in it can be read by others than the one it is for.
+
+    Attributes
+    ----------
+    announcement : bytes
+        Public, for `open_announcement`.
+    aggregator : bytes
+        For `open_aggregator_bundle`; holds no secret.
+    parties : mapping of str to bytes
+        For `open_party_bundle`.
+    """
+
+    announcement: bytes = field(repr=False)
+    aggregator: bytes = field(repr=False)
+    parties: Mapping[str, bytes] = field(repr=False)
+
+
+class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    material: bytes
+
+
+class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    bundle_id: bytes
+    session: bytes
+    recipient: bytes  # fingerprint
+    context: bytes  # fingerprint
+    holder: bytes  # fingerprint
+    not_after: int
+
+
+class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    header: bytes
+    sealed: bytes
+
+
+class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    material: bytes
+
+    def __repr__(self) -> str:
+        return "_Kept(...)"
+
+
+def seal_session(
+    holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
+) -> SealedSession:
+    """Return a session's bundles.
+
+    Parameters
+    ----------
+    holder : Identity
+        The key holder, certified.
+    session : Session
+        From `fhe_auc.protocol.Protocol.prepare`.
+    peers : iterable of Peer
+        Exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`.
+    trust : Trust
+        The holder's own certificate is checked before anything is signed.
+    lifetime : timedelta
+        How long the bundles can be opened, at most `fhe_auc_keys.announcement.MAX_LIFETIME`.
+    at : datetime
+        The present.
+
+    Raises
+    ------
+    UnfitNameError
+        `peers` are not the manifest's parties, each once.
+    UnfitCertificateError
+        Two parties share a certificate or a key.
+    ExpiredError
+        A certificate ends before the bundles do, or `lifetime` is out of range.
+    WrongContextError
+        Keys that are not those of the manifest.
+    SecretInBundleError
+        The aggregator's material is no public context, or holds secret key material.
+    """
+    peers = tuple(peers)
+    manifest = session.manifest
+    announcement = announce(holder, manifest, peers, trust, lifetime=lifetime, at=at)
+    announced = open_announcement(announcement, trust, holder=holder.name, at=at)
+    check_no_secret(
+        session.aggregator_material, manifest.context, party_secrets(session.party_material, manifest.context)
+    )
+    bundles = {}
+    for peer in peers:
+        header = encode(
+            _Header(
+                bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
+                session=manifest.session,
+                recipient=peer.fingerprint,
+                context=manifest.context,
+                holder=announced.holder.fingerprint,
+                not_after=int(announced.not_after.timestamp()),
+            )
+        )
+        info = signed_bytes(PARTY_KIND.purpose, header)
+        sealed = sealing.seal(peer.encryption_key, session.party_material, info=info, associated=_digest(announcement))
+        bundles[peer.name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+    aggregator = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
+    return SealedSession(announcement, aggregator, bundles)
+
+
+def open_aggregator_bundle(
+    data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+) -> tuple[Announcement, bytes]:
+    """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
+
+    `session` is the id of the session expected, or None to take any; other parameters and errors as
+    `open_announcement`.
+
+    Raises
+    ------
+    WrongSessionError, WrongContextError
+        For another session than expected; keys of another context than the session's.
+    SecretInBundleError
+        The material is no public context, so that it may hold what the aggregator must not have.
+    """
+    at = check_time(at)
+    _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
+    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    _check_session(announcement.manifest.session, session)
+    _check_public(body.material, announcement.manifest.context)
+    return announcement, body.material
+
+
+def open_party_bundle(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    guard: ReplayGuard,
+    at: datetime,
+) -> PartyKeys:
+    """Return what the key holder sealed to this party; a bundle can be opened once.
+
+    Parameters
+    ----------
+    data : bytes
+        One of `SealedSession.parties`.
+    identity : Identity
+        The recipient, certified.
+    trust : Trust
+    holder : str
+        Name of the key holder agreed on.
+    session, context : bytes or None
+        Session id and context fingerprint expected; None takes what the key holder signed.
+    guard : ReplayGuard
+        Learns the bundle's id as the very last step, so that a refused bundle does not use it up.
+    at : datetime
+        The present.
+
+    Raises
+    ------
+    TamperedError
+        Not a party's bundle, or damaged or forged anywhere.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError
+        The signer, as `open_announcement`; the bundle is outdated, or the recipient's own certificate is revoked.
+    WrongRecipientError
+        Sealed to another party or certificate.
+    WrongSessionError, WrongContextError
+        For another session or context.
+    ReplayedError
+        Opened before.
+    """
+    header, _, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    guard.register(header.bundle_id)
+    return opened
+
+
+def keep_party_bundle(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    store: KeyStore,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    at: datetime,
+    grid: bytes | None = None,
+) -> PartyKeys:
+    """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
+
+    `kept_party_keys` returns it again. `grid` is the manifest's that is expected, None to take any.
+
+    Raises
+    ------
+    WrongSessionError
+        The session is for other thresholds, too.
+    ExistsError
+        The store has the keys of this session from another bundle.
+    KeysError
+        As `open_party_bundle`.
+    """
+    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    require_grid(opened.announcement.manifest, grid)
+    store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
+    return opened
+
+
+def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
+    """Return what `keep_party_bundle` put into `store`.
+
+    The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
+
+    Raises
+    ------
+    MissingError
+        The store has no keys of this session.
+    KeysError
+        As `open_announcement` and `fhe_auc_keys.store.KeyStore.get`.
+    """
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
+    announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
+    return PartyKeys(announcement, kept.material)
+
+
+def _opened(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    *,
+    holder: str,
+    session: bytes | None,
+    context: bytes | None,
+    at: datetime,
+) -> tuple[_Header, _Kept, PartyKeys]:
+    at = check_time(at)
+    signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
+    header = parsed(body.header, _Header, "party bundle")
+    me = verify(identity.credential, trust, at=at)
+    if header.recipient != me.fingerprint:
+        raise WrongRecipientError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
+    announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
+    manifest = announcement.manifest
+    if at.timestamp() > header.not_after:
+        raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
+    _check_session(header.session, session)
+    if header.session != manifest.session:
+        raise WrongSessionError("the bundle and the announcement in it are of different sessions")
+    if header.context != manifest.context or context not in (None, header.context):
+        raise WrongContextError(f"the bundle is for another context, {header.context.hex()[:16]}")
+    if announcement.fingerprints.get(me.name) != me.fingerprint:
+        raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+    if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
+        raise TamperedError("the bundle's header names another key holder, or has a malformed id")
+    material = identity.unseal(
+        body.sealed, info=signed_bytes(PARTY_KIND.purpose, body.header), associated=_digest(body.announcement)
+    )
+    party_secrets(material, manifest.context)
+    return header, _Kept(body.announcement, material), PartyKeys(announcement, material)
+
+
+def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets) -> None:
+    """Raise unless `material` may go to the aggregator.
+
+    It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
+    rides along. Besides, it must contain neither the common secret nor any of 16 samples of the secret key's bytes.
+
+    Raises
+    ------
+    SecretInBundleError
+        It does.
+    WrongContextError
+        It belongs to another context than the fingerprint says.
+    """
+    _check_public(material, context)
+    if kept_back.common_secret in material or any(probe in material for probe in _probes(kept_back.context)):
+        raise SecretInBundleError("the aggregator's material holds secret key material; nothing was written")
+
+
+def _probes(secret: bytes) -> list[bytes]:
+    """Return samples of `secret`, from behind its head (which public material shares) to its end."""
+    first, last = len(secret) // 4, len(secret) - _PROBE_BYTES
+    return [
+        secret[start : start + _PROBE_BYTES]
+        for start in {first + (last - first) * i // (_PROBES - 1) for i in range(_PROBES)}
+    ]
+
+
+def _check_public(material: bytes, context: bytes) -> None:
+    try:
+        public = contexts.load_public(material)
+    except DeserialisationError as error:
+        raise SecretInBundleError(f"the aggregator's material is no public context: {error}") from None
+    if public.to_bytes() != material:
+        raise SecretInBundleError("the aggregator's material holds more than a public context")
+    if public.fingerprint != context:
+        raise WrongContextError("the aggregator's keys are of another context than the manifest's")
+
+
+def _check_session(found: bytes, expected: bytes | None) -> None:
+    if expected is not None and found != expected:
+        raise WrongSessionError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
+
+
+def _digest(announcement: bytes) -> bytes:
+    return hashlib.sha256(announcement).digest()

@@ -1,0 +1,63 @@
+"""The commands ``fhe-auc keys …``, a plug-in of the command line (entry-point group ``fhe_auc.commands``)."""
+
+from __future__ import annotations
+
+import click
+
+from fhe_auc.cli import output
+from fhe_auc_keys.cli.authority import ca_init, issue, revoke
+from fhe_auc_keys.cli.enrol import enrol
+from fhe_auc_keys.cli.opening import open_bundle
+from fhe_auc_keys.cli.session import session
+from fhe_auc_keys.cli.show import show
+
+__all__ = ["keys"]
+
+
+class _InOrder(click.Group):
+    """Lists its commands in the order in which they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+_HELP = """Certify sites, and hand out a session's keys.
+
+Who runs what, in this order; docs/keys.md walks through it with real output.
+
+\b
+authority     ca-init              once: makes the authority, publishes ca.pem and ca.crl
+each site     enrol                makes its own keys; NAME.csr goes to the authority
+authority     issue                certifies a site's name and keys; NAME.pem goes back
+each site     enrol --certificate  takes it in; NAME.credential goes to the key holder
+key holder    session              makes a session's keys; one sealed bundle for each party
+each party    open                 opens its bundle, once; the aggregator opens its own
+authority     revoke               ends a certificate; with --refresh, weekly, a fresh list
+everybody     show                 tells what a file is, and how much of it is verified
+
+Private keys stay in key stores, which a passphrase encrypts. Whatever is sent is public or sealed to one recipient;
+fingerprints, compared by telephone, keep the post from being tampered with.
+"""
+
+
+@click.group(
+    cls=_InOrder,
+    invoke_without_command=True,
+    help=_HELP,
+    epilog=output.examples(
+        "fhe-auc keys enrol north                   a site's first step",
+        "fhe-auc keys show north.bundle             what is this file, and who signed it?",
+        "fhe-auc keys show --store keystore --json  what is in a key store, for scripts",
+        "fhe-auc keys open --help                   what a command does, with examples",
+    ),
+)
+@click.pass_context
+def keys(ctx: click.Context) -> None:
+    """Certify sites, and hand out a session's keys."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help(), err=True)
+        ctx.exit(2)
+
+
+for _command in (ca_init, enrol, issue, session, open_bundle, revoke, show):
+    keys.add_command(_command)

@@ -1,0 +1,222 @@
+"""``fhe-auc keys ca-init``, ``issue``, ``revoke``: at the consortium's authority."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from cryptography import x509
+
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys import vault as access
+from fhe_auc_keys.authority import MAX_DAYS, Authority
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import ExistsError, MissingError
+from fhe_auc_keys.public_keys import check_name
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import OWN
+
+_CERTIFICATE, _LIST = "ca.pem", "ca.crl"
+
+
+@click.command(
+    "ca-init",
+    short_help="Make the consortium's authority.",
+    epilog=output.examples(
+        'fhe-auc keys ca-init "Heart Study" --store keystore',
+        'fhe-auc keys ca-init "Heart Study" --store keystore --out public --force    writes both files anew',
+    ),
+)
+@click.argument("name", metavar="NAME")
+@access.key_store
+@common.folder_option
+@common.force_option
+@output.json_option
+def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: bool) -> None:
+    """Make the consortium's authority, called NAME.
+
+    Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
+    ca.pem, the authority's certificate, and ca.crl, its revocation list, which everybody needs anew each week. For an
+    authority that is there already only the two files are written.
+    """
+    check_name(name)
+    common.check_free(folder / _CERTIFICATE, folder / _LIST, force=force)
+    with vault.open_or_make() as store:
+        if OWN in store.names("identity"):
+            raise ExistsError("this key store is a party's; an authority needs one of its own: take another --store")
+        if OWN in store.names("authority"):
+            authority = _stored(store)
+            known = common.subject_name(authority.certificate.subject)
+            if known != name:
+                raise ExistsError(f"this key store has the authority {known!r}; for {name!r} take another --store")
+        else:
+            authority = Authority.create(name, at=common.now())
+        found = _fresh_list(authority, store)
+    common.write(folder / _CERTIFICATE, authority.certificate_pem(), common.PUBLIC, force=force)
+    common.write(folder / _LIST, found, common.PUBLIC, force=force)
+    fingerprint = common.fingerprint(authority.certificate)
+    ends = authority.certificate.not_valid_after_utc
+    until = x509.load_pem_x509_crl(found).next_update_utc
+    if as_json:
+        output.print_json(
+            {
+                "authority": name,
+                "certificate": str(folder / _CERTIFICATE),
+                "revocation_list": str(folder / _LIST),
+                "fingerprint": fingerprint.hex(),
+                "not_after": common.moment(ends),
+                "next_update": common.moment(until),
+            }
+        )
+        return
+    output.print_table(
+        [
+            ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
+            ("publish", str(folder / _CERTIFICATE), "the authority's certificate"),
+            ("publish", str(folder / _LIST), f"revocation list, accepted until {common.moment(until)}"),
+            ("fingerprint", common.spelled(fingerprint), "of the certificate: read it to every site by telephone"),
+        ]
+    )
+
+
+@click.command(
+    short_help="Certify the request of a site.",
+    epilog=output.examples(
+        "fhe-auc keys issue north.csr north --store keystore",
+        "fhe-auc keys issue north.csr north --days 90 --fingerprint 5fd0...9c21",
+    ),
+)
+@click.argument("request", metavar="REQUEST", type=common.FILE)
+@click.argument("name", metavar="NAME")
+@access.key_store
+@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, show_default=True, help="Validity.")
+@common.fingerprint_option
+@common.folder_option
+@common.force_option
+@output.json_option
+def issue(
+    request: Path,
+    name: str,
+    vault: access.Vault,
+    days: int,
+    fingerprints: tuple[bytes, ...],
+    folder: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Certify the keys in the file REQUEST as those of the party NAME.
+
+    The certificate, NAME.pem, goes back to the site; it is public. Before it is written the request's fingerprint is
+    shown: call the site by a number that you know and compare. It covers the name and both keys (for signing, and for
+    what is sealed to the site). Renewal: the same request again, and --force.
+    """
+    data = request.read_bytes()
+    target = folder / f"{common.file_stem(name)}.pem"
+    common.check_free(target, force=force)
+    with vault.open() as store:
+        authority = _stored(store)
+        with common.about(request):
+            pem = authority.issue(data, name, days=days, at=common.now())
+        asked = common.fingerprint(x509.load_pem_x509_csr(data))
+        common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
+        store.put("authority", OWN, authority.to_bytes(), replace=True)
+    common.write(target, pem, common.PUBLIC, force=force)
+    line = authority.register[-1]
+    certificate = x509.load_pem_x509_certificate(pem)
+    if as_json:
+        output.print_json(
+            {
+                "name": name,
+                "certificate": str(target),
+                "serial": line.serial,
+                "fingerprint": common.fingerprint(certificate).hex(),
+                "request_fingerprint": asked.hex(),
+                "not_after": common.moment(certificate.not_valid_after_utc),
+            }
+        )
+        return
+    output.print_table(
+        [
+            ("certified", name, f"valid until {common.moment(certificate.not_valid_after_utc)}"),
+            ("serial", line.serial, "to revoke it"),
+            ("fingerprint", common.spelled(common.fingerprint(certificate)), "of the certificate"),
+            ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+        ]
+    )
+
+
+@click.command(
+    short_help="Revoke certificates, or write a fresh revocation list.",
+    epilog=output.examples(
+        "fhe-auc keys revoke south --store keystore           laptop lost, or left the study",
+        "fhe-auc keys revoke 5bd2...01 --store keystore       one certificate, by its serial number",
+        "fhe-auc keys revoke --refresh --store keystore       every week: lists are accepted for 7 days",
+    ),
+)
+@click.argument("serial_or_name", metavar="SERIAL_OR_NAME", required=False)
+@click.option("--refresh", is_flag=True, help="Revoke nothing, only write a fresh list.")
+@access.key_store
+@common.folder_option
+@common.force_option
+@output.json_option
+def revoke(
+    serial_or_name: str | None, refresh: bool, vault: access.Vault, folder: Path, force: bool, as_json: bool
+) -> None:
+    """Revoke one certificate, or all of one party, for good, and write the new list ca.crl.
+
+    It works once the others have the list: send it to every site, to the key holder first. A ca.crl of this authority
+    that is there already is replaced.
+    """
+    if (serial_or_name is None) is not refresh:
+        raise click.UsageError("give a name or a serial number, or --refresh, and not both")
+    target = folder / _LIST
+    with vault.open() as store:
+        authority = _stored(store)
+        common.check_free(target, force=force or _is_list_of(authority, target))
+        before = authority.register
+        for serial in _serials(authority, serial_or_name) if serial_or_name is not None else ():
+            authority.revoke(serial, at=common.now())
+        found = _fresh_list(authority, store)
+    common.write(target, found, common.PUBLIC, force=True)
+    revoked = [line for line in authority.register if line not in before]
+    until = common.moment(x509.load_pem_x509_crl(found).next_update_utc)
+    if as_json:
+        lines = [{"name": line.name, "serial": line.serial} for line in revoked]
+        output.print_json({"revoked": lines, "revocation_list": str(target), "next_update": until})
+        return
+    rows = [("revoked", line.serial, f"of {line.name!r}") for line in revoked]
+    if not rows:
+        rows = [("revoked", "nothing" if refresh else "nothing new", "" if refresh else "it was revoked before")]
+    output.print_table([*rows, ("publish", str(target), f"to everybody, now; accepted until {until}")])
+
+
+def _stored(store: KeyStore) -> Authority:
+    if OWN not in store.names("authority"):
+        raise MissingError("this key store has no authority: name the authority's with --store, or run ca-init")
+    return Authority.from_bytes(store.get("authority", OWN))
+
+
+def _fresh_list(authority: Authority, store: KeyStore) -> bytes:
+    """Return the next revocation list; the store remembers its number before anybody sees it."""
+    found = authority.revocation_list(at=common.now())
+    store.put("authority", OWN, authority.to_bytes(), replace=True)
+    return found
+
+
+def _serials(authority: Authority, wanted: str) -> list[str]:
+    """Return the serial numbers meant by a name or a serial number."""
+    number = wanted.lower().replace(":", "").lstrip("0")
+    found = [line.serial for line in authority.register if line.name == wanted or line.serial == number]
+    if not found:
+        names = ", ".join(sorted({repr(line.name) for line in authority.register})) or "nobody"
+        raise InputError(f"{wanted[:80]!r} is neither a serial number issued here nor a name (certified: {names})")
+    return found
+
+
+def _is_list_of(authority: Authority, path: Path) -> bool:
+    try:
+        return path.is_file() and trusting.read_list(path).issuer == authority.certificate.subject
+    except InputError:
+        return False

@@ -1,0 +1,174 @@
+"""What the commands share: files read and written, fingerprints compared, times and names shown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+import click
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from fhe_auc.errors import InputError
+from fhe_auc_keys.errors import KeysError, UnknownIssuerError
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FINGERPRINT_DIGITS = 64
+PRIVATE, PUBLIC = 0o600, 0o644
+
+folder_option = click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    help="Folder to write to. Default: the current one.",
+)
+"""Decorator: the command receives ``folder``."""
+
+force_option = click.option("--force", is_flag=True, help="Overwrite files that are there already.")
+"""Decorator: the command receives ``force``."""
+
+
+def hexadecimal(text: str, digits: int) -> bytes:
+    """Return so many hexadecimal digits, in either case and grouped in any way, as bytes."""
+    found = re.sub(r"[\s:.-]", "", text)
+    if not re.fullmatch(rf"[0-9A-Fa-f]{{{digits}}}", found):
+        raise click.BadParameter(f"expected {digits} hexadecimal digits, as the other side sees them")
+    return bytes.fromhex(found)
+
+
+fingerprint_option = click.option(
+    "--fingerprint",
+    "fingerprints",
+    metavar="HEX",
+    multiple=True,
+    callback=lambda ctx, param, values: tuple(hexadecimal(each, _FINGERPRINT_DIGITS) for each in values),
+    help="What you were told by telephone, in place of being asked. May be repeated.",
+)
+"""Decorator: the command receives ``fingerprints``, a tuple of bytes."""
+
+
+def now() -> datetime:
+    """Return the present."""
+    return datetime.now(timezone.utc)
+
+
+def moment(at: datetime | None) -> str:
+    """Write a time; None is the end of what has none, say of a foreign revocation list."""
+    return "no end" if at is None else f"{at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+
+def spelled(data: bytes) -> str:
+    """Write bytes for reading aloud: groups of four digits, eight groups a line."""
+    digits = data.hex()
+    groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
+    return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
+
+
+def shown(text: str) -> str:
+    """Return text from a file without anything that could steer a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def subject_name(name: x509.Name) -> str:
+    """Return the one common name, else the whole name."""
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return shown(str(common[0].value) if len(common) == len(list(name)) == 1 else name.rfc4514_string())
+
+
+def fingerprint(signed: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+    """Return the SHA-256 of a certificate or request, which other tools print too."""
+    return hashlib.sha256(signed.public_bytes(Encoding.DER)).digest()
+
+
+def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
+    """Make sure that a fingerprint is the one that `teller` told, if need be by asking.
+
+    Parameters
+    ----------
+    what : str
+        Whose fingerprint it is.
+    found : bytes
+    expected : sequence of bytes
+        From the command line; empty: ask.
+    teller : str
+        Who must be called.
+
+    Raises
+    ------
+    UnknownIssuerError
+        It is another one.
+    InputError
+        Nobody is there to ask.
+    """
+    if expected:
+        if found not in expected:
+            raise UnknownIssuerError(
+                f"the fingerprint of {what} is {found.hex()}, not the one given: do not use it, and ask {teller}"
+            )
+        return
+    click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
+    try:
+        same = click.confirm(f"Does {teller} read out the same to you by telephone?", err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise InputError(f"nobody is there to confirm the fingerprint of {what}: give --fingerprint") from None
+    if not same:
+        raise UnknownIssuerError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+
+
+@contextmanager
+def about(path: Path) -> Iterator[None]:
+    """Let a refusal of this package say which file it is about."""
+    try:
+        yield
+    except KeysError as error:
+        raise type(error)(f"{path}: {error}") from None
+
+
+def check_free(*paths: Path, force: bool) -> None:
+    """Raise `InputError` where a file is there already, or its folder is not, before any work is done."""
+    for path in paths:
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
+        if os.path.lexists(path) and not force:
+            raise InputError(f"{str(path)!r} is there already and is not overwritten: --force, or another --out")
+
+
+def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:
+    """Write a file as a whole, readable to others only where `mode` says so, whatever the umask.
+
+    Raises
+    ------
+    InputError
+        A file with other contents is there, and `force` is not set.
+    """
+    if path.is_file() and path.read_bytes() == data:
+        path.chmod(mode)
+        return
+    check_free(path, force=force)
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def file_stem(name: str) -> str:
+    """Return a party's name as a file name's beginning: names may hold blanks, slashes and the like, or be long."""
+    return re.sub(r"[^\w.@-]+", "_", name).lstrip(".")[:40] or "party"

@@ -1,0 +1,180 @@
+"""``fhe-auc keys enrol``: at a site, from its first key to the renewal of its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
+from fhe_auc_keys import existing_certificate as bindings
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys import vault as access
+from fhe_auc_keys.certificates import verify
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.public_keys import MALFORMED, check_name
+from fhe_auc_keys.vault import OWN
+
+if TYPE_CHECKING:
+    from fhe_auc_keys.store import KeyStore
+
+
+@click.command(
+    short_help="Make the keys of a site, and take in its certificate.",
+    epilog=output.examples(
+        "fhe-auc keys enrol north --store keystore",
+        "        makes the keys; north.csr goes to the authority",
+        "fhe-auc keys enrol north --certificate north.pem --authority ca.pem --revocation-list ca.crl",
+        "        takes in what came back; north.credential goes to the key holder",
+        "fhe-auc keys enrol north --revocation-list ca.crl",
+        "        takes in the next revocation list: one each week",
+        "fhe-auc keys enrol north.example --chain chain.pem --key key.pem \\",
+        "                   --authority realca.pem --revocation-list realca.crl",
+        "        with a certificate that the site has already",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@access.key_store
+@click.option(
+    "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
+)
+@click.option(
+    "--chain",
+    metavar="FILE",
+    type=common.FILE,
+    help="A certificate that the site has already (PEM, with intermediate ones behind it), for the name NAME.",
+)
+@click.option("--key", metavar="FILE", type=common.FILE, help="Its private key (PEM); used once, and not kept.")
+@trusting.authority_option
+@trusting.list_option
+@common.fingerprint_option
+@common.folder_option
+@common.force_option
+@output.json_option
+def enrol(
+    name: str,
+    vault: access.Vault,
+    certificate: Path | None,
+    chain: Path | None,
+    key: Path | None,
+    authorities: tuple[Path, ...],
+    lists: tuple[Path, ...],
+    fingerprints: tuple[bytes, ...],
+    folder: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make the keys of the site NAME, get them certified, and say whom to trust.
+
+    First without a certificate: makes a key store with fresh private keys, which never leave it, and writes the
+    certificate request NAME.csr. Then with --certificate (or, for a certificate that the site has already, with
+    --chain and --key): checks it and writes NAME.credential, which the key holder needs. Both files are public.
+
+    An authority that is new is trusted only once its fingerprint has been compared by telephone. A store keeps the
+    private keys when a certificate is renewed.
+    """
+    if (chain is None) is not (key is None) or (chain is not None and certificate is not None):
+        raise click.UsageError("give --certificate alone, or --chain together with --key")
+    stem = common.file_stem(check_name(name))
+    certifying = certificate is not None or chain is not None
+    target = folder / f"{stem}.{'credential' if certifying else 'csr'}"
+    if certifying or not vault.exists():
+        common.check_free(target, force=force)
+    if certificate is not None and not vault.exists():
+        raise MissingError(
+            f"no key store in {str(vault.directory)!r}, so no keys that {str(certificate)!r} could be for"
+        )
+    with vault.open_or_make() as store:
+        identity, is_new = _identity(store, name)
+        trusted = trusting.Trusted.stored(store)
+        if chain is not None:
+            trusted = replace(trusted, intermediates=tuple(trusting.read_certificates(chain)[1:]))
+        trusted = trusted.extended(authorities, lists, fingerprints)
+        if certificate is not None:
+            with common.about(certificate):
+                identity = identity.certified(certificate.read_bytes())
+        elif chain is not None and key is not None:
+            identity = _bound(identity, chain, key)
+        peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None
+        trusted.keep(store)
+        store.put("identity", OWN, identity.to_bytes(), replace=True)
+
+    rows, facts = trusted.rows(), trusted.as_dict()
+    if peer is not None:
+        common.write(target, identity.credential, common.PUBLIC, force=force)
+        until = common.moment(peer.not_after)
+        facts |= {"credential": str(target), "fingerprint": peer.fingerprint.hex(), "not_after": until}
+        rows = [
+            ("certified", name, f"valid until {until}, serial {peer.serial:x}"),
+            ("fingerprint", common.spelled(peer.fingerprint), "of the certificate and keys"),
+            *rows,
+            ("send", str(target), "public; to the key holder of each session"),
+        ]
+    elif is_new or not (authorities or lists):
+        request = identity.request()
+        common.write(target, request, common.PUBLIC, force=force)
+        fingerprint = common.fingerprint(x509.load_pem_x509_csr(request))
+        facts |= {"request": str(target), "request_fingerprint": fingerprint.hex()}
+        rows = [
+            ("site", name, f"private keys in {str(vault.directory)!r}"),
+            *rows,
+            ("send", str(target), "certificate request, public; to the authority"),
+            ("fingerprint", common.spelled(fingerprint), "of the request: read it to the authority by telephone"),
+        ]
+    elif identity.credential:
+        _warn_where_unfit(identity, trusted)
+    if as_json:
+        output.print_json({"name": name, **facts})
+    else:
+        output.print_table(rows)
+
+
+def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
+    """Return the store's identity, or a fresh one and True."""
+    if OWN in store.names("authority"):
+        raise ExistsError("this key store is the authority's; a site needs one of its own: take another --store")
+    if OWN not in store.names("identity"):
+        return Identity.create(name), True
+    found = Identity.from_bytes(store.get("identity", OWN))
+    if found.name != name:
+        raise ExistsError(f"this key store is that of {found.name!r}; for {name!r} take another --store")
+    return found, False
+
+
+def _bound(identity: Identity, chain: Path, key: Path) -> Identity:
+    """Return the identity vouched for by the site's own certificate, for as long as that is valid."""
+    days_left = (trusting.read_certificates(chain)[0].not_valid_after_utc - common.now()).days
+    days = max(1, min(days_left, bindings.MAX_DAYS))
+    with common.about(chain):
+        return identity.bound(chain.read_bytes(), _private_key(key), days=days, at=common.now())
+
+
+def _private_key(path: Path) -> bindings.CertifiedKey:
+    data = path.read_bytes()
+    try:
+        try:
+            key = load_pem_private_key(data, None)
+        except TypeError:  # it is encrypted
+            password = access.ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
+            key = load_pem_private_key(data, password.encode())
+    except MALFORMED:
+        raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong") from None
+    if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
+        raise InputError(f"the private key in {str(path)!r} is neither ECDSA nor RSA")
+    return key
+
+
+def _warn_where_unfit(identity: Identity, trusted: trusting.Trusted) -> None:
+    """Say what a new revocation list, or time, has done to the site's own certificate."""
+    try:
+        verify(identity.credential, trusted.trust, at=common.now())
+    except KeysError as error:
+        output.print_warning(str(error))

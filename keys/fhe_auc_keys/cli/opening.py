@@ -1,0 +1,144 @@
+"""``fhe-auc keys open``: a party opens its bundle or a joint session, and so does the aggregator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fhe_auc import thresholds
+from fhe_auc.cli import output
+from fhe_auc.manifest import SESSION_BYTES
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys import vault as access
+from fhe_auc_keys.announcement import Announcement
+from fhe_auc_keys.bundles import AGGREGATOR_KIND, keep_party_bundle, open_aggregator_bundle
+from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.joint_session import KIND as JOINT_KIND
+from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
+
+
+@click.command(
+    "open",
+    short_help="Open a bundle of keys, or a joint session.",
+    epilog=output.examples(
+        "fhe-auc keys open north.bundle --holder north --store keystore",
+        "fhe-auc keys open south.bundle --holder north --revocation-list ca.crl",
+        "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
+        "fhe-auc keys open session.joint --holder north",
+        "fhe-auc keys open aggregator.bundle --holder north --authority ca.pem --revocation-list ca.crl \\",
+        "                  --out evaluation.keys",
+    ),
+)
+@click.argument("file", metavar="FILE", type=common.FILE)
+@click.option(
+    "--holder",
+    metavar="NAME",
+    required=True,
+    help="The key holder agreed on, with joint keys who convenes; others are refused.",
+)
+@access.optional_key_store
+@click.option(
+    "--session",
+    "expected",
+    metavar="HEX",
+    callback=lambda ctx, param, value: None if value is None else common.hexadecimal(value, 2 * SESSION_BYTES),
+    help="Id of the session agreed on: no other is taken.",
+)
+@click.option(
+    "--thresholds",
+    "agreed",
+    metavar="FILE",
+    type=common.FILE,
+    help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
+)
+@trusting.authority_option
+@trusting.list_option
+@common.fingerprint_option
+@click.option(
+    "--out",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Aggregator only: where its keys go.",
+)
+@common.force_option
+@output.json_option
+def open_bundle(
+    file: Path,
+    holder: str,
+    vault: access.Vault | None,
+    expected: bytes | None,
+    agreed: Path | None,
+    authorities: tuple[Path, ...],
+    lists: tuple[Path, ...],
+    fingerprints: tuple[bytes, ...],
+    target: Path | None,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Open a bundle of keys from the key holder.
+
+    A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
+    before anything is kept. A bundle that was opened before is refused.
+
+    The aggregator has no key store: it names the authority (--authority) and its current revocation list, and gets the
+    public and evaluation keys in a file (--out), once it is sure that there is no secret key in it.
+
+    A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: each party's
+    certificate is verified here, and what the evaluation needs is kept.
+    """
+    data = file.read_bytes()
+    if data.startswith(AGGREGATOR_KIND.magic) or (data.startswith(JOINT_KIND.magic) and authorities):
+        if target is None or not authorities:
+            raise click.UsageError(
+                "without a key store, as the aggregator, give --authority, --revocation-list and --out"
+            )
+        if agreed is not None:
+            raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
+        common.check_free(target, force=force)
+        trust = trusting.Trusted().extended(authorities, lists, fingerprints).trust
+        with common.about(file):
+            if data.startswith(JOINT_KIND.magic):
+                announced, roster = open_joint_session(data, trust, convener=holder, session=expected, at=common.now())
+                material = roster.to_bytes()
+            else:
+                announced, material = open_aggregator_bundle(
+                    data, trust, holder=holder, session=expected, at=common.now()
+                )
+        common.write(target, material, common.PRIVATE, force=force)
+        _report(announced, "aggregator", target, as_json=as_json)
+        return
+    grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
+    if vault is None or target is not None or authorities or fingerprints:
+        raise click.UsageError("a party's file needs --store, and neither --authority, --fingerprint nor --out")
+    with vault.open() as store:
+        identity = access.certified_identity(store)
+        trust = trusting.renewed(store, lists).trust
+        with common.about(file):
+            if data.startswith(JOINT_KIND.magic):
+                announced, _ = keep_joint_session(
+                    data, identity, trust, store, convener=holder, session=expected, at=common.now(), grid=grid
+                )
+            else:
+                announced = keep_party_bundle(
+                    data,
+                    identity,
+                    trust,
+                    store,
+                    holder=holder,
+                    session=expected,
+                    context=None,
+                    at=common.now(),
+                    grid=grid,
+                ).announcement
+    _report(announced, identity.name, vault.directory, as_json=as_json)
+
+
+def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({**describe.announcement_as_dict(announced), "opened_by": reader, "keys": str(place)})
+    else:
+        what = "what the rounds need is" if describe.joint(announced) else "its keys are"
+        kept = ("opened", f"by {reader}", f"{what} in {str(place)!r} now")
+        output.print_table([kept, *describe.announcement_rows(announced, reader=reader)])

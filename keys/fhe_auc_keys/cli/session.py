@@ -1,0 +1,147 @@
+"""``fhe-auc keys session``: make a session's keys and seal them, role by role; or convene one with joint keys."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from fhe_auc import registry
+from fhe_auc.cli import inputs, output
+from fhe_auc.cli.session import SessionOptions, session_options
+from fhe_auc.errors import InputError
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys import vault as access
+from fhe_auc_keys.announcement import MAX_LIFETIME, open_announcement
+from fhe_auc_keys.bundles import SealedSession, seal_session
+from fhe_auc_keys.certificates import Peer, verify
+from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.joint_session import convene, open_joint_session
+
+
+@click.command(
+    short_help="Make a session, its keys sealed to each party.",
+    epilog=output.examples(
+        "fhe-auc keys session north.credential south.credential --store keystore --out week-18",
+        "fhe-auc keys session *.credential --revocation-list ca.crl --release-digits 3 --days 3",
+        "fhe-auc keys session *.credential --keys joint",
+        "fhe-auc keys session *.credential --thresholds quantile:200",
+        "fhe-auc keys session *.credential --thresholds uniform:100 --json | jq -r .session",
+    ),
+)
+@click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
+@access.key_store
+@session_options(registry.load)
+@inputs.min_parties_option
+@click.option(
+    "--days",
+    metavar="N",
+    type=click.IntRange(1, MAX_LIFETIME.days),
+    default=7,
+    show_default=True,
+    help="How long the bundles can be opened.",
+)
+@trusting.list_option
+@click.option(
+    "--out",
+    "folder",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="New folder to write to. Default: session-, and how the session's id begins.",
+)
+@output.json_option
+def session(
+    credentials: tuple[Path, ...],
+    vault: access.Vault,
+    session: SessionOptions,
+    min_parties: int | None,
+    days: int,
+    lists: tuple[Path, ...],
+    folder: Path | None,
+    as_json: bool,
+) -> None:
+    """Make the keys of one session, and one sealed bundle for each party.
+
+    Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
+    Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
+    and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked.
+
+    With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
+    result; make the evaluation's session with the file that holds them, and let every party compare the two with
+    `open --thresholds`.
+
+    With --keys joint there is no key holder: the parties make the keys together once the evaluation runs. You convene
+    the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
+    encrypt nothing, where it is each site's occasion to look at the privacy budget.
+    """
+    plugin, bins = session.plugin, session.quantiles
+    request = session.request((), min_parties)  # who they are is known once their certificates are verified
+    if bins is not None:
+        request, _ = plugin.staged(request, bins)
+        plugin = registry.finding(plugin.require_boundaries())
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
+    with vault.open() as store:
+        trusted = trusting.renewed(store, lists)
+        holder = access.certified_identity(store)
+    verify(holder.credential, trusted.trust, at=common.now())
+    peers: dict[str, Peer] = {}
+    shown = [path.read_bytes() for path in credentials]
+    for path, credential in zip(credentials, shown, strict=True):
+        with common.about(path):
+            peer = verify(credential, trusted.trust, at=common.now())
+        if peer.name in peers:
+            raise InputError(f"{path}: {peer.name!r} is there already, by another of these credentials")
+        peers[peer.name] = peer
+    lifetime = timedelta(days=days)
+    with output.progress("Making keys"):
+        prepared = plugin.prepare(replace(request, parties=tuple(peers)))
+        folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
+        if not prepared.manifest.context:
+            document = convene(holder, prepared.manifest, shown, trusted.trust, lifetime=lifetime, at=common.now())
+            announced, _ = open_joint_session(
+                document, trusted.trust, convener=holder.name, session=None, at=common.now()
+            )
+            files = _write_convened(folder, document, "joint" if plugin.encrypts else "convened")
+        else:
+            sealed = seal_session(holder, prepared, peers.values(), trusted.trust, lifetime=lifetime, at=common.now())
+            announced = open_announcement(sealed.announcement, trusted.trust, holder=holder.name, at=common.now())
+            files = _write(folder, sealed)
+    if bins is not None:
+        output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
+    if as_json:
+        sent = {role: str(path) for path, role, _ in files}
+        output.print_json({**describe.announcement_as_dict(announced), "files": sent})
+        return
+    output.print_table(describe.announcement_rows(announced))
+    output.print_text()
+    output.print_table(
+        [(str(path), f"to {role}", what) for path, role, what in files], header=("send", "", "what it is")
+    )
+
+
+def _write_convened(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"session.{suffix}"
+    common.write(path, document, common.PUBLIC)
+    return [(path, "everybody", "public, signed: parties with their certificates, thresholds, parameters")]
+
+
+def _write(folder: Path, sealed: SealedSession) -> list[tuple[Path, str, str]]:
+    """Write everything that leaves the key holder; return each file, who gets it, and what it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [
+        (folder / "session.announcement", "everybody", "public, signed: parties, thresholds, parameters"),
+        (folder / "aggregator.bundle", "the aggregator", "public, signed: the keys to compute with; no secret"),
+    ]
+    common.write(files[0][0], sealed.announcement, common.PUBLIC)
+    common.write(files[1][0], sealed.aggregator, common.PUBLIC)
+    for name, bundle in sealed.parties.items():
+        path = folder / f"{common.file_stem(name)}.bundle"
+        if path.exists():  # names that differ in blanks or slashes only
+            path = folder / f"{common.file_stem(name)}-{len(files)}.bundle"
+        common.write(path, bundle, common.PRIVATE)
+        files.append((path, name, f"sealed, signed: only {name!r} can open it, once"))
+    return files

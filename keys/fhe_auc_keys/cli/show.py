@@ -1,0 +1,390 @@
+"""``fhe-auc keys show``: what a file is, in plain words, and how much of it has been verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from cryptography import x509
+
+from fhe_auc.cli import failures, output
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.rlwe import container
+from fhe_auc.serialise import unframe
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys import vault as access
+from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
+from fhe_auc_keys.announcement import open_announcement
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND
+from fhe_auc_keys.certificates import credential, verify
+from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import KIND as JOINT_KIND
+from fhe_auc_keys.joint_session import open_joint_session
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, whole_bytes
+from fhe_auc_keys.revocation import newer_list
+from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
+from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.signed_documents import Kind, open_signed, parsed
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import OWN
+
+_CREDENTIAL = b"fhecred"
+
+
+class _Credential(msgspec.Struct, array_like=True):
+    """As `fhe_auc_keys.certificates` writes it; these structs tell what is in a file, and believe nothing."""
+
+    chain: tuple[bytes, ...]
+    binding: bytes
+
+
+class _Signed(msgspec.Struct, array_like=True):
+    """The beginning of every document: see `fhe_auc_keys.signed_documents`."""
+
+    credential: bytes
+
+
+class _Body(msgspec.Struct, array_like=True):
+    """The beginning of the bodies that hold an announcement: see `fhe_auc_keys.bundles` and `fhe_auc_keys.joint_session`."""
+
+    announcement: bytes
+    rest: msgspec.Raw  # the aggregator's keys, the header of a party's bundle, or credentials
+
+
+class _Header(msgspec.Struct, array_like=True):
+    """The beginning of the header of a party's bundle: see `fhe_auc_keys.bundles`."""
+
+    bundle_id: bytes
+    session: bytes
+    recipient: bytes  # fingerprint
+
+
+@dataclass
+class _Description:
+    """What is said about a file.
+
+    Attributes
+    ----------
+    what : str
+    rows : list of table rows
+    verified : str
+        What has been verified; empty: nothing.
+    wrong : str
+        Why it must not be used; empty: nothing was found wrong.
+    unverified : str
+        What to do where nothing has been verified.
+    """
+
+    what: str
+    rows: list[tuple[output.Cell, ...]] = field(default_factory=list)
+    verified: str = ""
+    wrong: str = ""
+    unverified: str = "only what the file claims; give --store, or --authority and --revocation-list"
+
+    @property
+    def verdict(self) -> tuple[output.Cell, ...]:
+        """The last row."""
+        if self.wrong:
+            return "verified", output.styled("REFUSED", "bold red"), self.wrong
+        if self.verified:
+            return "verified", output.styled("yes", "bold green"), self.verified
+        return "verified", output.styled("no", "bold yellow"), self.unverified
+
+
+@click.command(
+    short_help="Tell what a file is, and how much of it is verified.",
+    epilog=output.examples(
+        "fhe-auc keys show north.csr                          what does the file claim to be?",
+        "fhe-auc keys show north.bundle --store keystore      and is it true?",
+        "fhe-auc keys show *.credential --authority ca.pem --revocation-list ca.crl",
+        "fhe-auc keys show --store keystore --json            what is in this key store?",
+    ),
+)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=common.FILE)
+@access.optional_key_store
+@trusting.authority_option
+@trusting.list_option
+@output.json_option
+def show(
+    files: tuple[Path, ...],
+    vault: access.Vault | None,
+    authorities: tuple[Path, ...],
+    lists: tuple[Path, ...],
+    as_json: bool,
+) -> None:
+    """Tell what each FILE is, or without one what is in the key store; never a secret.
+
+    Without --store, and without --authority and --revocation-list, a file's own claims are shown. With them, they are
+    verified against the authorities trusted there. Exit status 1: something is wrong with a file.
+    """
+    if vault is None and not files:
+        raise click.UsageError("name a file, or a key store with --store")
+    trusted = None
+    if vault is not None:
+        with vault.open() as store:
+            if not files:
+                _show_store(store, vault.directory, as_json=as_json)
+                return
+            trusted = trusting.Trusted.stored(store)
+    if authorities or lists:
+        trusted = trusted or trusting.Trusted()
+        found = [each for path in authorities for each in trusting.read_certificates(path)]
+        trusted = replace(trusted, authorities=(*trusted.authorities, *found)).extended((), lists, ())
+    described = {path: _described(path.read_bytes(), trusted) for path in files}
+    for each in described.values():
+        if each.verified and authorities:
+            each.verified += (
+                f"; provided that {', '.join(map(str, authorities))} is genuine: nobody was asked to compare"
+            )
+    if as_json:
+        output.print_json({"files": [_as_dict(path, each) for path, each in described.items()]})
+    else:
+        for number, (path, each) in enumerate(described.items()):
+            if number:
+                output.print_text()
+            output.print_table([("file", output.styled(str(path), "bold"), each.what), *each.rows, each.verdict])
+    if any(each.wrong for each in described.values()):
+        click.get_current_context().exit(failures.FAILED)
+
+
+def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "what": described.what,
+        "verified": bool(described.verified and not described.wrong),
+        "verdict": described.wrong or described.verified or None,
+        "details": [[str(cell) for cell in row] for row in described.rows],
+    }
+
+
+def _described(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    readers: dict[bytes, tuple[str, Callable[[bytes, trusting.Trusted | None], _Description]]] = {
+        b"-----BEGIN CERTIFICATE REQUEST": ("certificate request", _request),
+        b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
+        b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
+        _CREDENTIAL: ("credential", _credential),
+        ANNOUNCEMENT_KIND.magic: (ANNOUNCEMENT_KIND.name, partial(_document, ANNOUNCEMENT_KIND)),
+        AGGREGATOR_KIND.magic: (AGGREGATOR_KIND.name, partial(_document, AGGREGATOR_KIND)),
+        PARTY_KIND.magic: (PARTY_KIND.name, partial(_document, PARTY_KIND)),
+        JOINT_KIND.magic: (JOINT_KIND.name, partial(_document, JOINT_KIND)),
+    }
+    for beginning, (what, read) in readers.items():
+        if data.startswith(beginning):
+            try:
+                return read(data, trusted)
+            except (KeysError, DeserialisationError) as error:
+                return _Description(what, wrong=common.shown(str(error)))
+            except MALFORMED as error:
+                return _Description(what, wrong=f"malformed: {type(error).__name__}")
+    if b"PRIVATE KEY-----" in data[:200]:
+        return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
+    if data.startswith(b"fhestor"):
+        return _Description("the head of a key store", unverified="see what is in the store with --store")
+    if data.startswith(ROSTER_MAGIC):
+        return _roster(data)
+    if data.startswith(container.MAGIC):
+        return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
+    return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
+
+
+def _roster(data: bytes) -> _Description:
+    try:
+        names = sorted(Roster.from_bytes(data).names)
+    except InputError as error:
+        return _Description("roster of a session with joint keys", wrong=str(error))
+    rows: list[tuple[output.Cell, ...]] = [("party", name, "") for name in names]
+    return _Description(
+        "roster of a session with joint keys, verified and kept by `open`", rows, unverified="not signed"
+    )
+
+
+def _request(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    request = x509.load_pem_x509_csr(data)
+    name, _, _ = certified_keys(request)
+    if not (request.is_signature_valid and whole_bytes(request)):
+        raise TamperedError("it bears no genuine signature of its own key")
+    return _Description(
+        "certificate request: public, for the authority",
+        [
+            ("for", name, "as it claims"),
+            ("fingerprint", common.spelled(common.fingerprint(request)), "SHA-256 of the request"),
+        ],
+        unverified="no more than that its keys are its author's: who that is, only a telephone call tells",
+    )
+
+
+def _revocation_list(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    found = x509.load_pem_x509_crl(data)
+    described = _Description(
+        "revocation list: public, for everybody",
+        [
+            ("of", common.subject_name(found.issuer), f"{len(list(found))} certificates revoked"),
+            ("from", common.moment(found.last_update_utc), f"accepted until {common.moment(found.next_update_utc)}"),
+        ],
+    )
+    if trusted is None:
+        return described
+    issuer = next((each for each in trusted.known() if each.subject == found.issuer), None)
+    if issuer is None:
+        described.wrong = "not of an authority that is trusted here"
+    elif found.next_update_utc is None or found.next_update_utc <= common.now():
+        described.wrong = "outdated: ask the authority for the next one"
+    else:
+        newer_list(found, None, issuer)
+        described.verified = f"signed by {common.subject_name(found.issuer)!r}, and current"
+    return described
+
+
+def _certificate(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    first = x509.load_pem_x509_certificates(data)[0]
+    rows: list[tuple[output.Cell, ...]] = [
+        ("for", common.subject_name(first.subject), f"issued by {common.subject_name(first.issuer)!r}"),
+        ("serial", f"{first.serial_number:x}", _validity(first)),
+        ("fingerprint", common.spelled(common.fingerprint(first)), "SHA-256"),
+    ]
+    if _is_authority(first):
+        described = _Description("certificate of an authority: public, for everybody", rows)
+        if trusted is not None and first in trusted.authorities:
+            described.verified = "it is among the authorities that are trusted here"
+        elif trusted is not None:
+            described.wrong = "not among the authorities that are trusted here"
+        return described
+    try:
+        certified_keys(first)
+    except (UnfitCertificateError, UnfitNameError):
+        return _Description("certificate without keys of ours: for `enrol` with --chain and --key", rows)
+    described = _Description("certificate of a party: public, for that party", rows)
+    return _judged(described, credential(data), trusted)
+
+
+def _credential(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    leaf, bound = _leaf(data)
+    described = _Description(
+        "credential: public, for the key holder",
+        [
+            ("for", common.subject_name(leaf.subject), f"issued by {common.subject_name(leaf.issuer)!r}"),
+            ("serial", f"{leaf.serial_number:x}", _validity(leaf)),
+            ("fingerprint", common.spelled(common.fingerprint(leaf)), "SHA-256 of the certificate"),
+        ],
+    )
+    if bound:
+        described.rows.append(("keys", "bound", "the site's own certificate vouches for them"))
+    return _judged(described, data, trusted)
+
+
+def _judged(described: _Description, shown: bytes, trusted: trusting.Trusted | None) -> _Description:
+    """Add the verdict on a credential."""
+    if trusted is not None:
+        try:
+            peer = verify(shown, trusted.trust, at=common.now())
+            described.verified = f"{peer.name!r}, by an authority trusted here; not revoked, and current"
+        except KeysError as error:
+            described.wrong = str(error)
+    return described
+
+
+def _document(kind: Kind, data: bytes, trusted: trusting.Trusted | None) -> _Description:
+    """Describe a signed document; what is inside is shown only once the signature is verified."""
+    what = {
+        ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
+        AGGREGATOR_KIND: "aggregator's bundle: public keys of a session, for the aggregator",
+        PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
+        JOINT_KIND: "session with joint keys: public, for everybody in it",
+    }[kind]
+    signer = unframe(kind.magic, data, _Signed, kind.name).credential
+    leaf, _ = _leaf(signer)
+    if trusted is None:
+        return _Description(what, [("signed by", common.subject_name(leaf.subject), "as it claims")])
+    trust, at = trusted.trust, common.now()
+    holder = verify(signer, trust, at=at).name
+    recipient, whole = b"", data
+    if kind != ANNOUNCEMENT_KIND:
+        _, body = open_signed(kind, data, _Body, trust, signer=holder, at=at)
+        data = body.announcement
+        if kind == PARTY_KIND:
+            recipient = parsed(parsed(bytes(body.rest), bytes, kind.name), _Header, kind.name).recipient
+    announced = open_announcement(data, trust, holder=holder, at=at)
+    rows = describe.announcement_rows(announced)
+    for name, fingerprint in announced.fingerprints.items():
+        if fingerprint == recipient:
+            rows.insert(0, ("sealed to", name, "nobody else can open it"))
+    if kind == JOINT_KIND:
+        open_joint_session(whole, trust, convener=holder, session=None, at=at)
+    role = "convener" if kind == JOINT_KIND else "key holder"
+    verified = (
+        f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
+    )
+    return _Description(what, rows, verified)
+
+
+def _leaf(shown: bytes) -> tuple[x509.Certificate, bool]:
+    """Return the party's own certificate out of a credential, unverified, and whether there is a binding."""
+    found = unframe(_CREDENTIAL, shown, _Credential, "credential")
+    if not found.chain:
+        raise TamperedError("it holds no certificate")
+    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
+
+
+def _validity(certificate: x509.Certificate) -> str:
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return f"valid from {common.moment(begins)} until {common.moment(ends)}"
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
+    """Print what a key store holds, but for the keys."""
+    trusted = trusting.Trusted.stored(store)
+    rows: list[tuple[output.Cell, ...]] = [("key store", output.styled(str(directory), "bold"), "passphrase is right")]
+    facts: dict[str, Any] = {"store": str(directory), "site": None, "authority": None}
+    if OWN in store.names("authority"):
+        authority = Authority.from_bytes(store.get("authority", OWN))
+        facts["authority"] = _authority_rows(authority, rows)
+    if OWN in store.names("identity"):
+        identity = Identity.from_bytes(store.get("identity", OWN))
+        described = _Description("")
+        if identity.credential:
+            described = _credential(identity.credential, trusted)
+        rows += [("site", identity.name, "its private keys are here"), *described.rows[1:]]
+        state = described.wrong or described.verified or "not certified yet: send the request to the authority"
+        rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
+        facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
+    sessions = [bytes.fromhex(name) for name in store.names("bundle")]
+    rows += [
+        *trusted.rows(),
+        *(("session", common.spelled(each), "opened; what it needs is here") for each in sessions),
+    ]
+    facts |= {**trusted.as_dict(), "sessions": [each.hex() for each in sessions]}
+    if as_json:
+        output.print_json(facts)
+    else:
+        output.print_table(rows)
+
+
+def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:
+    """Add to `rows` what an authority is and has issued; return the same for JSON."""
+    name = common.subject_name(authority.certificate.subject)
+    rows += [
+        ("authority", name, f"its private key is here; {_validity(authority.certificate)}"),
+        ("fingerprint", common.spelled(common.fingerprint(authority.certificate)), "SHA-256 of its certificate"),
+    ]
+    issued = []
+    for line in authority.register:
+        ends = common.moment(datetime.fromtimestamp(line.not_after, timezone.utc))
+        rows.append(("issued", line.serial, f"{line.name}: {'REVOKED' if line.revoked else f'valid until {ends}'}"))
+        issued.append({"name": line.name, "serial": line.serial, "not_after": ends, "revoked": bool(line.revoked)})
+    return {"name": name, "fingerprint": common.fingerprint(authority.certificate).hex(), "issued": issued}

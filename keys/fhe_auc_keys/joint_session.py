@@ -1,0 +1,162 @@
+"""Convening a session without a key holder: one signed document for everybody, since there is nothing to be sealed.
+
+The parties make the keys together (joint keys), or nothing is encrypted and there are none.
+
+    joint session = announcement, credentials of all parties
+
+Each party verifies every other's credential itself, under its own trust: it seals its partial decryption to these keys,
+and accepts contributions signed with them. The aggregator does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from fhe_auc.manifest import Manifest
+from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.errors import (
+    TamperedError,
+    WrongContextError,
+    WrongRecipientError,
+    WrongSessionError,
+)
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.store import KeyStore
+
+KIND = Kind(b"fhejoin", "joint session")
+
+
+class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    announcement: bytes
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties
+
+
+def convene(
+    convener: Identity,
+    manifest: Manifest,
+    credentials: Iterable[bytes],
+    trust: Trust,
+    *,
+    lifetime: timedelta,
+    at: datetime,
+) -> bytes:
+    """Return a session with joint keys as a document for all parties and the aggregator.
+
+    Parameters
+    ----------
+    convener : Identity
+        Who signs, certified; any party, or somebody else. It gets no key by it.
+    manifest : Manifest
+        With a plan for joint keys, or none.
+    credentials : iterable of bytes
+        Exactly those of the manifest's parties.
+    trust : Trust
+    lifetime : timedelta
+        How long the session can be opened.
+    at : datetime
+        The present.
+
+    Raises
+    ------
+    KeysError
+        A credential that is not valid; see `fhe_auc_keys.certificates.verify` and `fhe_auc_keys.announcement.announce`.
+    WrongContextError
+        The manifest is one for keys of a key holder.
+    """
+    _check_no_holder(manifest)
+    shown = {verify(each, trust, at=at): each for each in credentials}
+    announcement = announce(convener, manifest, shown, trust, lifetime=lifetime, at=at)
+    by_name = {peer.name: credential for peer, credential in shown.items()}
+    return sign(KIND, convener, _Body(announcement, tuple(by_name[name] for name in manifest.parties)))
+
+
+def open_joint_session(
+    data: bytes, trust: Trust, *, convener: str, session: bytes | None, at: datetime
+) -> tuple[Announcement, Roster]:
+    """Return a session and its parties' public keys, each verified under `trust`.
+
+    Parameters
+    ----------
+    data : bytes
+        From `convene`.
+    trust : Trust
+    convener : str
+        Name of the convener agreed on.
+    session : bytes or None
+        Id of the session expected; None takes any.
+    at : datetime
+        The present.
+
+    Raises
+    ------
+    TamperedError
+        Damaged or forged, or credentials other than those announced.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+        The convener's certificate, or a party's.
+    WrongSessionError, WrongContextError
+        Another session; a session for keys of a key holder.
+    """
+    _, body = open_signed(KIND, data, _Body, trust, signer=convener, at=at)
+    announcement = open_announcement(body.announcement, trust, holder=convener, at=at)
+    manifest = announcement.manifest
+    if session is not None and manifest.session != session:
+        raise WrongSessionError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
+    _check_no_holder(manifest)
+    peers: list[Peer] = [verify(each, trust, at=at) for each in body.credentials]
+    if [(peer.name, peer.fingerprint) for peer in peers] != list(announcement.fingerprints.items()):
+        raise TamperedError(f"the credentials are not those of the parties that {convener!r} announces")
+    return announcement, Roster.of(peers)
+
+
+def keep_joint_session(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    store: KeyStore,
+    *,
+    convener: str,
+    session: bytes | None,
+    at: datetime,
+    grid: bytes | None = None,
+) -> tuple[Announcement, Roster]:
+    """As `open_joint_session` by one of the parties, and put the document into `store`; it can be joined once.
+
+    `grid` is the manifest's that is expected, None to take any.
+
+    Raises
+    ------
+    WrongSessionError
+        The session is for other thresholds, too.
+    WrongRecipientError
+        The identity, with its present certificate, is not a party of the session.
+    ReplayedError
+        Joined before.
+    KeysError
+        As `open_joint_session`.
+    """
+    announcement, roster = open_joint_session(data, trust, convener=convener, session=session, at=at)
+    me = verify(identity.credential, trust, at=at)
+    if announcement.fingerprints.get(me.name) != me.fingerprint:
+        raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+    require_grid(announcement.manifest, grid)
+    name = announcement.manifest.session
+    store.keep("bundle", name.hex(), data, bundle_id=name)
+    return announcement, roster
+
+
+def kept_joint_session(
+    store: KeyStore, session: bytes, trust: Trust, *, convener: str, at: datetime
+) -> tuple[Announcement, Roster]:
+    """Return what `keep_joint_session` put into `store`, verified again; errors as there and `MissingError`."""
+    return open_joint_session(store.get("bundle", session.hex()), trust, convener=convener, session=session, at=at)
+
+
+def _check_no_holder(manifest: Manifest) -> None:
+    if manifest.context or (manifest.plan is not None and not manifest.plan.joint_keys):
+        raise WrongContextError("the session's keys are made by a key holder, not by the parties together")

@@ -1,0 +1,131 @@
+"""A party's public keys and name: what they may be, and how a certificate holds them.
+
+The signing key (Ed25519) is the certificate's own. The encryption key (X25519) is in an extension of ours, which the
+request's signature and then the authority's signature cover.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+from cryptography.x509.oid import NameOID
+
+from fhe_auc import names
+from fhe_auc_keys.errors import UnfitCertificateError, UnfitNameError
+
+MALFORMED = (
+    KeyError,
+    TypeError,
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for bytes that are no well-formed certificate, request or list."""
+
+SKEW = timedelta(minutes=5)
+"""By so much may a site's clock be slow, and it still accepts what was made just now."""
+
+ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
+"""Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
+
+_MAX_SHOWN = 120
+_PRIME = 2**255 - 19  # of X25519's field
+
+
+def check_name(name: str) -> str:
+    """Return `name`; raise `UnfitNameError` where no party may have it."""
+    if problem := names.problem_with(name):
+        raise UnfitNameError(f"{name[: names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+    return name
+
+
+def shown(name: x509.Name) -> str:
+    """Return a name as an error message quotes it: one line, and not longer than a line, whoever made it up."""
+    text = repr(name.rfc4514_string())
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...'"
+
+
+def check_time(at: datetime) -> datetime:
+    """Return `at` in UTC; ValueError for a time without a zone, which two sites would read differently."""
+    if at.tzinfo is None:
+        raise ValueError("a time needs a time zone")
+    return at.astimezone(timezone.utc)
+
+
+def encryption_key(raw: bytes) -> X25519PublicKey:
+    """Return 32 bytes as an X25519 key.
+
+    Raises
+    ------
+    UnfitCertificateError
+        Another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1); or
+        not reduced, a second spelling of the same key.
+    """
+    if int.from_bytes(raw, "little") >= _PRIME:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
+    try:
+        key = X25519PublicKey.from_public_bytes(raw)
+        X25519PrivateKey.generate().exchange(key)
+    except ValueError:
+        raise UnfitCertificateError("the X25519 key is not 32 bytes, or of small order") from None
+    return key
+
+
+def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
+    """Return the extension that holds an X25519 key, as a SubjectPublicKeyInfo (RFC 8410)."""
+    key = X25519PublicKey.from_public_bytes(raw)
+    return x509.UnrecognizedExtension(
+        ENCRYPTION_KEY_OID, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
+def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509.CertificateRevocationList) -> bool:
+    """Return whether the signature's BIT STRING says that it has no unused bits.
+
+    The library skips that count when it verifies, and it is the one byte that no signature covers: without this check
+    the same signed content would pass in several encodings.
+    """
+    return source.public_bytes(Encoding.DER)[-len(source.signature) - 1] == 0
+
+
+def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
+    """Return (name, Ed25519 key, X25519 key) that a certificate or request names; its signature is not checked here.
+
+    Raises
+    ------
+    UnfitCertificateError, UnfitNameError
+        A key or the name is missing, of another kind, or not allowed.
+    """
+    signing: object = None
+    extension = None
+    names: list[x509.NameAttribute[str | bytes]] = []
+    try:
+        names = list(source.subject.get_attributes_for_oid(NameOID.COMMON_NAME))
+        signing = source.public_key()
+        extension = source.extensions.get_extension_for_oid(ENCRYPTION_KEY_OID).value
+    except x509.ExtensionNotFound:
+        pass
+    except MALFORMED as error:
+        raise UnfitCertificateError(f"malformed certificate or request: {type(error).__name__}") from None
+    if len(names) != 1 or not isinstance(names[0].value, str):
+        raise UnfitCertificateError("a certificate or request names exactly one party (common name)")
+    name = check_name(names[0].value)
+    if not isinstance(signing, Ed25519PublicKey):
+        raise UnfitCertificateError(f"{name!r}: the certificate or request is for another kind of key than Ed25519")
+    if not isinstance(extension, x509.UnrecognizedExtension):
+        raise UnfitCertificateError(f"{name!r}: the certificate or request has no X25519 encryption key")
+    try:
+        key = load_der_public_key(extension.value)
+    except MALFORMED:
+        key = None
+    if not isinstance(key, X25519PublicKey) or extension != encryption_key_extension(key.public_bytes_raw()):
+        raise UnfitCertificateError(f"{name!r}: the encryption key is not a well-formed X25519 key")
+    encryption_key(key.public_bytes_raw())
+    return name, signing.public_bytes_raw(), key.public_bytes_raw()

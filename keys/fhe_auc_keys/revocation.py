@@ -1,0 +1,135 @@
+"""Revocation lists (X.509 CRLs, RFC 5280): only a current one, signed by the issuer itself, says that all is well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from fhe_auc_keys.errors import (
+    ExpiredError,
+    OutdatedListError,
+    RevokedError,
+    TamperedError,
+    UnknownIssuerError,
+)
+from fhe_auc_keys.public_keys import MALFORMED, shown, whole_bytes
+
+_UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
+
+
+def check_not_revoked(
+    certificate: x509.Certificate,
+    issuer: x509.Certificate,
+    lists: Iterable[x509.CertificateRevocationList],
+    *,
+    at: datetime,
+) -> None:
+    """Raise unless a current list of `issuer` is there and none of its lists names `certificate`.
+
+    Raises
+    ------
+    RevokedError
+        A list names it; an outdated list counts too, since a revocation is for good.
+    TamperedError
+        A list bears the issuer's name and not its signature.
+    ExpiredError
+        Every list of the issuer is outdated, or none is valid yet.
+    UnknownIssuerError
+        There is no list of this issuer at all.
+    """
+    who = shown(certificate.subject)
+    mine = [found for found in lists if _is_of(found, issuer)]
+    for found in mine:
+        _check_genuine(found, issuer)
+        if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
+            raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
+    if not mine:
+        raise UnknownIssuerError(f"no revocation list of {shown(issuer.subject)}: ask the authority for it")
+    # A list without an end never becomes outdated, so that an attacker could show it for ever.
+    current = [
+        found
+        for found in mine
+        if found.last_update_utc <= at and found.next_update_utc is not None and at < found.next_update_utc
+    ]
+    if not current:
+        raise ExpiredError(
+            f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
+        )
+
+
+def newer_list(
+    new: x509.CertificateRevocationList, old: x509.CertificateRevocationList | None, issuer: x509.Certificate
+) -> x509.CertificateRevocationList:
+    """Return `new`, which is to take the place of `old`: an earlier list would undo what was revoked since.
+
+    Lists are in the order of their numbers, and of their dates where one has no number or both have the same.
+
+    Parameters
+    ----------
+    new : x509.CertificateRevocationList
+        Of whatever origin.
+    old : x509.CertificateRevocationList or None
+        The list that a site has so far, accepted by this function.
+    issuer : x509.Certificate
+        Of both; a trusted one.
+
+    Raises
+    ------
+    UnknownIssuerError
+        `new` is in another name than the issuer's.
+    TamperedError
+        It bears that name and not the signature, or is not a full list.
+    OutdatedListError
+        It is older than `old`, or another one of the same number and date.
+    """
+    if not _is_of(new, issuer):
+        raise UnknownIssuerError("the revocation list is not in the name of this authority")
+    _check_genuine(new, issuer)
+    if old is None or new == old:
+        return new
+    after, before = _number(new), _number(old)
+    if after is None or before is None:
+        after = before = 0
+    if (after, new.last_update_utc) <= (before, old.last_update_utc):
+        raise OutdatedListError(
+            f"the revocation list of {shown(issuer.subject)} from {new.last_update_utc:%Y-%m-%d %H:%M} UTC "
+            f"is not newer than the one from {old.last_update_utc:%Y-%m-%d %H:%M} UTC that is here already"
+        )
+    return new
+
+
+def _number(found: x509.CertificateRevocationList) -> int | None:
+    try:
+        return found.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number
+    except (*MALFORMED, x509.ExtensionNotFound):
+        return None
+
+
+def _is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    try:
+        return found.issuer == issuer.subject
+    except MALFORMED:
+        return False
+
+
+def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
+    try:
+        key = issuer.public_key()
+        usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
+        genuine = (
+            isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey))
+            and usage.crl_sign
+            and found.is_signature_valid(key)
+            and whole_bytes(found)
+        )
+        # Delta and partitioned lists are marked by critical extensions; they say nothing about certificates left out.
+        genuine = genuine and all(not each.critical or each.oid in _UNDERSTOOD for each in found.extensions)
+    except (*MALFORMED, x509.ExtensionNotFound):
+        genuine = False
+    if not genuine:
+        raise TamperedError(f"a revocation list in the name of {shown(issuer.subject)} is forged or not a full list")

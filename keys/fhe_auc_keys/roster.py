@@ -1,0 +1,181 @@
+"""A session's parties with their verified public keys, and what they sign for one another."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.serialise import encode, frame, unframe
+from fhe_auc_keys.certificates import Peer
+from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
+from fhe_auc_keys.identity import Identity, signed_bytes
+from fhe_auc_keys.public_keys import encryption_key
+
+KEY_BYTES = 32
+MAGIC = b"fherost"
+"""First bytes of a serialised roster."""
+
+_PURPOSE = b"contribution 1"
+
+
+class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Public keys of a session's parties; public, but everything hangs on their being right.
+
+    Attributes
+    ----------
+    signing_keys, encryption_keys : dict of str to bytes
+        Ed25519 and X25519 public keys by name.
+    """
+
+    signing_keys: dict[str, bytes]
+    encryption_keys: dict[str, bytes]
+
+    @classmethod
+    def of(cls, peers: Iterable[Peer]) -> Roster:
+        """Return the roster of verified peers (`fhe_auc_keys.certificates.verify`).
+
+        Raises
+        ------
+        UnfitCertificateError
+            Two have the same name or share a key.
+        """
+        peers = list(peers)
+        roster = cls(
+            {peer.name: peer.signing_key for peer in peers}, {peer.name: peer.encryption_key for peer in peers}
+        )
+        for mapping in (roster.signing_keys, roster.encryption_keys):
+            if len(mapping) != len(peers) or len(set(mapping.values())) != len(peers):
+                raise UnfitCertificateError("two parties of the session have the same name or share a key")
+        return roster
+
+    def __post_init__(self) -> None:
+        if set(self.signing_keys) != set(self.encryption_keys):
+            raise ValueError("a roster has a signing key and an encryption key of each party")
+        for name, key in self.signing_keys.items():
+            if len(key) != KEY_BYTES:
+                raise ValueError(f"the signing key of {name!r} has not {KEY_BYTES} bytes")
+            Ed25519PublicKey.from_public_bytes(key)
+        for key in self.encryption_keys.values():
+            try:
+                encryption_key(key)
+            except UnfitCertificateError as error:
+                raise ValueError(str(error)) from None
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All parties."""
+        return frozenset(self.signing_keys)
+
+    def binding(self, manifest: Manifest) -> bytes:
+        """Return 32 bytes that name a session together with the keys of its parties: what they sign hangs on both."""
+        return hashlib.sha256(b"fhe-auc joint session\0" + manifest.digest + self.to_bytes()).digest()
+
+    def to_bytes(self) -> bytes:
+        """Serialise; equal rosters give equal bytes."""
+        return frame(MAGIC, self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Roster:
+        """Read what `to_bytes` wrote; `InputError` for anything else."""
+        try:
+            return unframe(MAGIC, data, cls, "roster")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
+
+
+class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party of a joint session starts from, as bytes: for `fhe_auc.protocol.Protocol.party`.
+
+    Attributes
+    ----------
+    roster : Roster
+    identity : bytes
+        The party's private keys, `fhe_auc_keys.identity.Identity.to_bytes`.
+    """
+
+    roster: Roster
+    identity: bytes
+
+    def __repr__(self) -> str:
+        return "PartyMaterial(...)"
+
+
+class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Some parts of a contribution, with what it takes to verify them alone.
+
+    Attributes
+    ----------
+    parts : tuple of (int, bytes)
+        Indices and parts.
+    digests : tuple of bytes
+        SHA-256 of every part.
+    signature : bytes
+    """
+
+    parts: tuple[tuple[int, bytes], ...]
+    digests: tuple[bytes, ...]
+    signature: bytes
+
+
+class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it.
+
+    Attributes
+    ----------
+    parts : tuple of bytes
+    signature : bytes
+        Ed25519, over session, round, author and the digests of all parts.
+    """
+
+    parts: tuple[bytes, ...]
+    signature: bytes
+
+    @classmethod
+    def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:
+        """Return `parts` signed; `session` is `Roster.binding`."""
+        signed = _signed(session, round_number, identity.name, _digests(parts))
+        return cls(parts, identity.sign(_PURPOSE, signed))
+
+    def check(self, roster: Roster, session: bytes, round_number: int, author: str) -> None:
+        """Raise `TamperedError` unless `author` has signed just these parts for this session and round."""
+        signed = _signed(session, round_number, author, _digests(self.parts))
+        _check_signature(roster.signing_keys, author, self.signature, signed)
+
+    def excerpt(self, *indices: int) -> Excerpt:
+        """Return some parts, to be passed on."""
+        return Excerpt(tuple((index, self.parts[index]) for index in indices), _digests(self.parts), self.signature)
+
+
+def open_excerpt(
+    excerpt: Excerpt, roster: Roster, session: bytes, round_number: int, author: str, *, indices: tuple[int, ...]
+) -> list[bytes]:
+    """Return the parts that `author` signed; raise `TamperedError` unless they are those of that session and round."""
+    _check_signature(
+        roster.signing_keys, author, excerpt.signature, _signed(session, round_number, author, excerpt.digests)
+    )
+    signed = dict(enumerate(excerpt.digests))
+    found = [(index, hashlib.sha256(part).digest()) for index, part in excerpt.parts]
+    if found != [(index, signed.get(index)) for index in indices]:
+        raise TamperedError(f"the parts passed on are not those that {author!r} signed")
+    return [part for _, part in excerpt.parts]
+
+
+def _signed(session: bytes, round_number: int, author: str, digests: tuple[bytes, ...]) -> bytes:
+    return encode((session, round_number, author, digests))
+
+
+def _digests(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return tuple(hashlib.sha256(part).digest() for part in parts)
+
+
+def _check_signature(keys: Mapping[str, bytes], author: str, signature: bytes, signed: bytes) -> None:
+    try:
+        Ed25519PublicKey.from_public_bytes(keys[author]).verify(signature, signed_bytes(_PURPOSE, signed))
+    except InvalidSignature:
+        raise TamperedError(f"a contribution bears no genuine signature of {author!r}") from None

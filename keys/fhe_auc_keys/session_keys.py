@@ -1,0 +1,79 @@
+"""The key holder: makes a session's encryption keys and splits them by role.
+
+The aggregator's part is serialised from a type that has no secret key (`PublicContext` of `fhe_auc.ckks` or
+`fhe_auc.bfv`), with exactly the rotation keys of the circuit; the parties' part holds the secret key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fhe_auc import contexts
+from fhe_auc.bfv import BfvParameters
+from fhe_auc.ckks import CkksParameters
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.errors import WrongContextError
+
+COMMON_SECRET_BYTES = 32
+
+
+class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What all parties of a session have, and the aggregator has not; in the clear, and not in the repr.
+
+    Attributes
+    ----------
+    context : bytes
+        The secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`.
+    common_secret : bytes
+        32 random bytes.
+    """
+
+    context: bytes
+    common_secret: bytes
+
+    def __repr__(self) -> str:
+        return "PartySecrets(...)"
+
+    def __post_init__(self) -> None:
+        if len(self.common_secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
+
+
+def party_secrets(material: bytes, context: bytes) -> PartySecrets:
+    """Return what `SessionKeys.party` holds; raise `WrongContextError` unless it is of the context `context`."""
+    try:
+        found = decode(material, PartySecrets, "secret key material")
+        contexts.check_secret(found.context, context)
+    except DeserialisationError as error:
+        raise WrongContextError(f"the parties' secret keys are not those of the manifest ({error.field})") from None
+    return found
+
+
+@dataclass(frozen=True)
+class SessionKeys:
+    """Key material of one session.
+
+    Attributes
+    ----------
+    fingerprint : bytes
+        32 bytes that name parameters and public key.
+    aggregator : bytes
+        Public and evaluation keys, for `fhe_auc.contexts.load_public`.
+    party : bytes
+        `PartySecrets`, serialised, in the clear; never for the aggregator. Not in the repr.
+    """
+
+    fingerprint: bytes
+    aggregator: bytes = field(repr=False)
+    party: bytes = field(repr=False)
+
+
+def new_session_keys(parameters: CkksParameters | BfvParameters) -> SessionKeys:
+    """Return fresh keys for one session, and a fresh common secret."""
+    public, secret = contexts.generate(parameters)
+    party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
+    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party))

@@ -1,0 +1,106 @@
+"""Signed documents: the frame of everything that one party writes and others have to believe.
+
+    signed document = credential of the signer | body | signature over purpose, credential and body
+
+The certificate is checked first, then the signature, and only then is the body parsed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.serialise import decode, encode, frame, unframe
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.errors import TamperedError, UnknownIssuerError
+from fhe_auc_keys.identity import Identity, signed_bytes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of document; no two kinds share a magic or a purpose, so that none is taken for another.
+
+    Attributes
+    ----------
+    magic : bytes
+        7 bytes, the first ones of the document.
+    name : str
+        For messages: "party bundle".
+    """
+
+    magic: bytes
+    name: str
+
+    @property
+    def purpose(self) -> bytes:
+        """What the signature is for."""
+        return f"{self.name} 1".encode()
+
+
+class _Signed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    credential: bytes
+    body: bytes
+    signature: bytes
+
+
+def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
+    """Return a document, which carries the credential of its signer."""
+    encoded = encode(body)
+    signature = signer.sign(kind.purpose, encode((signer.credential, encoded)))
+    return frame(kind.magic, _Signed(signer.credential, encoded, signature))
+
+
+def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
+    """Return signer and body of a document.
+
+    Parameters
+    ----------
+    kind : Kind
+    data : bytes
+        From `sign`.
+    shape : type
+        Of the body.
+    trust : Trust
+    signer : str
+        Name of the party that must have signed: a certificate alone does not give that right.
+    at : datetime
+        The present.
+
+    Raises
+    ------
+    TamperedError
+        Of another kind, damaged or forged.
+    UnknownIssuerError
+        Signed by somebody else.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+        The signer's certificate; see `fhe_auc_keys.certificates.verify`.
+    """
+    try:
+        signed = unframe(kind.magic, data, _Signed, kind.name)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+    found = verify(signed.credential, trust, at=at)
+    try:
+        key = Ed25519PublicKey.from_public_bytes(found.signing_key)
+        key.verify(signed.signature, signed_bytes(kind.purpose, encode((signed.credential, signed.body))))
+    except InvalidSignature:
+        raise TamperedError(f"the {kind.name} bears no genuine signature of {found.name!r}") from None
+    if found.name != signer:
+        raise UnknownIssuerError(f"the {kind.name} was signed by {found.name!r}, not by {signer!r}")
+    return found, parsed(signed.body, shape, kind.name)
+
+
+def parsed(data: bytes, shape: type[T], what: str) -> T:
+    """Return a part of a document as a `shape`; raise `TamperedError` naming `what` where it does not fit."""
+    try:
+        return decode(data, shape, what)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None

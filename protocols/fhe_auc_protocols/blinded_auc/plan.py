@@ -1,0 +1,276 @@
+"""The parameters of an encrypted AUC: packing, blinding and flooding that fit a modulus.
+
+Capacity, in bits: nothing may wrap around the modulus Q,
+
+    2·log2 Δ' + (2·log2 n - 1) + ρ + log2(gain) + 1 + ε  ≤  log2 Q
+
+with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits, gain what packing multiplies totals
+by, and ε for the redundancy in den's imaginary part and for the blur of limited digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+from fhe_auc.ckks import CkksParameters
+from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
+
+MULTIPLIER_RANGE_BITS = 16
+"""Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
+
+MAX_BLINDING_BITS = 50
+MAX_TOLERANCE = 1e-3
+
+CHECK_WEIGHT = 2.0 ** (-5 / 3)
+"""κ: den travels as den·(1 + iκ), so that overflow shows.
+
+A total that exceeds the modulus Q is off by integer multiples of Q in the four coefficients that carry two classes. In
+the slots these are numbers of Q(√2), in which κ, a cube root, does not lie: no such multiple keeps Im = κ·Re. For small
+multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with limited digits); a workload a million times
+too large comes out as good as random, and passes with about that probability.
+"""
+
+LEAST_POSITIONS = 256
+"""How many positions disguised counts have at least, if one ciphertext holds them: fewer could be guessed."""
+
+_CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
+_DISGUISE_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
+_BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
+
+
+class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="auc"):
+    """Everything public that parties and aggregator must agree on for an encrypted AUC.
+
+    Attributes
+    ----------
+    workload : Workload
+    parameters : CkksParameters
+    packing : Packing
+    blinding_bits : int
+        ρ: multipliers lie in [2^(ρ-16), 2^ρ].
+    flooding_bits : int
+        λ: the aggregator's flooding exceeds the noise it hides by 2^λ.
+    smudging_bits : int
+        The same of the noise that each party adds to its partial decryption; 0 without joint keys.
+    tolerance : float
+        What says by how much the AUC of disguised executions may differ (`fhe_auc_protocols.blinded_auc.malicious.accept`); at most 1e-3;
+        0 without disguise.
+
+    Raises
+    ------
+    CapacityError
+        The parts do not fit together, or would not hide what they must. A plan comes from whoever wrote the manifest.
+    """
+
+    workload: Workload
+    parameters: CkksParameters
+    packing: Packing
+    blinding_bits: int
+    flooding_bits: int
+    smudging_bits: int = 0
+    tolerance: float = 0.0
+
+    def __post_init__(self) -> None:
+        packing, workload = self.packing, self.workload
+        check_blinding(self.blinding_bits)
+        check_flooding(self.flooding_bits)
+        check_smudging(workload.joint_keys, self.parameters.backend, self.smudging_bits)
+        if packing.slots != self.parameters.slots or packing.classes != workload.classes:
+            raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
+        if packing != fitting_packing(workload, packing.slots):
+            raise CapacityError(
+                f"the plan's {packing.blocks} x {packing.bins} bins are not those for {workload.positions} positions"
+            )
+        if self.parameters.rotations != rotations_of(workload, packing):
+            raise CapacityError("the plan's rotations are not exactly those of the circuit")
+        if self.blinding_bits < blur_bits(workload):
+            raise CapacityError(
+                f"the plan's blur of {workload.release_digits} digits has too few levels: blinding_bits is "
+                f"{self.blinding_bits}, at least {blur_bits(workload)} are needed"
+            )
+        check_tolerance(workload, self.tolerance)
+        if self.capacity_bits < 0:
+            raise CapacityError("the plan's workload does not fit its modulus")
+
+    @property
+    def thresholds(self) -> int:
+        """Points of the session's grid."""
+        return self.workload.thresholds
+
+    @property
+    def parties(self) -> int:
+        """Most parties that submit."""
+        return self.workload.parties
+
+    @property
+    def joint_keys(self) -> bool:
+        """Whether each party holds a share of the secret key."""
+        return self.workload.joint_keys
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+        return self.packing.blocks
+
+    @property
+    def shift_bits(self) -> int:
+        """What is encrypted is not shifted."""
+        return 0
+
+    @property
+    def release_digits(self) -> int | None:
+        """Decimal digits of the AUC that parties may learn."""
+        return self.workload.release_digits
+
+    @property
+    def least_multiplier(self) -> float:
+        """Smallest blinding multiplier."""
+        return float(2.0 ** (self.blinding_bits - MULTIPLIER_RANGE_BITS))
+
+    @property
+    def flooding_deviation(self) -> float:
+        """Standard deviation of flooding in a slot, in plain units (squares of counts times multiplier and gain).
+
+        Sized for the largest multiplier: noise that grew with the multiplier would hide nothing.
+        """
+        return self._hiding_deviation(self.flooding_bits)
+
+    @property
+    def smudging_deviation(self) -> float:
+        """Standard deviation of the noise that a party adds to its partial decryption, in the same units; joint keys.
+
+        It hides what flooding hides, for the case that an aggregator has not flooded, and with it the party's share.
+        """
+        return self._hiding_deviation(self.smudging_bits)
+
+    @property
+    def unit(self) -> float:
+        """What one unit of a result's integer coefficients is worth, in the same units."""
+        return float(2.0 ** (-2 * self.parameters.log2_scale))
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of all noise added to a slot of the result, in the same units."""
+        if not self.workload.joint_keys:
+            return self.flooding_deviation
+        return math.hypot(self.flooding_deviation, math.sqrt(self.workload.parties) * self.smudging_deviation)
+
+    @property
+    def switching_noise_bits(self) -> float:
+        """Log2 of the key-switching noise in a slot (standard deviation, absolute) after a full trace."""
+        return switching_noise_bits(self.parameters.ring_dimension, self.workload.parties * self.workload.joint_keys)
+
+    def _hiding_deviation(self, bits: int) -> float:
+        noise = self.switching_noise_bits + self.blinding_bits + bits
+        return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
+
+    @property
+    def capacity_bits(self) -> float:
+        """Bits of the modulus that the largest honest result leaves unused."""
+        return self.parameters.log2_modulus - needed_bits(
+            self.workload, self.packing, self.parameters.log2_scale, self.blinding_bits
+        )
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertexts, without envelopes."""
+        return self.packing.blocks * self.parameters.submission_bytes
+
+    @property
+    def key_bytes(self) -> int:
+        """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each switching key.
+
+        There are as many of these as rotations, and one that becomes the relinearisation key, of which both halves
+        follow in the second round.
+        """
+        if not self.workload.joint_keys:
+            return 0
+        digits = len(self.parameters.modulus_bits)
+        half = digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
+        return self.parameters.polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
+
+
+def check_blinding(blinding_bits: int) -> None:
+    """Raise `CapacityError` for multipliers that hide nothing, or more than any plan has room for."""
+    if not MULTIPLIER_RANGE_BITS < blinding_bits <= MAX_BLINDING_BITS:
+        raise CapacityError(
+            f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {MAX_BLINDING_BITS}, "
+            f"got {blinding_bits}"
+        )
+
+
+def check_tolerance(workload: Workload, tolerance: float) -> None:
+    """Raise `CapacityError` for a tolerance that tells no wrong AUC, or that there is no use for."""
+    if not (0 < tolerance <= MAX_TOLERANCE if workload.disguised else tolerance == 0):
+        raise CapacityError(
+            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are disguised, and be 0 where "
+            f"they are not, got {tolerance:g}"
+        )
+
+
+def blur_bits(workload: Workload) -> int:
+    """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16)."""
+    if workload.release_digits is None:
+        return 0
+    return math.ceil(MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS)
+
+
+def rotations_of(workload: Workload, packing: Packing) -> tuple[int, ...]:
+    """Return the steps of the circuit: the trace's (which include cB), and one between classes for limited digits."""
+    blur = set() if workload.release_digits is None else {1}
+    return tuple(sorted(blur.union(packing.trace_steps)))
+
+
+def fitting_packing(workload: Workload, slots: int) -> Packing | None:
+    """Return the packing of the fewest blocks, and in them the fewest bins; None where not even one bin fits."""
+    largest = slots // (2 * workload.classes)
+    if not largest:
+        return None
+    wanted = max(workload.positions, LEAST_POSITIONS) if workload.disguised else workload.positions
+    bins = min(1 << (wanted - 1).bit_length(), largest)
+    blocks = -(-workload.positions // bins)
+    return Packing(slots, workload.classes, bins, blocks, _x_bits(workload, blocks * bins))
+
+
+def _x_bits(workload: Workload, bins: int) -> int:
+    """Return the bits of `Packing.x_unit` with which errors on X and on Y weigh about alike."""
+    if not workload.disguised:
+        return (bins.bit_length() + 1) // 2
+    x_norm, y_norm = disguised_norms(workload, bins)
+    return round(math.log2(2 * math.sqrt(x_norm / y_norm)))
+
+
+def disguised_norms(workload: Workload, bins: int) -> tuple[float, float]:
+    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of disguised counts.
+
+    S weights that add up to 1, each at most 3/2 from 1/2, have squares that add up to 2S + 1 at most. All positives may
+    count in every bin, all negatives in one. The extra element has |x| ≤ 1, and Σ|y|² ≤ 25/n at n ≥ 24 positions.
+    """
+    main = 2 * workload.splits + 1
+    extra = bins - workload.splits * workload.thresholds
+    return math.sqrt(main * workload.thresholds + extra), math.sqrt(main + 25 / extra)
+
+
+def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
+    """Return the left-hand side of the capacity inequality."""
+    largest_den = 2 * math.log2(workload.max_rows) - 1
+    blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
+    redundancy = _DISGUISE_BITS if workload.disguised else _CHECK_BITS
+    return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + redundancy
+
+
+def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
+    """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
+
+    It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
+    N = 16384; a test holds it below this bound. A secret key that is the sum of n `shares`, and evaluation keys that
+    are sums too, make it √n times as large (measured: 2^18.3, 2^19.3, 2^20.1 and 2^21.0 for 3, 10, 30 and 100). The
+    noise of relinearisation is not in it: that comes before the trace, is the same in all slots of a class afterwards,
+    and far below what is added.
+    """
+    return 19 + (ring_dimension // 8192 - 1) + math.log2(max(shares, 1)) / 2

@@ -1,0 +1,147 @@
+"""From a workload to CKKS parameters, packing, blinding and flooding: the smallest upload that is precise and safe.
+
+Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.plan`). Precision: the error of the
+AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a target
+(`fhe_auc_protocols.blinded_auc.error_bound`). Scale Δ' buys precision, ρ buys finer-grained blinding, and both come out of the same modulus:
+the planner takes the largest ρ that leaves the precision asked for.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.plan import (
+    MAX_BLINDING_BITS,
+    MAX_TOLERANCE,
+    AucPlan,
+    blur_bits,
+    check_blinding,
+    check_tolerance,
+    fitting_packing,
+    needed_bits,
+    rotations_of,
+)
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+from fhe_auc.ckks import BackendName, CkksParameters
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.parameters import Chain
+from fhe_auc.rlwe.statistical_security import (
+    DEFAULT_FLOODING_BITS,
+    DEFAULT_SMUDGING_BITS,
+    check_flooding,
+    check_smudging,
+)
+
+DEFAULT_BLINDING_BITS = 26
+DEFAULT_PRECISION = 1e-7
+DEFAULT_LOOSE_PRECISION = 5e-7
+"""With joint keys every party adds noise, and disguised counts amplify errors: 1e-7 would take a larger ring."""
+
+
+def plan(
+    workload: Workload,
+    backend: BackendName,
+    *,
+    blinding_bits: int = DEFAULT_BLINDING_BITS,
+    flooding_bits: int = DEFAULT_FLOODING_BITS,
+    smudging_bits: int = DEFAULT_SMUDGING_BITS,
+    precision: float | None = None,
+    tolerance: float | None = None,
+) -> AucPlan:
+    """Return the plan with the smallest upload.
+
+    Parameters
+    ----------
+    workload : Workload
+    backend : "openfhe" or "tenseal"
+    blinding_bits : int
+        Least ρ; more is used where capacity and precision allow.
+    flooding_bits : int
+        λ, statistical bits by which flooding hides the noise beneath it.
+    smudging_bits : int
+        The same for each party's noise on its partial decryption; only joint keys have it.
+    precision : float or None
+        Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or
+        disguised counts 5e-7. With `release_digits` a twentieth of the last digit is enough, and is what is asked for.
+    tolerance : float or None
+        What disguised executions are accepted with; None: the plan's `disagreement`, below which honest results would
+        be refused.
+
+    Raises
+    ------
+    CapacityError
+        No parameters with 128-bit security do.
+    """
+    if precision is None:
+        loose = workload.joint_keys or workload.disguised
+        precision = DEFAULT_LOOSE_PRECISION if loose else DEFAULT_PRECISION
+    if workload.release_digits is not None:
+        precision = max(precision, 0.05 * 10.0**-workload.release_digits)
+        blinding_bits = max(blinding_bits, blur_bits(workload))
+    check_blinding(blinding_bits)
+    check_flooding(flooding_bits)
+    smudging_bits = smudging_bits if workload.joint_keys else 0
+    check_smudging(workload.joint_keys, backend, smudging_bits)
+    if tolerance is not None:
+        check_tolerance(workload, tolerance)
+        precision = min(precision, tolerance)  # else honest results would be refused
+    hiding = blinding_bits, flooding_bits, smudging_bits
+    fitting = [
+        found
+        for chain in CHAINS[backend]
+        if (packing := fitting_packing(workload, chain.ring_dimension // 2)) is not None
+        and (found := _fill(workload, backend, chain, packing, hiding, (precision, tolerance))) is not None
+    ]
+    if not fitting:
+        raise CapacityError(
+            f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
+            f"thresholds and {workload.parties:,} parties with an AUC error below {precision:g} from "
+            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits, or take fewer "
+            "thresholds or splits"
+        )
+    return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
+
+
+def _fill(
+    workload: Workload,
+    backend: BackendName,
+    chain: Chain,
+    packing: Packing,
+    hiding: tuple[int, int, int],
+    accuracy: tuple[float, float | None],
+) -> AucPlan | None:
+    """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
+    least_blinding_bits, flooding_bits, smudging_bits = hiding
+    precision, tolerance = accuracy
+    rotations = rotations_of(workload, packing)
+    total_bits = sum(chain.modulus_bits)
+    for blinding_bits in range(MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
+        spare = total_bits - needed_bits(workload, packing, 0.0, blinding_bits)
+        log2_scale = math.floor(2 * spare) / 4  # quarter bits
+        if log2_scale < 1:
+            continue
+        parameters = CkksParameters(
+            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, rotations
+        )
+        candidate = AucPlan(
+            workload=workload,
+            parameters=parameters,
+            packing=packing,
+            blinding_bits=blinding_bits,
+            flooding_bits=flooding_bits,
+            smudging_bits=smudging_bits,
+            tolerance=MAX_TOLERANCE if workload.disguised else 0.0,
+        )
+        if not error_bound(candidate) <= precision:  # nan, too
+            continue
+        if not workload.disguised:
+            return candidate
+        least = disagreement(candidate)
+        if tolerance is None or least <= tolerance:
+            return msgspec.structs.replace(candidate, tolerance=least if tolerance is None else tolerance)
+    return None

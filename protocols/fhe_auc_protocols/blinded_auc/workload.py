@@ -1,0 +1,94 @@
+"""What the parameters of a session with an encrypted AUC must carry."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import msgspec
+
+from fhe_auc.errors import CapacityError
+from fhe_auc.thresholds import MAX_SIZE
+
+DEFAULT_MAX_ROWS = 10**6
+DEFAULT_MIN_ROWS = 100
+
+MAX_SPLITS = 4
+
+LEAST_EXTRA = 24
+"""Positions that the extra element of disguised counts has at least: fewer could be guessed (docs/security.md)."""
+
+_LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the parameters must carry.
+
+    Attributes
+    ----------
+    thresholds : int
+        Decision points m.
+    parties : int
+        Most parties that submit.
+    classes : int
+        Class totals computed at once, a power of two.
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: capacity holds up to max_rows, precision from min_rows on.
+    release_digits : int or None
+        Decimal digits of the AUC that parties may learn; None: all.
+    splits : int
+        S: positions that a bin takes where counts are disguised (`fhe_auc_protocols.blinded_auc.split_shares`); 1: they are not.
+    joint_keys : bool
+        Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit.
+    """
+
+    thresholds: int
+    parties: int
+    classes: int = 2
+    max_rows: int = DEFAULT_MAX_ROWS
+    min_rows: int = DEFAULT_MIN_ROWS
+    release_digits: int | None = None
+    splits: int = 1
+    joint_keys: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            value = integer(getattr(self, name))
+            if value is None:
+                raise CapacityError(f"{name} must be an integer, got {getattr(self, name)!r}")
+            if value < least:
+                raise CapacityError(f"{name} must be at least {least}, got {value}")
+            msgspec.structs.force_setattr(self, name, value)
+        if self.splits > MAX_SPLITS:
+            raise CapacityError(f"splits must be at most {MAX_SPLITS}, got {self.splits}")
+        if self.thresholds > MAX_SIZE:
+            raise CapacityError(f"thresholds must be at most {MAX_SIZE}, got more")
+        if self.classes & (self.classes - 1):
+            raise CapacityError(f"classes must be a power of two, got {self.classes}")
+        if self.max_rows < self.min_rows:
+            raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
+        if self.release_digits is not None:
+            digits = integer(self.release_digits)
+            if digits is None or not 1 <= digits <= 6:
+                raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
+            msgspec.structs.force_setattr(self, "release_digits", digits)
+            if self.disguised:
+                raise CapacityError("release_digits does not go with disguised counts")
+
+    @property
+    def disguised(self) -> bool:
+        """Whether parties disguise their counts from an aggregator that may lie."""
+        return self.splits > 1
+
+    @property
+    def positions(self) -> int:
+        """Bins that packing must have: one a threshold; with disguised counts S, and some for the extra element."""
+        return self.splits * self.thresholds + LEAST_EXTRA if self.disguised else self.thresholds
+
+
+def integer(value: Any) -> int | None:
+    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None

@@ -1,0 +1,205 @@
+"""Random noise that protects someone: the samplers of OpenDP, which do not leak through floating point.
+
+Textbook samplers of doubles leave gaps in what can come out, and the gaps tell the value beneath the noise (Mironov,
+"On significance of the least significant bits for differential privacy", CCS 2012). OpenDP samples in exact integer
+arithmetic instead, from a secure generator (Canonne, Kamath, Steinke, "The discrete Gaussian for differential privacy",
+NeurIPS 2020), and publishes a proof of every mechanism.
+
+    integers   discrete Laplace, discrete Gaussian: P[noise = k] ∝ exp(−|k|/scale), exp(−k²/2σ²). What a count needs:
+               with sensitivity 1 the discrete Laplace is ε-private at scale 1/ε, exactly
+    floats     the continuous laws, to the resolution of float64 (a discrete law on multiples of 2^−1074, rounded)
+    shares     n Pólya shares, one a party, add up to one discrete Laplace variable: what the sum of counts needs, where
+               nobody sees less than the sum
+
+How much noise a budget needs is the caller's affair: nothing here knows of sensitivities. There is no seed, on purpose;
+`fhe_auc_benchmarks.simulations.dpauc` is for experiments. OpenDP is imported when the first noise is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError
+
+__all__ = ["gaussian", "laplace", "polya", "randomized_response"]
+
+_Number = TypeVar("_Number", np.int64, np.float64)
+
+
+def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
+    """Add independent Laplace noise to each value.
+
+    Parameters
+    ----------
+    values : ndarray of int64 or float64, any shape
+        Integers stay integers and saturate at the ends of int64; floats must be finite.
+    scale : float
+        Positive and finite. For ε-differential privacy: the values' L1 sensitivity, over ε.
+
+    Returns
+    -------
+    ndarray
+        A new array of the same shape and type.
+
+    Raises
+    ------
+    InputError
+        The scale is not positive and finite, or a value is not finite or of another type.
+    """
+    return _added("laplace", values, _positive(scale, "scale"))
+
+
+def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
+    """Add independent Gaussian noise to each value.
+
+    Parameters
+    ----------
+    values : ndarray of int64 or float64, any shape
+        Integers stay integers and saturate at the ends of int64; floats must be finite.
+    sigma : float
+        Standard deviation, positive and finite; `fhe_auc_protocols.dpauc.gaussian_mechanism.sigma_for` calibrates it for floats.
+
+    Returns
+    -------
+    ndarray
+        A new array of the same shape and type.
+
+    Raises
+    ------
+    InputError
+        Sigma is not positive and finite, or a value is not finite or of another type.
+    """
+    return _added("gaussian", values, _positive(sigma, "sigma"))
+
+
+def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDArray[np.bool_]:
+    """Flip each bit with the same probability, independently (Warner 1965).
+
+    Parameters
+    ----------
+    bits : ndarray of bool, shape (n,)
+    flip_probability : float
+        In (0, 1/2]. For ε-differential privacy of each bit: 1 / (1 + e^ε).
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+
+    Raises
+    ------
+    InputError
+        The probability is outside that range, or the bits are not a one-dimensional array of booleans.
+    """
+    if bits.ndim != 1 or bits.dtype != np.bool_:
+        raise InputError(f"bits must be a one-dimensional boolean array, got {bits.dtype} of shape {bits.shape}")
+    if not 0 < flip_probability <= 0.5:
+        raise InputError(f"the flip probability must lie in (0, 1/2], got {flip_probability}")
+    packed = _flipper(flip_probability, max(1, len(bits)))(np.packbits(bits).tobytes())
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=len(bits)).astype(np.bool_)
+
+
+def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
+    """Draw one party's shares of discrete Laplace noise: independent shares of so many parties add up to it, exactly.
+
+    A share is the difference of two Pólya (negative binomial) variables NB(1/n, p), n parties, p = exp(−1/scale):
+
+        P[NB(r, p) = k] = (1 − p)^r p^k Π_{j=1..k} (j − 1 + r)/j
+
+    NB(r, p) + NB(r′, p) = NB(r + r′, p), so n shares have the law of NB(1, p) − NB(1, p), and NB(1, p) is the geometric
+    law (1 − p) p^k: the difference of two such is the discrete Laplace law of that scale. s > n shares add up to
+    discrete Laplace noise plus independent noise, which hides no less; fewer than n hide less.
+
+    Drawn without a floating-point number. A discrete Laplace variable X of OpenDP has a law ∝ p^|k|, so that G = X
+    where X >= 0, else −1 − X, is geometric either way: G = NB(1, p), the sum of n variables NB(1/n, p). Given that sum,
+    they share it out like Pólya's urn (the Dirichlet-multinomial law with weights 1/n): each of the G units goes to one
+    of them in turn, to this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a
+    fraction of integers, (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
+
+    Parameters
+    ----------
+    size : int
+        Number of shares wanted, not negative.
+    scale : float
+        Of the sum of all parties' shares, positive and finite. For ε-differential privacy of the sum: the L1
+        sensitivity, over ε.
+    parties : int
+        n >= 1: how many shares make up the whole noise.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+    if size < 0 or parties < 1:
+        raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")
+    drawn = _negative_binomial(2 * size, _positive(scale, "scale"), parties)
+    return drawn[:size] - drawn[size:]
+
+
+def _negative_binomial(size: int, scale: float, parties: int) -> NDArray[np.int64]:
+    """Draw from NB(1/parties, exp(−1/scale)); `polya` says how."""
+    drawn = laplace(np.zeros(size, np.int64), scale)
+    sums = np.where(drawn >= 0, drawn, -1 - drawn)
+    return np.array([_urn(units, parties) for units in sums.tolist()], np.int64)
+
+
+def _urn(units: int, parties: int) -> int:
+    """Return how many of so many units fall to one of n parties, each with weight 1/n at first."""
+    mine = 0
+    for j in range(units if parties > 1 else 0):
+        mine += secrets.randbelow((j + 1) * parties) <= mine * parties
+    return mine if parties > 1 else units
+
+
+def _positive(number: float, what: str) -> float:
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"{what} must be positive and finite, got {number}")
+    return float(number)
+
+
+def _added(law: str, values: NDArray[_Number], scale: float) -> NDArray[_Number]:
+    if values.dtype not in (np.int64, np.float64):
+        raise InputError(f"noise is added to int64 or float64 values, not to {values.dtype}")
+    if not np.isfinite(values).all():
+        raise InputError("noise is added to finite values only")
+    noised = _adder(law, values.dtype.name, scale)(values.ravel().tolist())
+    return np.array(noised, dtype=values.dtype).reshape(values.shape)
+
+
+@lru_cache(maxsize=32)
+def _adder(law: str, dtype: str, scale: float) -> Any:
+    domains, measurements, metrics = _opendp()
+    atoms = domains.atom_domain(T="i64") if dtype == "int64" else domains.atom_domain(T="f64", nan=False)
+    make, metric = {
+        "laplace": (measurements.make_laplace, metrics.l1_distance),
+        "gaussian": (measurements.make_gaussian, metrics.l2_distance),
+    }[law]
+    return make(domains.vector_domain(atoms), metric(T="f64"), scale=scale)
+
+
+@lru_cache(maxsize=32)
+def _flipper(probability: float, most: int) -> Any:
+    """Return OpenDP's randomised response on packed bits: it replaces a bit by a fair coin with probability f."""
+    domains, measurements, metrics = _opendp()
+    # At most so many bits are set: any number of them. OpenDP states privacy for whole vectors, we do for each bit.
+    domain = domains.bitvector_domain(max_weight=most)
+    return measurements.make_randomized_response_bitvec(domain, metrics.discrete_distance(), f=2 * probability)
+
+
+@lru_cache(maxsize=1)
+def _opendp() -> tuple[Any, Any, Any]:
+    from opendp import domains, measurements, metrics
+    from opendp.mod import enable_features
+
+    enable_features("contrib")  # OpenDP's word for mechanisms whose proofs are written, and not yet all vetted
+    return domains, measurements, metrics

@@ -1,0 +1,212 @@
+"""Privacy parameters of a [DPAUC] session: what they promise, and how much noise they buy.
+
+[DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
+
+**Privacy unit: the label of one row** (label differential privacy), against whoever sees what its party sends. Two data
+sets are neighbours when they differ in one label; scores, and which rows there are, are the same. The budget is that of
+one session: each further one on the same labels adds as much (sequential composition), in randomised response too,
+whose flips are drawn anew for every session. So does a party that is started again within a session and answers twice.
+Rows of different parties share one budget, since each row is noised by its own party alone (parallel composition).
+
+**Laplace and Gaussian.** A party sends TP, FP, FN and TN at each of m thresholds. The paper composes 4|Θ| counts of
+sensitivity 1, which gives each ε′ = ε / (4|Θ|), and noise of scale 1/ε′. That is safe, and loose by a factor of two:
+when a label flips, only two of the four counts at a threshold change, by one each (TP and FP where the score is at or
+above it, FN and TN where it is below). The L1 sensitivity of everything sent is 2m, not 4|Θ|, so that the budget
+really spent is at most ε/2 (less still where m < |Θ|). The noise here is the paper's, not half of it.
+
+What else Laplace noise covers. Replacing a row altogether, score too, also changes at most two counts a threshold:
+ε/2. Adding or removing a row changes one: ε/4. Where the pooled numbers of positives and negatives are fixed and known,
+so that FN and TN say no more than TP and FP and (FPR, TPR) at each threshold tells both counts, the neighbours are data
+sets with two labels swapped: at thresholds between the two scores all four counts change, and the paper's accounting,
+ε for L1 sensitivity 4|Θ|, is exact.
+
+For Gaussian noise the 4m counts are one vector; the paper's counting makes its L2 sensitivity √(4|Θ|), and σ is
+calibrated to that (`fhe_auc_protocols.dpauc.gaussian_mechanism`). One flip moves the vector by √(2m) at most: σ is loose by √2.
+
+**Randomised response.** A label is flipped with probability ρ = 1/(1 + e^ε), which is ε-private for that label. Nothing
+hides the scores: the counts tell how many rows a party has between any two thresholds, as the paper says itself. With
+`score_epsilon` each score gets Laplace noise of scale 1/score_epsilon first: `score_epsilon`-private for the score of
+one row, scores being in [0, 1]; for label and score together the budgets add.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+from scipy.special import expit
+
+from fhe_auc.errors import InputError
+from fhe_auc.thresholds import MAX_SIZE
+from fhe_auc_protocols.dpauc.gaussian_mechanism import sigma_for
+from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
+from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number
+
+__all__ = ["COUNT_OPTIONS", "CURVE_OPTIONS", "GAUSSIAN", "LAPLACE", "RANDOMIZED_RESPONSE", "RR_OPTIONS", "Budget"]
+
+_COIN = 0.5 - 1e-9  # debiasing divides by 1 - 2ρ
+_MAX_EPSILON = 100.0  # e^100: no label is protected in any sense, so that it must be a mistake, or a trick
+_WEAK_EPSILON = 10.0  # e^10 is over 22,000
+_MAX_NOISE = 2.0**60  # counts are int64
+LAPLACE, GAUSSIAN, RANDOMIZED_RESPONSE = "laplace", "gaussian", "rr"
+
+_EPSILON = {"epsilon": "privacy budget of a label for this session; must be given"}
+CURVE_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "clip": "raise sums below 0 to 0: true (as in the paper) or false",
+        "endpoints": "add (0, 0) and (1, 1) to the curve: false (as in the paper) or true",
+        "monotone": "make the curve monotone by isotonic regression: false (as in the paper) or true",
+    }
+)
+COUNT_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {**_EPSILON, "budget_thresholds": "|Θ| of ε/(4|Θ|), where it exceeds the number of thresholds", **CURVE_OPTIONS}
+)
+RR_OPTIONS: Mapping[str, str] = MappingProxyType(
+    {**_EPSILON, "score_epsilon": "budget of a score in [0, 1]; default: scores stay as they are", **CURVE_OPTIONS}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The checked parameters of a session. Make it with `Budget.checked`.
+
+    Attributes
+    ----------
+    mechanism : str
+        "laplace", "gaussian" or "rr".
+    epsilon : float
+    delta : float or None
+        Gaussian only.
+    budget_thresholds : int or None
+        |Θ|; Laplace and Gaussian only.
+    score_epsilon : float or None
+        Randomised response only; None leaves scores as they are.
+    curve : Curve
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float | None = None
+    budget_thresholds: int | None = None
+    score_epsilon: float | None = None
+    curve: Curve = field(default_factory=Curve)
+
+    @classmethod
+    def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> Budget:
+        """Check a session's options.
+
+        Parameters
+        ----------
+        mechanism : str
+        options : mapping
+            As in a request or a manifest; names that the mechanism does not know must have been refused.
+        thresholds : int
+            Number of thresholds of the session.
+
+        Raises
+        ------
+        InputError
+            A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
+            counts, or another option has no sense.
+        """
+        epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
+        delta = score_epsilon = budget_thresholds = None
+        if mechanism == GAUSSIAN:
+            delta = positive_number(
+                options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6"
+            )
+            if delta >= 1:
+                raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
+        if mechanism == RANDOMIZED_RESPONSE:
+            if options.get("score_epsilon") is not None:
+                score_epsilon = _epsilon(options, "score_epsilon")
+        else:
+            budget_thresholds = _size(options.get("budget_thresholds", thresholds), thresholds)
+        budget = cls(
+            mechanism=mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            budget_thresholds=budget_thresholds,
+            score_epsilon=score_epsilon,
+            curve=Curve(*(_flag(options, name, default) for name, default in asdict(Curve()).items())),
+        )
+        if mechanism == RANDOMIZED_RESPONSE and budget.flip_probability >= _COIN:
+            raise InputError(f"epsilon {epsilon:g} is too small: labels would be coins")
+        for name, scale in (("epsilon", budget.noise_scale), ("score_epsilon", budget.score_scale)):
+            if scale is not None and not scale <= _MAX_NOISE:
+                raise InputError(f"{name} {options[name]:g} is too small: noise of scale {scale:.3g} fits no count")
+        return budget
+
+    def as_options(self) -> dict[str, bool | int | float | str]:
+        """Return what a manifest carries: `checked` makes an equal budget of it."""
+        found = {**asdict(self), **asdict(self.curve)}
+        del found["mechanism"], found["curve"]
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def flips(self) -> bool:
+        """Whether labels are flipped; otherwise noise is added to counts."""
+        return self.mechanism == RANDOMIZED_RESPONSE
+
+    @cached_property
+    def noise_scale(self) -> float:
+        """Scale of the Laplace, or σ of the Gaussian noise that each party adds to each count; 0 for flips."""
+        if self.budget_thresholds is None:
+            return 0.0
+        counts = len(STATISTICS) * self.budget_thresholds
+        if self.delta is None:
+            return counts / self.epsilon  # infinite where epsilon is subnormal: `checked` refuses it
+        return sigma_for(self.epsilon, self.delta, math.sqrt(counts))
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of the noise that each party adds to each count; 0 for flips."""
+        return self.noise_scale * (math.sqrt(2) if self.mechanism == LAPLACE else 1.0)
+
+    @property
+    def score_scale(self) -> float | None:
+        """Scale of the Laplace noise on each score; None without `score_epsilon`."""
+        return None if self.score_epsilon is None else 1 / self.score_epsilon
+
+    @property
+    def weak(self) -> str:
+        """What there is to say of budgets that protect little; empty where they do protect."""
+        named = {"epsilon": self.epsilon, "score_epsilon": self.score_epsilon}
+        weak = [f"{name} = {value:g}" for name, value in named.items() if value is not None and value > _WEAK_EPSILON]
+        return f"{' and '.join(weak)}: a bound of e^epsilon on odds, over 22,000 here, protects little" if weak else ""
+
+    @property
+    def flip_probability(self) -> float:
+        """Chance ρ = 1 / (1 + e^ε) of a label to be flipped."""
+        return float(expit(-self.epsilon))
+
+
+def _epsilon(options: Mapping[str, Any], name: str, advice: str = "") -> float:
+    epsilon = positive_number(options, name, advice)
+    if epsilon > _MAX_EPSILON:
+        raise InputError(f"{name} {epsilon:g} promises nothing: take at most {_MAX_EPSILON:g}")
+    return epsilon
+
+
+def _size(value: Any, thresholds: int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if value > MAX_SIZE:
+            raise InputError(f"budget_thresholds must be at most {MAX_SIZE:,}")
+        if value >= thresholds:
+            return int(value)
+    raise InputError(
+        f"budget_thresholds must be an integer and at least the number of thresholds, {thresholds}, got {value!r}: "
+        "with less, the session would spend more than epsilon"
+    )
+
+
+def _flag(options: Mapping[str, Any], name: str, default: bool) -> bool:
+    value = options.get(name, default)
+    flags = {True: True, False: False, "true": True, "false": False}
+    if not isinstance(value, (bool, str)) or value not in flags:
+        raise InputError(f"{name} must be true or false, got {value!r}")
+    return flags[value]

@@ -1,0 +1,263 @@
+"""The three plug-ins of [DPAUC], and their roles; `fhe_auc_protocols.dpauc` says what they do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.dpauc.budget import (
+    COUNT_OPTIONS,
+    GAUSSIAN,
+    LAPLACE,
+    RANDOMIZED_RESPONSE,
+    RR_OPTIONS,
+    Budget,
+)
+from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
+from fhe_auc_protocols.result_warnings import of_parties
+from fhe_auc_protocols.unencrypted_protocol import INTEGER_BYTES, CleartextProtocol, SummingAggregator, SummingParty
+
+_LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
+_LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
+
+_OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thresholds before that is worth one
+_SURELY = 4.0  # standard deviations of noise
+
+
+class NoisyCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Noisy counts at each threshold, of one party or of all.
+
+    Attributes
+    ----------
+    parties : int
+        Whose counts are in it.
+    tp, fp, fn, tn : list of int
+        May be negative.
+    """
+
+    parties: int
+    tp: list[int]
+    fp: list[int]
+    fn: list[int]
+    tn: list[int]
+
+    @classmethod
+    def of(cls, parties: int, array: NDArray[np.int64]) -> NoisyCounts:
+        """Take the rows of an array of shape (4, m)."""
+        return cls(parties, *array.tolist())
+
+    def array(self, thresholds: int, limit: int) -> NDArray[np.int64]:
+        """Return the counts, shape (4, m); raise `DeserialisationError` for other lengths or numbers beyond a limit."""
+        rows = [getattr(self, name) for name in STATISTICS]
+        for name, row in zip(STATISTICS, rows, strict=True):
+            if len(row) != thresholds:
+                raise DeserialisationError(f"{len(row)} {name} counts, but the session has {thresholds} thresholds")
+            if max(row) > limit or min(row) < -limit:
+                raise DeserialisationError(f"a {name} count is beyond ±{limit:,}")
+        return np.array(rows, dtype=np.int64)
+
+
+def _checked(counts: NoisyCounts, manifest: Manifest, budget: Budget) -> NDArray[np.int64]:
+    """Return the counts of so many parties as an array; raise `DeserialisationError` for any that no party has."""
+    array = counts.array(len(manifest.thresholds), counts.parties * _count_limit(manifest))
+    if budget.flips and not is_of_rows(array):  # exact, but for the labels
+        raise DeserialisationError("the counts are not those of flipped labels")
+    return array
+
+
+class DpaucProtocol(CleartextProtocol[Evaluation, Budget]):
+    """Base of the three plug-ins."""
+
+    mechanism: ClassVar[str]
+    """One of `fhe_auc_protocols.dpauc.budget`."""
+
+    trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the budget as options."""
+        return self.terms(request.options, len(request.thresholds)).as_options()
+
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:
+        """Return the budget that options state; raise `InputError` for a bad one."""
+        return Budget.checked(self.mechanism, options, thresholds)
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is empty."""
+        return DpaucAggregator(manifest, self.checked(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
+        """Return the party whose rows are `data`; `material` is empty."""
+        return DpaucParty(manifest, self.checked(manifest), data)
+
+
+class DpaucLaplace(DpaucProtocol):
+    """Plug-in ``dpauc-laplace``."""
+
+    name = "dpauc-laplace"
+    summary = "label differential privacy; Laplace noise on each party's counts, nothing encrypted"
+    mechanism = LAPLACE
+    options = COUNT_OPTIONS
+
+
+class DpaucGaussian(DpaucProtocol):
+    """Plug-in ``dpauc-gaussian``."""
+
+    name = "dpauc-gaussian"
+    summary = "label differential privacy, but for a chance of delta; Gaussian noise on each party's counts"
+    mechanism = GAUSSIAN
+    options = MappingProxyType({**COUNT_OPTIONS, "delta": "how much of the guarantee may fail; must be given"})
+
+
+class DpaucRandomizedResponse(DpaucProtocol):
+    """Plug-in ``dpauc-rr``."""
+
+    name = "dpauc-rr"
+    summary = "label differential privacy; each party flips labels at random, nothing encrypted"
+    trust = "as dpauc-laplace: check the manifest's budget; the aggregator learns how many scores lie where"
+    mechanism = RANDOMIZED_RESPONSE
+    options = RR_OPTIONS
+
+
+class DpaucAggregator(SummingAggregator):
+    """Adds up noisy counts."""
+
+    def __init__(self, manifest: Manifest, budget: Budget) -> None:
+        super().__init__(manifest)
+        self.submission_limit = _payload_limit(manifest)
+        self._budget = budget
+        self._sums = np.zeros((len(STATISTICS), len(manifest.thresholds)), np.int64)
+
+    def _add(self, payload: bytes) -> None:
+        counts = decode(payload, NoisyCounts, "submission")
+        if counts.parties != 1:
+            raise DeserialisationError(f"a party sent the counts of {counts.parties}")
+        self._sums += _checked(counts, self.manifest, self._budget)
+
+    def _close(self) -> bytes:
+        return encode(NoisyCounts.of(len(self.counted), self._sums))
+
+
+class DpaucParty(SummingParty[Evaluation]):
+    """Sends noisy counts, and computes the AUC from the sums of all."""
+
+    def __init__(self, manifest: Manifest, budget: Budget, data: PartyData) -> None:
+        super().__init__(manifest, data, download_limit=_payload_limit(manifest))
+        if budget.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
+            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
+        self._budget = budget
+
+    def _submission(self) -> NoisyCounts:
+        limit = _count_limit(self.manifest)
+        return NoisyCounts.of(1, np.clip(self._noisy_counts(), -limit, limit))
+
+    def _read(self, payload: bytes) -> Evaluation:
+        counts = decode(payload, NoisyCounts, "result")
+        self._check_counted(counts.parties)
+        sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
+        return self._evaluated(sums, counts.parties)
+
+    def _noisy_counts(self) -> NDArray[np.int64]:
+        budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
+        if budget.flips:
+            labels = noise.randomized_response(labels, budget.flip_probability)
+            if budget.score_scale is not None:
+                scores = noise.laplace(scores, budget.score_scale)
+            return statistics(labels, scores, self.manifest.thresholds)
+        counts = statistics(labels, scores, self.manifest.thresholds)
+        if budget.mechanism == LAPLACE:
+            return noise.laplace(counts, budget.noise_scale)
+        noised = np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+        return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
+
+    def _evaluated(self, sums: NDArray[np.float64], parties: int) -> Evaluation:
+        budget = self._budget
+        flipped = budget.flip_probability if budget.flips else None
+        auc = float(unclipped(sums, budget.curve, flip_probability=flipped))
+        if math.isnan(auc):
+            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
+        return Evaluation(
+            auc=min(max(auc, 0.0), 1.0),
+            resolution=math.nan,
+            precision=math.nan,
+            protocol=self.manifest.protocol,
+            backend="none",
+            parties=parties,
+            thresholds=len(self.manifest.thresholds),
+            verified=False,
+            security_bits=0,
+            settings=_settings(budget),
+            warnings=_warnings(self.manifest, budget, sums, parties, auc),
+        )
+
+
+def _count_limit(manifest: Manifest) -> int:
+    """Return the largest count that a party may send: the sum of all stays an int64."""
+    return (2**63 - 1) // len(manifest.parties)
+
+
+def _payload_limit(manifest: Manifest) -> int:
+    return 64 + len(STATISTICS) * len(manifest.thresholds) * INTEGER_BYTES
+
+
+def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:
+    if budget.flips:
+        return {**budget.as_options(), "flip_probability": budget.flip_probability}
+    return {**budget.as_options(), "noise_scale": budget.noise_scale}
+
+
+def _warnings(
+    manifest: Manifest, budget: Budget, sums: NDArray[np.float64], parties: int, auc: float
+) -> tuple[str, ...]:
+    found = ["epsilon is spent by every session, and by every restart within one: budgets on the same labels add up"]
+    if budget.weak:
+        found.append(budget.weak)
+    found += of_parties(manifest, parties)
+    if budget.flips and budget.score_epsilon is None:
+        found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
+    if not 0 <= auc <= 1:
+        found.append(
+            f"what was estimated, {auc:.3g}, is no AUC, and was moved to the nearer end of 0 to 1: it says little"
+        )
+    return (*found, *_warnings_of_noise(budget, sums, parties))
+
+
+def _warnings_of_noise(budget: Budget, sums: NDArray[np.float64], parties: int) -> list[str]:
+    """Say where noise drowns the counts, or the thresholds miss the scores."""
+    found = []
+    labels = (sums[:2] + sums[2:]).mean(axis=-1)
+    rows = max(float(labels.sum()), 0.0)
+    noise_of_sum = math.sqrt(parties) * budget.noise_deviation
+    if budget.flips:
+        rho = budget.flip_probability
+        labels = (labels - rho * rows) / (1 - 2 * rho)
+        deviation, what = math.sqrt(rho * (1 - rho) * rows) / (1 - 2 * rho), "what flips do to the number of positives"
+        advice = "a larger epsilon, or more rows"
+    else:
+        deviation, what, advice = noise_of_sum, "the noise on each count", "fewer thresholds or a larger epsilon"
+    rarer = max(float(labels.min()), 0.0)
+    if deviation > _LOUD * rarer:
+        found.append(
+            f"{what} (standard deviation {deviation:.3g}) is not small against the rows of the rarer label (about "
+            f"{rarer:.3g}): the AUC may be far off; take {advice}"
+        )
+    outside = max(float(sums[2:, 0].sum()), float(sums[:2, -1].sum()))  # below the first threshold; from the last on
+    if not budget.curve.endpoints and outside > _OUTSIDE * rows + _SURELY * math.sqrt(2) * noise_of_sum:
+        found.append(
+            f"the thresholds do not span the scores (about {outside:.3g} of {rows:.3g} rows lie beyond one end): the "
+            "curve stops short, and the AUC is wrong; take thresholds that reach further, or endpoints=true"
+        )
+    return found

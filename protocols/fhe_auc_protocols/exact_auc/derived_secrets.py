@@ -1,0 +1,73 @@
+"""What all parties of an exact session derive from their common secret, each value for one purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from functools import cached_property
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
+
+from fhe_auc.keystream import KeyStream
+from fhe_auc.serialise import encode
+from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets
+from fhe_auc_protocols.exact_auc.packing import ExactPacking
+
+_LABEL = b"fhe-auc verified 1\0"
+
+
+class CommonSecrets:
+    """The secrets of one session.
+
+    Parameters
+    ----------
+    secret : bytes
+        32 bytes, common to the session's parties, and unknown to the aggregator.
+    transcript : bytes
+        The manifest's digest, which binds session id, ordered parties, thresholds, parameters and public key: another
+        session has other secrets.
+    packing : ExactPacking
+    primes : sequence of int
+
+    Raises
+    ------
+    ValueError
+        The secret has another length: a task that was not given it has none.
+    """
+
+    def __init__(self, secret: bytes, transcript: bytes, packing: ExactPacking, primes: Sequence[int]) -> None:
+        if len(secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
+        self._secret = secret
+        self._transcript = transcript
+        self._packing = packing
+        self._primes = tuple(primes)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(...)"
+
+    @cached_property
+    def of_primes(self) -> tuple[Secrets, ...]:
+        """Point, keys and totals for each prime."""
+        return tuple(
+            Secrets.draw(self._stream("secrets", which), self._packing, prime)
+            for which, prime in enumerate(self._primes)
+        )
+
+    def pads(self, which: int, party: int) -> Pads:
+        """Return the pads of the party with this index for the prime with this index."""
+        return Pads.draw(self._stream("pads", which, party), self._packing, self._primes[which])
+
+    def echoes(self, parties: int, result: bytes) -> list[bytes]:
+        """Return what so many parties tell each other about the result they were given: 32 bytes each, by index."""
+        key, digest = self._key("echo"), hashlib.sha256(result).digest()
+        return [hmac.digest(key, encode((party, digest)), "sha256") for party in range(parties)]
+
+    def _stream(self, *purpose: str | int) -> KeyStream:
+        return KeyStream(self._key(*purpose))
+
+    def _key(self, *purpose: str | int) -> bytes:
+        return HKDF(hashes.SHA256(), 32, self._transcript, _LABEL + encode(purpose)).derive(self._secret)

@@ -1,0 +1,166 @@
+"""Plug-ins ``exact`` and ``verified``: the AUC as a fraction of integers, under BFV.
+
+exact       the aggregator follows the protocol; what parties decrypt is the fraction and nothing else
+verified    the aggregator may do what it likes: parties get the right fraction, a verified "undefined", or an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from fhe_auc_keys.encrypted_protocol import KeyedProtocol
+from fhe_auc_keys.session_keys import PartySecrets
+
+from fhe_auc import bfv
+from fhe_auc import thresholds as grids
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
+from fhe_auc_protocols.exact_auc.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
+from fhe_auc_protocols.exact_auc.task import ExactTask
+
+if TYPE_CHECKING:
+    from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
+
+ROUND_SCORES = "round_scores"
+
+_NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
+
+
+class Exact(KeyedProtocol[Evaluation]):
+    """Plug-in ``exact``."""
+
+    name = "exact"
+    summary = "BFV: the AUC over the thresholds as an exact fraction; the aggregator is trusted to compute it"
+    trust = "the aggregator computes what it should and does not collude with a party"
+    boundaries = "boundaries-federated"
+    options: ClassVar[Mapping[str, str]] = {
+        ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
+        "the AUC is then exactly that of the rounded scores",
+    }
+    all_parties = True
+    authenticated: ClassVar[bool] = False
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split a request for quantile thresholds, unless scores are rounded: those bring their own."""
+        if ROUND_SCORES in request.options:
+            raise InputError(_NO_OTHERS)
+        return super().staged(request, bins)
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with every rounded score as a threshold, if scores are rounded."""
+        decimals = request.options.get(ROUND_SCORES)
+        if decimals is None:
+            return request
+        own = grids.decimals(_checked_decimals(decimals))
+        if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
+            raise InputError(_NO_OTHERS)
+        return replace(request, thresholds=own)
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return to how many decimals scores are rounded, if they are."""
+        return {name: _checked_decimals(value) for name, value in request.options.items()}
+
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
+        """Return the parameters for an exact fraction."""
+        return plan_exact(
+            thresholds=len(request.thresholds),
+            parties=len(request.parties),
+            max_rows=request.max_rows,
+            ties=ROUND_SCORES not in request.options,
+            authenticated=self.authenticated,
+            backend=backend,
+            joint_keys=request.keys == "joint",
+            smudging_bits=smudging_bits,
+        )
+
+    def task(self, manifest: Manifest, data: PartyData) -> ExactTask:
+        """Return a party's computation on its own rows, rounded if the session rounds scores."""
+        return ExactTask(manifest, rounded(data, manifest))
+
+    def sealed_aggregator(self, manifest: Manifest, public_context: bytes) -> Aggregator:
+        """Return the aggregator of a session with sealed keys."""
+        kind = VerifiedAggregator if self.authenticated else ExactAggregator
+        return kind(manifest, bfv.load_public(public_context))
+
+    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, task: ExactTask) -> Party[Evaluation]:
+        """Return a party of a session with sealed keys."""
+        kind = VerifiedParty if self.authenticated else ExactParty
+        return kind(manifest, bfv.load_secret(secrets.context), task, common_secret=secrets.common_secret)
+
+    def joint_computation(self, manifest: Manifest) -> ExactComputation:
+        """Return what the rounds of a session with joint keys compute."""
+        from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
+
+        return ExactComputation(manifest)
+
+    def attacks(self) -> Mapping[str, str]:
+        """Return the red team's strategies."""
+        from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
+
+        return {name: attack.description for name, attack in STRATEGIES.items()}
+
+    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
+        if manifest.joint_keys:
+            raise InputError("attacks are played with sealed keys only")
+        from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import lying_aggregator
+
+        return lying_aggregator(attack, manifest, bfv.load_public(material))
+
+    def check_manifest(self, manifest: Manifest) -> None:
+        """Raise `InputError` where a manifest is not one that `prepare` returns."""
+        plan = manifest.plan
+        if not isinstance(plan, ExactPlan) or plan.packing.authenticated != self.authenticated:
+            raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
+        # Without ties a result claims to be the AUC of all scores: only where each of them is a threshold is it that.
+        places = manifest.options.get(ROUND_SCORES)
+        own = places is None or np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places)))
+        if plan.packing.ties != (places is None) or not own:
+            raise InputError(f"the session's manifest does not fit its {ROUND_SCORES}, {places}")
+
+
+class Verified(Exact):
+    """Plug-in ``verified``."""
+
+    name = "verified"
+    summary = (
+        "BFV, one-time authenticators: the AUC over the thresholds as an exact fraction; a liar passes below 2^-38"
+    )
+    trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
+    authenticated = True
+
+
+def rounded(data: PartyData, manifest: Manifest) -> PartyData:
+    """Return a party's rows with scores rounded as the session says.
+
+    Raises
+    ------
+    InputError
+        A score does not lie between 0 and 1, where scores are rounded.
+    """
+    decimals = manifest.options.get(ROUND_SCORES)
+    if decimals is None:
+        return data
+    outside = (data.y_score < 0) | (data.y_score > 1)
+    if outside.any():
+        row = int(outside.argmax())
+        score = float(data.y_score[row])
+        raise InputError(
+            f"party {data.name!r}, row {row}: score is {score!r}; to be rounded, scores must lie in [0, 1]"
+        )
+    return PartyData.from_arrays(data.name, data.y_true, np.round(data.y_score, _checked_decimals(decimals)))
+
+
+def _checked_decimals(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= grids.MAX_PLACES:
+        raise InputError(f"{ROUND_SCORES} must be a whole number from 1 to {grids.MAX_PLACES}, got {value!r}")
+    return int(value)

@@ -1,0 +1,204 @@
+"""Exact sums of integers under encryption: plan, packing, and what a party decrypts.
+
+A polynomial of N coefficients holds N integers, times Δ·2^s: `slots` encodes them exactly (`fhe_auc.ckks.embedding`).
+So the noise of the sum is the sum of the parties' encryption noise, independent of what they have encrypted: with keys
+that all parties hold, nothing has to hide it. With joint keys every party adds smudging noise to its partial
+decryption, 2^λ times the noise that could tell its share; 2^s makes room for that below one.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.ckks import BackendName, CkksParameters, Slots
+from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.errors import CapacityError, EvaluationError
+from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
+
+_MOST_SCALE_BITS = 24
+_ERROR_DEVIATION = 3.25  # of a coefficient of a fresh encryption; SEAL's measured 3.244, OpenFHE's 3.189
+_CONFIDENCE = 7.0  # of N values none is further off, once in 10^7 sessions
+_MARGIN = 0.25  # by so much a sum may miss an integer; half of it is planned for
+_SIGN_BITS = 2
+_NO_SUM = (
+    "the result is not a sum of integers within bounds: pooled rows are more than max_rows, the aggregator has not "
+    "computed what it should, a message is damaged or a key is wrong"
+)
+
+
+class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sum"):
+    """Everything public that parties and aggregator must agree on for an encrypted sum.
+
+    Attributes
+    ----------
+    thresholds : int
+        Points of the session's grid.
+    vectors : int
+        Integers for each of them.
+    parties : int
+        Most parties that submit.
+    max_total : int
+        Public bound on the absolute value of every sum.
+    joint_keys : bool
+    parameters : CkksParameters
+        Without rotations.
+    smudging_bits : int
+        λ of partial decryptions; 0 without joint keys.
+
+    Raises
+    ------
+    CapacityError
+        The parts do not fit together. A plan comes from whoever wrote the manifest.
+    """
+
+    thresholds: int
+    vectors: int
+    parties: int
+    max_total: int
+    joint_keys: bool
+    parameters: CkksParameters
+    smudging_bits: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("thresholds", "vectors", "parties", "max_total"):
+            if getattr(self, name) < 1:
+                raise CapacityError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.integers > self.parameters.ring_dimension:
+            raise CapacityError(
+                f"{self.integers:,} integers do not fit a ciphertext of {self.parameters.ring_dimension:,}"
+            )
+        if self.parameters.rotations:
+            raise CapacityError("a sum takes no rotations")
+        check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
+        largest = math.log2(self.max_total) + self.parameters.log2_scale
+        if largest > EXACT_BITS or self.parameters.log2_scale % 1:
+            raise CapacityError("the plan's sums are too large to be encoded exactly")
+        if largest + self.shift_bits + self.parameters.log2_scale + _SIGN_BITS > self.parameters.log2_modulus:
+            raise CapacityError("the plan's sums do not fit its modulus")
+        if _CONFIDENCE * self.deviation > _MARGIN / 2:
+            raise CapacityError("the plan's noise is too large for exact sums")
+
+    @property
+    def integers(self) -> int:
+        """How many integers are added."""
+        return self.thresholds * self.vectors
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+        return 1
+
+    @property
+    def shift_bits(self) -> int:
+        """s: room for the smudging of all parties below one."""
+        if not self.joint_keys:
+            return 0
+        noise = self.smudging_bits + math.log2(self.parties * _ERROR_DEVIATION * _CONFIDENCE / (_MARGIN / 4))
+        return max(0, math.ceil(noise - self.parameters.log2_scale))
+
+    @property
+    def unit(self) -> float:
+        """What one unit of a result's integer coefficients is worth, in plain units: Δ·2^s, raised by Δ, is one."""
+        return float(2.0 ** (-2 * self.parameters.log2_scale))
+
+    @property
+    def smudging_deviation(self) -> float:
+        """Standard deviation of a slot of the noise that a party adds to its partial decryption, in plain units."""
+        slot_noise = self._fresh_deviation * math.sqrt(self.parameters.ring_dimension) * self.parameters.scale
+        return float(2.0**self.smudging_bits * slot_noise * self.unit)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a sum, in its own units."""
+        room = self.parameters.scale * 2.0**self.shift_bits
+        smudging = math.sqrt(self.parties) * 2.0**self.smudging_bits if self.joint_keys else 0.0
+        return self._fresh_deviation * math.hypot(1, smudging) / room
+
+    @property
+    def _fresh_deviation(self) -> float:
+        """Standard deviation of a coefficient of the sum of all parties' encryptions."""
+        return _ERROR_DEVIATION * math.sqrt(self.parties)
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertext, without envelope."""
+        return self.blocks * self.parameters.submission_bytes
+
+    def pack(self, integers: ArrayLike) -> Slots:
+        """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
+
+        Raises
+        ------
+        ValueError
+            Another shape, a value that is not an integer, or one beyond the bound.
+        """
+        given = np.asarray(integers)
+        if given.shape != (self.vectors, self.thresholds) or given.dtype.kind not in "iu":
+            raise ValueError(f"expected integers of shape {(self.vectors, self.thresholds)}")
+        if given.max() > self.max_total or given.min() < -self.max_total:
+            raise ValueError(f"a value is beyond the bound of {self.max_total:,}")
+        coefficients = np.zeros(self.parameters.ring_dimension)
+        coefficients[: given.size] = given.ravel()
+        return slots_of(coefficients, self.parameters)
+
+    def sums(self, slots: Slots) -> NDArray[np.int64]:
+        """Return the sums, shape (vectors, thresholds), from the decrypted slots of the result.
+
+        Raises
+        ------
+        EvaluationError
+            The slots are not those of sums within the plan's bounds: the keys are wrong, or the result is damaged.
+        """
+        if not np.isfinite(slots).all():
+            raise EvaluationError(_NO_SUM)
+        found = coefficients_of(slots, self.parameters) / 2.0**self.shift_bits
+        nearest = np.rint(found)
+        if not (np.abs(found - nearest) <= _MARGIN).all() or np.abs(nearest).max() > self.max_total:
+            raise EvaluationError(_NO_SUM)
+        if nearest[self.integers :].any():
+            raise EvaluationError("the result has numbers where there are none to be added")
+        return np.asarray(nearest[: self.integers].reshape(self.vectors, self.thresholds), np.int64)
+
+
+def plan_sum(
+    *,
+    thresholds: int,
+    vectors: int,
+    parties: int,
+    backend: BackendName,
+    max_total: int = DEFAULT_MAX_ROWS,
+    joint_keys: bool = False,
+    smudging_bits: int = DEFAULT_SMUDGING_BITS,
+) -> SumPlan:
+    """Return the plan with the smallest upload; parameters as of `SumPlan`.
+
+    Raises
+    ------
+    CapacityError
+        No parameters with 128-bit security do.
+    """
+    reasons = []
+    for chain in CHAINS[backend]:
+        scale_bits = min(_MOST_SCALE_BITS, EXACT_BITS - math.ceil(math.log2(max(max_total, 1))))
+        try:
+            parameters = CkksParameters(
+                backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, float(max(scale_bits, 1)), ()
+            )
+            return SumPlan(
+                thresholds=thresholds,
+                vectors=vectors,
+                parties=parties,
+                max_total=max_total,
+                joint_keys=joint_keys,
+                parameters=parameters,
+                smudging_bits=smudging_bits if joint_keys else 0,
+            )
+        except CapacityError as error:
+            reasons.append(str(error))
+    raise CapacityError(f"no parameters with 128-bit security do for these sums: {reasons[-1]}")

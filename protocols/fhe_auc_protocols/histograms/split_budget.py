@@ -1,0 +1,76 @@
+"""One budget for two sessions: the first finds quantile thresholds, the second counts between them.
+
+Both look at the same rows, so that their budgets add up; ``epsilon`` is that of both together, in requests, manifests
+and settings of the second. ``boundaries_epsilon`` is the part that the first spends, and that the second counts as
+spent. It is less than half, because thresholds need not be good: bins that hold a little more or fewer rows cost the
+AUC little, noise on the counts costs it directly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from fhe_auc_protocols.option_values import positive_number
+
+from fhe_auc.errors import InputError
+from fhe_auc.protocol import Request
+
+__all__ = ["OPTIONS", "SHARE", "left_for_counts", "settings", "staged", "warnings"]
+
+SHARE = 0.25
+"""Of epsilon, for the thresholds; docs/score-histograms.md has measurements."""
+
+_SPENT = "boundaries_epsilon"
+_HEIGHT = "height"
+
+OPTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "epsilon": "privacy budget of a row, that of a session for quantile thresholds included; must be given",
+        _SPENT: "how much of epsilon such a session spends, or has spent; default a quarter",
+        _HEIGHT: "of the hierarchy that quantile thresholds come from; see boundaries-…",
+    }
+)
+
+
+def staged(request: Request, bins: int, check: Callable[[Mapping[str, Any]], float]) -> tuple[Request, Request]:
+    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`.
+
+    `check` returns a budget from options, or raises.
+    """
+    options = {_SPENT: SHARE * check(request.options), **request.options}
+    first = {"bins": bins, "epsilon": options[_SPENT]}
+    if _HEIGHT in options:
+        first[_HEIGHT] = options.pop(_HEIGHT)
+    left_for_counts(options, check)
+    return replace(request, options=first), replace(request, options=options)
+
+
+def left_for_counts(options: Mapping[str, Any], check: Callable[[Mapping[str, Any]], float]) -> float:
+    """Return the budget of the session that counts; raise `InputError` where there is none, or a wrong option."""
+    total = check(options)
+    if _HEIGHT in options:
+        raise InputError("height is for quantile thresholds only: these thresholds are given")
+    if _SPENT not in options:
+        return total
+    spent = positive_number(options, _SPENT)
+    if not spent < total:
+        raise InputError(f"{_SPENT} must be less than epsilon = {total:g}, which is for both sessions, got {spent:g}")
+    return check({"epsilon": math.nextafter(total - spent, 0.0)})
+
+
+def settings(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the budget of both sessions, and of the first, from the second one's manifest."""
+    return {name: float(options[name]) for name in ("epsilon", _SPENT) if name in options}
+
+
+def warnings(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what the reader of the second session's result ought to know about budgets."""
+    found: tuple[str, ...] = ("epsilon is spent by every session: budgets of sessions on the same rows add up",)
+    if _SPENT in options:
+        total, spent = float(options["epsilon"]), float(options[_SPENT])
+        found += (f"epsilon = {total:g} is of two sessions: {spent:g} for the thresholds, the rest for the counts",)
+    return found

@@ -1,0 +1,34 @@
+"""What the reader of any result ought to know: who is in it, and what the thresholds leave out."""
+
+from __future__ import annotations
+
+from fhe_auc.manifest import Manifest
+from fhe_auc_protocols.blinded_auc.error_bound import RAREST
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+
+__all__ = ["of_auc", "of_parties"]
+
+_COARSE = 0.01  # a half-width above this is worth a warning
+
+
+def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
+    """Return warnings where the session has one party only, or counted fewer (`parties`) than it has."""
+    found = []
+    if len(manifest.parties) == 1:
+        found.append("there is only one party, so the result is that party's own AUC (a site column?)")
+    if parties < len(manifest.parties):
+        found.append(f"{len(manifest.parties) - parties} of {len(manifest.parties)} parties are not in the result")
+    return tuple(found)
+
+
+def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
+    """Return the warnings on any AUC of so many parties, with this half-width."""
+    found = of_parties(manifest, parties)
+    if resolution > _COARSE:
+        found += (
+            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
+            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
+        )
+    if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
+        found += (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)
+    return found

@@ -1,0 +1,13 @@
+"""U-statistics of degree two under local differential privacy, by three protocols.
+
+[USTAT] Bell, Bellet, Gascón, Kulkarni, "Private Protocols for U-Statistics in the Local Model and Beyond", AISTATS
+2020.
+
+    krr         quantise, then randomised response over k values: any kernel        Algorithm 1, theorems 1 and 2
+    hierarchy   the AUC from hierarchical histograms of one-bit reports              §4, theorem 3
+    pairs       random pairs of users compute the kernel and its noise together      §5, theorem 5
+
+What is private is one user's record. A user of `krr` and `hierarchy` trusts nobody: what leaves the device is already
+randomised. A user of `pairs` trusts the two-party step between two users (`fhe_auc_protocols.u_statistics.pairs` says how far).
+Every method spends the whole budget epsilon once; a second run on the same records adds to it.
+"""

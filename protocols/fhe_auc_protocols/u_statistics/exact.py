@@ -1,0 +1,106 @@
+"""U-statistics without noise, from counts: what the private estimates are compared with.
+
+With c_i records of value i, n = Σ c_i and A_ij = f(i, j):
+
+    U = (cᵀ A c - Σ_i c_i A_ii) / (n (n - 1))          the average over pairs of different records
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
+
+_BLOCK = 2**22  # kernel values that are in memory at one time
+
+
+def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
+    """Return the average kernel over all pairs of different records.
+
+    Parameters
+    ----------
+    counts : array-like of int, shape (k,)
+    matrix : ndarray, shape (k, k)
+        `Kernel.matrix` of the k values.
+
+    Raises
+    ------
+    InputError
+        There are fewer than two records.
+    """
+    weights = np.asarray(counts, float)
+    n = checked_users(weights.sum())
+    return float((weights @ matrix @ weights - weights @ np.diag(matrix)) / (n * (n - 1)))
+
+
+def of_rows(rows: ArrayLike, kernel: Kernel) -> float:
+    """Return the average kernel over all pairs of rows of shape (n, d): for few different rows, or a small n.
+
+    Pairs of *different values* are enumerated, in blocks.
+    """
+    points, counts = np.unique(np.asarray(rows, float), axis=0, return_counts=True)
+    n = checked_users(counts.sum())
+    step = max(1, _BLOCK // len(points))
+    total = 0.0
+    for start in range(0, len(points), step):
+        block = kernel(points[start : start + step, None, :], points[None, :, :])
+        total += float(counts[start : start + step] @ block @ counts)
+    return (total - float(counts @ kernel(points, points))) / (n * (n - 1))
+
+
+def gini(values: ArrayLike) -> float:
+    """Return Gini's mean difference, by sorting: Σ_i (2i - n + 1)·x_(i) / (n(n-1)/2), i from 0."""
+    ordered = np.sort(np.asarray(values, float))
+    n = int(checked_users(len(ordered)))
+    # From their middle, so that a common offset costs no digits.
+    return float((2 * np.arange(n) - n + 1) @ (ordered - ordered[n // 2]) * 2 / (n * (n - 1)))
+
+
+def collision(values: ArrayLike) -> float:
+    """Return the share of pairs of rows that are equal."""
+    counts = np.unique(np.asarray(values), axis=0, return_counts=True)[1].astype(float)
+    n = checked_users(counts.sum())
+    return float(counts @ (counts - 1) / (n * (n - 1)))
+
+
+class Kendall(NamedTuple):
+    """Kendall's rank correlation: `tau_a` counts ties as 0, `tau_b` leaves them out of the denominator."""
+
+    tau_a: float
+    tau_b: float
+
+
+def kendall(rows: ArrayLike) -> Kendall:
+    """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy."""
+    from scipy.stats import kendalltau
+
+    pairs = np.asarray(rows, float)
+    checked_users(len(pairs))
+    tau_b = float(kendalltau(pairs[:, 0], pairs[:, 1]).statistic)
+    untied = (1 - collision(pairs[:, 0])) * (1 - collision(pairs[:, 1]))
+    return Kendall(0.0 if untied == 0 else tau_b * np.sqrt(untied), tau_b)
+
+
+def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
+    """Return tau-b from tau-a and each column's collision probability; NaN where a column is tied everywhere."""
+    untied = (1 - tied_first) * (1 - tied_second)
+    return tau_a / float(np.sqrt(untied)) if untied > 0 else float("nan")
+
+
+def auc(positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> float:
+    """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,)."""
+    from fhe_auc.counts import Counts, trapezoid
+
+    tp, fp = (side[::-1].cumsum()[::-1].astype(np.int64) for side in (positives, negatives))
+    return trapezoid(Counts(tp, fp)).auc
+
+
+def checked_users(users: float) -> float:
+    """Return the number of users; raise `InputError` where there are fewer than two."""
+    if users < 2:
+        raise InputError(f"there are {users:.0f} users, but a statistic of pairs needs at least two")
+    return users

@@ -1,0 +1,162 @@
+"""Quantise, then k-ary randomised response: any U-statistic from one symbol per user ([USTAT] §3, Algorithm 1).
+
+    β = k / (k + e^ε - 1)        with probability β a user reports a uniform one of the k values, else the own one
+
+so that the own value is reported with probability e^ε / (k + e^ε - 1), any other one with 1 / (k + e^ε - 1): their
+ratio is e^ε, and a report is ε-locally differentially private. ([USTAT] eq. 9 prints 1 - β for the own value; the
+estimator is that of 1 - β + β/k.) With e_r the report as a unit vector and b = (β/k, …, β/k),
+
+    E[e_r] = (1 - β)·e_x + b,   so that   (1 - β)^-2 (e_r - b)ᵀ A (e_s - b)
+
+is an unbiased estimate of f(x, y) from two reports r, s. Its average over pairs of different users needs only the
+counts c of reports:
+
+    Û = (1 - β)^-2 [ (c - n·b)ᵀ A (c - n·b) - Σ_i c_i (e_i - b)ᵀ A (e_i - b) ] / (n (n - 1))
+
+Privacy unit: one user's record. Budget: ε, spent once by the one report.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.exact import checked_users
+from fhe_auc_protocols.u_statistics.kernels import Floats
+from fhe_auc_protocols.u_statistics.randomness import Source
+
+MAX_VALUES = 4096
+"""Largest k: the estimate multiplies by a k × k matrix."""
+
+
+class RandomisedResponse:
+    """k-ary randomised response.
+
+    Parameters
+    ----------
+    k : int
+        Values that a record may have, at least 2.
+    epsilon : float
+        Budget.
+
+    Raises
+    ------
+    InputError
+        One of them is out of range.
+    """
+
+    def __init__(self, k: int, epsilon: float) -> None:
+        if not 2 <= k <= MAX_VALUES:
+            raise InputError(f"randomised response needs 2 to {MAX_VALUES:,} values, got {k:,}")
+        self.k = k
+        self.epsilon = randomness.checked_epsilon(epsilon)
+        self._replaced_below = randomness.threshold(k, k - 1, self.epsilon)
+        self.beta = randomness.probability(self._replaced_below)
+        self.kept = randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
+
+    def randomise(self, values: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+        """Return what users with these values in [0, k) report: what each does on its own device."""
+        if len(values) and not 0 <= values.min() <= values.max() < self.k:
+            raise InputError(f"values must lie in [0, {self.k})")
+        replaced = randomness.choose(source, self._replaced_below, len(values))
+        return np.where(replaced, randomness.integers(source, self.k, len(values)), values)
+
+    def simulate_counts(self, counts: ArrayLike, generator: np.random.Generator) -> NDArray[np.int64]:
+        """Return the counts of reports of so many users with each value, for experiments; in O(k) draws.
+
+        Users of one value are exchangeable: how many keep it is binomial, the replaced ones are spread uniformly. The
+        distribution is that of counting `randomise`.
+        """
+        numbers = np.asarray(counts, np.int64)
+        replaced = generator.binomial(numbers, self.beta)
+        spread = generator.multinomial(int(replaced.sum()), np.full(self.k, 1 / self.k))
+        return np.asarray(numbers - replaced + spread, np.int64)
+
+    def tally(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts of reports, shape (k,): all that the aggregator needs."""
+        return np.bincount(reports, minlength=self.k).astype(np.int64)
+
+    def estimate(self, reported: ArrayLike, matrix: Floats) -> float:
+        """Return the unbiased estimate of the U-statistic of that kernel matrix; counts of reports, shape (k,)."""
+        counts = np.asarray(reported, float)
+        n = checked_users(counts.sum())
+        centred = counts - n * self.beta / self.k
+        # (e_i - b)ᵀ A (e_i - b), for every i.
+        share = self.beta / self.k
+        own = np.diag(matrix) - 2 * share * matrix.sum(axis=0) + share**2 * matrix.sum()
+        return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * self.kept**2))
+
+    def shares(self, reported: ArrayLike) -> Floats:
+        """Return unbiased estimates of the share of users with each value; they add up to 1 and may be negative."""
+        counts = np.asarray(reported, float)
+        if counts.sum() < 1:
+            raise InputError("there are no reports")
+        return np.asarray((counts / counts.sum() - self.beta / self.k) / self.kept)
+
+    def estimate_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
+        """Return the unbiased estimate of the average kernel between two groups whose membership is public.
+
+        With the classes as groups and `kernels.between_classes` it is the AUC. Unbiased, since users of different
+        groups report independently.
+        """
+        return float(self.shares(first) @ matrix @ self.shares(second))
+
+    def standard_error(self, reported: ArrayLike, matrix: Floats) -> float:
+        """Return the estimated root of `estimate`'s variance given the users, to first order: 2 √(V/n).
+
+        V = Var[(A p̂)_r] / (1 - β)² over reports, less Var[(A p̂)_x] over users, which is there without noise too.
+        """
+        return 2 * self._deviation(reported, matrix @ self.shares(reported))
+
+    def standard_error_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
+        """Return the same for `estimate_between`: √(V₁₀/n⁺ + V₀₁/n⁻)."""
+        return math.hypot(
+            self._deviation(first, matrix @ self.shares(second)), self._deviation(second, self.shares(first) @ matrix)
+        )
+
+    def _deviation(self, reported: ArrayLike, values: Floats) -> float:
+        counts = np.asarray(reported, float)
+        of_reports, of_users = (
+            float(weights @ values**2 - (weights @ values) ** 2)
+            for weights in (counts / counts.sum(), self.shares(reported))
+        )
+        return math.sqrt(max(of_reports / self.kept**2 - of_users, 0.0) / counts.sum())
+
+    def variance_bound(self, users: int, width: float = 1.0) -> float:
+        """Return theorem 1's bound on the variance, users drawn independently from any distribution.
+
+        1 / (n (1 - β)²) + (1 + β)² / (2 n (n - 1) (1 - β)⁴), times the squared width of the kernel's range.
+        Hoeffding's decomposition shows that it holds, with room in the second term: Var = 4 V₁ / n + 2 V₂ / (n(n-1)),
+        where (1 - β)² V₁ = Var[(A μ)_r] ≤ ¼ as A μ has entries in [0, 1], and (1 - β)⁴ V₂ ≤ Var[A_rs] ≤ ¼.
+        """
+        n, kept = users, self.kept
+        return width**2 * (1 / (n * kept**2) + (1 + self.beta) ** 2 / (2 * n * (n - 1) * kept**4))
+
+    def variance_bound_between(self, first: int, second: int, width: float = 1.0) -> float:
+        """Return the same for two groups of public membership, n⁺ and n⁻ users.
+
+        Var = V₁₀ / n⁺ + V₀₁ / n⁻ + V₁₁ / (n⁺n⁻) with (1 - β)² V₁₀, (1 - β)² V₀₁ and (1 - β)⁴ V₁₁ at most ¼, as above.
+        """
+        kept = self.kept
+        return width**2 / 4 * ((1 / first + 1 / second) / kept**2 + 1 / (first * second * kept**4))
+
+
+def quantisation_bound(k: int, lipschitz: float, length: float = 1.0) -> float:
+    """Return a bound on the squared bias of k bins of equal width on an interval of that length: (L·length/k)².
+
+    A value moves by at most length/2k to the middle of its bin, and the kernel has two arguments. [USTAT] theorem 2
+    states half of that, L²/2k²; but where f(x, y) = L·(x + y) and all users sit on one bin's edge, the bias is L/k.
+    """
+    return (lipschitz * length / k) ** 2
+
+
+def bins_by_rule(users: int, epsilon: float, lipschitz: float = 1.0) -> int:
+    """Return the number of bins that balances noise and quantisation: k = n^¼ √(L ε), at least 2.
+
+    Corollary 1, which is stated for ε <= 1; beyond that the rule is cautious, as noise then falls faster than 1/ε.
+    """
+    return min(max(2, round(math.sqrt(math.sqrt(users) * lipschitz * epsilon))), MAX_VALUES)

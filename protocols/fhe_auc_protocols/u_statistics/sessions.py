@@ -1,0 +1,310 @@
+"""The AUC of all parties' rows under local differential privacy, as protocols on the ordinary rounds.
+
+    ustat-krr         k-ary randomised response on binned scores           `fhe_auc_protocols.u_statistics.krr`
+    ustat-hierarchy   one-bit reports on a tree over the thresholds' bins  `fhe_auc_protocols.u_statistics.hierarchy`
+
+Every row is a user: its party randomises it as the user's device would, with secure randomness, and forgets it. What a
+party sends is how many of its rows gave each report, for each class. The aggregator adds these counts up and sends the
+sums to all; every party estimates the AUC from them.
+
+The privacy unit is one row; the budget epsilon has no default, and every session spends it: nobody, the aggregator and
+all other parties together included, learns more of a row's *score* than ε-local differential privacy allows. **Labels
+are public** ([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted,
+and an aggregator or party that lies can make the AUC come out as it likes.
+
+The `settings` of an evaluation hold what noise leaves unsure: the standard error, estimated from the reports; the bound
+on it by theorem 1 or the formula of theorem 3, if that applies; and half the share of pairs that the bins do not tell
+apart, if its estimate exceeds its own standard error. `resolution` and `precision`, which bound the error for certain,
+are NaN.
+
+Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
+from fhe_auc_protocols.result_warnings import of_parties
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, Reports
+from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
+from fhe_auc_protocols.u_statistics.kernels import between_classes
+from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
+from fhe_auc_protocols.u_statistics.randomness import Source
+from fhe_auc_protocols.unencrypted_protocol import (
+    INTEGER_BYTES,
+    MOST_ROWS,
+    CleartextProtocol,
+    SummingAggregator,
+    SummingParty,
+)
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What pooled tallies say.
+
+    Attributes
+    ----------
+    auc : float
+        Not clipped to [0, 1].
+    squared_error : float
+        Bound on its mean squared error, whatever the data: theorem 1, or the formula of theorem 3; NaN where its
+        condition fails.
+    standard_error : float
+        Its standard error, estimated from the same reports; much smaller where the bound is loose.
+    resolution : float
+        Estimated half-width: half the share of pairs inside one bin.
+    resolution_error : float
+        Its standard error, estimated likewise.
+    """
+
+    auc: float
+    squared_error: float
+    standard_error: float
+    resolution: float
+    resolution_error: float
+
+
+class Mechanism(ABC):
+    """How a class's rows turn into counts of reports, and those into an estimate.
+
+    Attributes
+    ----------
+    size : int
+        Numbers in the tally of one class, each a count of reports: they add up to the class's rows.
+    bins : int
+        Of scores.
+    """
+
+    size: int
+    bins: int
+
+    @abstractmethod
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Randomise rows in these bins; return the counts of reports, shape (size,)."""
+
+    @abstractmethod
+    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+        """Return what the pooled tallies of both classes say; neither is empty."""
+
+
+class KrrMechanism(Mechanism):
+    """k-ary randomised response on the bin."""
+
+    def __init__(self, bins: int, epsilon: float) -> None:
+        self._response = RandomisedResponse(bins, epsilon)
+        self.bins = self.size = bins
+
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Return how often each bin is reported."""
+        return self._response.tally(self._response.randomise(bins, source))
+
+    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+        """Return the unbiased estimate of the binned AUC, and of its half-width from the same reports."""
+        response = self._response
+        order = between_classes(np.arange(self.bins))
+        auc = response.estimate_between(positives, negatives, order)
+        bound = response.variance_bound_between(int(positives.sum()), int(negatives.sum()))
+        error = response.standard_error_between(positives, negatives, order)
+        same = np.eye(self.bins) / 2
+        tied = response.estimate_between(positives, negatives, same)
+        return Estimate(auc, bound, error, tied, response.standard_error_between(positives, negatives, same))
+
+
+class HierarchyMechanism(Mechanism):
+    """One-bit reports on a tree whose first leaves are the bins."""
+
+    def __init__(self, bins: int, epsilon: float) -> None:
+        self._tree = HadamardTree(max(1, math.ceil(math.log2(bins))), epsilon)
+        self.bins, self.size = bins, math.prod(self._tree.tally_shape)
+
+    def tally(self, bins: Integers, source: Source) -> Integers:
+        """Return how often each level, row and sign is reported."""
+        reports: Reports = self._tree.randomise(bins, source)
+        return self._tree.tally(reports).ravel()
+
+    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+        """Return the recursive estimate, and the half-width of pairs that reach a leaf together."""
+        method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
+        shape = self._tree.tally_shape
+        found = method.estimate(positives.reshape(shape), negatives.reshape(shape))
+        return Estimate(found.auc, method.error_bound(), found.standard_error, found.tied / 2, found.tied_error / 2)
+
+
+class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Counts of reports of each class, of one party or of all: `parties` says of how many."""
+
+    parties: int
+    positives: tuple[int, ...]
+    negatives: tuple[int, ...]
+
+    def arrays(self, size: int) -> tuple[Integers, Integers]:
+        """Return both as arrays; raise `DeserialisationError` where they cannot be tallies of that size."""
+        for name, tally in (("positives", self.positives), ("negatives", self.negatives)):
+            if len(tally) != size or min(tally) < 0 or sum(tally) > MOST_ROWS:
+                raise DeserialisationError(f"{name}: these are not {size} counts of at most 2^62 reports")
+        return np.array(self.positives, np.int64), np.array(self.negatives, np.int64)
+
+
+class LocalAggregator(SummingAggregator):
+    """Adds up counts of reports, and sends the sums to all."""
+
+    def __init__(self, manifest: Manifest, mechanism: Mechanism) -> None:
+        super().__init__(manifest)
+        self.submission_limit = _payload_limit(mechanism)
+        self._size = mechanism.size
+        self._sums = [[0] * self._size, [0] * self._size]
+
+    def _add(self, payload: bytes) -> None:
+        submission = decode(payload, Sums, "submission")
+        tallies = submission.arrays(self._size)
+        if submission.parties != 1:
+            raise DeserialisationError("a submission holds one party's reports")
+        added = [[a + b for a, b in zip(s, t.tolist(), strict=True)] for s, t in zip(self._sums, tallies, strict=True)]
+        if any(sum(tally) > MOST_ROWS for tally in added):
+            raise DeserialisationError("with it there would be more than 2^62 reports")
+        self._sums = added
+
+    def _close(self) -> bytes:
+        return encode(Sums(len(self.counted), *map(tuple, self._sums)))
+
+
+class LocalParty(SummingParty[Evaluation]):
+    """Randomises its rows one by one and tallies the reports; then estimates from the sums."""
+
+    def __init__(self, manifest: Manifest, mechanism: Mechanism, data: PartyData) -> None:
+        super().__init__(manifest, data, download_limit=_payload_limit(mechanism))
+        self._mechanism = mechanism
+
+    def _read(self, payload: bytes) -> Evaluation:
+        sums = decode(payload, Sums, "result")
+        self._check_counted(sums.parties)
+        positives, negatives = sums.arrays(self._mechanism.size)
+        if not positives.any() or not negatives.any():
+            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+        return self._told(self._mechanism.estimate(positives, negatives), sums.parties)
+
+    def _submission(self) -> Sums:
+        grid, data, bins = self.manifest.thresholds, self._data, self._mechanism.bins
+        # Neighbouring thresholds' bins are merged where the mechanism has fewer.
+        row_bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0) * bins // len(grid)
+        source = randomness.secure()
+        tallies = (self._mechanism.tally(row_bins[rows], source) for rows in (data.y_true, ~data.y_true))
+        return Sums(1, *(tuple(tally.tolist()) for tally in tallies))
+
+    def _told(self, estimate: Estimate, parties: int) -> Evaluation:
+        epsilon = self.manifest.options["epsilon"]
+        warnings: tuple[str, ...] = (
+            "labels are public: the aggregator learns how many rows of each class every party has",
+            "epsilon is spent by every session: budgets of sessions on the same rows add up",
+        )
+        warnings += of_parties(self.manifest, parties)
+        if not 0 <= estimate.auc <= 1:
+            warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
+        settings = {
+            "epsilon": epsilon,
+            "bins": self._mechanism.bins,
+            "standard error": estimate.standard_error,
+        }
+        if not math.isnan(estimate.squared_error):
+            settings["standard error bound"] = math.sqrt(estimate.squared_error)
+        if estimate.resolution > estimate.resolution_error:
+            settings["undecided by bins"] = min(estimate.resolution, 0.5)
+        return Evaluation(
+            auc=float(np.clip(estimate.auc, 0, 1)),
+            resolution=math.nan,
+            precision=math.nan,
+            protocol=self.manifest.protocol,
+            backend="none",
+            parties=parties,
+            thresholds=self._mechanism.bins,
+            verified=False,
+            security_bits=0,
+            settings=settings,
+            warnings=warnings,
+        )
+
+
+class LocalProtocol(CleartextProtocol[Evaluation, Mechanism]):
+    """Base of both plug-ins."""
+
+    trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
+    _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the manifest's options."""
+        if request.options.get("epsilon") is None:
+            raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
+        return {"epsilon": randomness.checked_epsilon(request.options["epsilon"])}
+
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
+        return LocalAggregator(manifest, self.checked(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
+        """Return a party; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
+        return LocalParty(manifest, self.checked(manifest), data)
+
+
+class UstatKrr(LocalProtocol):
+    """Plug-in ``ustat-krr``."""
+
+    name = "ustat-krr"
+    summary = "local differential privacy: each row's binned score by randomised response, unbiased AUC"
+    options = MappingProxyType(
+        {
+            "epsilon": LocalProtocol._epsilon,
+            "bins": "bins of scores, made of neighbouring thresholds'; default by the rule k = min_rows^¼·√ε",
+        }
+    )
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the manifest's options, the number of bins among them."""
+        found = super().agreed(request)
+        most = len(request.thresholds)
+        bins = request.options.get("bins", min(most, bins_by_rule(request.min_rows, float(found["epsilon"]))))
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= most:
+            raise InputError(f"bins must be a whole number from 2 to the number of thresholds, {most}, got {bins!r}")
+        return {**found, "bins": bins}
+
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
+        """Return randomised response on the session's bins."""
+        bins = options.get("bins")
+        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= thresholds:
+            raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
+        return KrrMechanism(bins, randomness.checked_epsilon(options.get("epsilon")))
+
+
+class UstatHierarchy(LocalProtocol):
+    """Plug-in ``ustat-hierarchy``."""
+
+    name = "ustat-hierarchy"
+    summary = "local differential privacy: one bit a row on a tree over all thresholds' bins"
+    options = MappingProxyType({"epsilon": LocalProtocol._epsilon})
+
+    def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
+        """Return the tree over the session's bins."""
+        return HierarchyMechanism(thresholds, randomness.checked_epsilon(options.get("epsilon")))
+
+
+def _payload_limit(mechanism: Mechanism) -> int:
+    return 2 * (INTEGER_BYTES * mechanism.size + 16) + 64

@@ -1,0 +1,479 @@
+"""One statistic by one method, from users' records to a `Result`: what ``fhe-auc ustat`` and experiments call.
+
+Every user's device is played in this process. With `Randomness.secure`, its reports are as private as they would be on
+the device; the process itself, of course, has seen the records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.u_statistics import (
+    exact,
+    hierarchy,
+    kernels,
+    krr,
+    pairs,
+    randomness,
+)
+from fhe_auc_protocols.u_statistics.domain import Axis, Domain
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
+from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
+from fhe_auc_protocols.u_statistics.randomness import Source
+
+STATISTICS = ("kendall", "gini", "renyi2", "auc")
+METHODS = ("krr", "hierarchy", "pairs")
+STEPS = ("ideal-laplace", "bfv")
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with (done, all): users, or pairs of users."""
+
+_COLUMNS = {"kendall": 2, "gini": 1, "renyi2": 1, "auc": 2}
+_CHUNK = 1 << 16  # users
+_DEFAULT_ALPHA = 10
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where all randomness comes from.
+
+    Attributes
+    ----------
+    source : Source
+        Of the randomisers.
+    laplace : callable
+        Adds Laplace noise.
+    pairing : numpy.random.Generator
+        Draws the pairings, which are public.
+    """
+
+    source: Source
+    laplace: pairs.Laplace
+    pairing: np.random.Generator
+
+    @classmethod
+    def secure(cls) -> Randomness:
+        """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
+        return cls(randomness.secure(), noise.laplace, np.random.default_rng())
+
+    @classmethod
+    def seeded_experiment(cls, seed: int) -> Randomness:
+        """Return what repeats: for experiments, it protects nobody."""
+        generator = np.random.default_rng(seed)
+        return cls(randomness.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What to estimate and how; the domain is public, and must not come from the data.
+
+    Attributes
+    ----------
+    statistic : str or Kernel
+        One of `STATISTICS`, or any kernel (methods krr and pairs).
+    method : str
+        One of `METHODS`.
+    epsilon : float
+        Budget of one user.
+    values : tuple of tuple of float
+        Possible values, for each column or once for all.
+    ranges : tuple of (float, float)
+        Instead of values: lowest and highest, for each column or once for all. Scores of the AUC: (0, 1) by default.
+    bins : int or None
+        Bins of a range (krr). None: by the rule of corollary 1, for a column of two its root.
+    alpha : int or None
+        Depth of the tree (hierarchy); None: 10.
+    pairings : int or None
+        P (pairs), fewer than users; None: 1, which is best where privacy dominates.
+    step : str
+        Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values.
+    """
+
+    statistic: str | Kernel
+    method: str
+    epsilon: float
+    values: tuple[tuple[float, ...], ...] = ()
+    ranges: tuple[tuple[float, float], ...] = ()
+    bins: int | None = None
+    alpha: int | None = None
+    pairings: int | None = None
+    step: str = "ideal-laplace"
+
+    def __post_init__(self) -> None:
+        randomness.checked_epsilon(self.epsilon)
+        if self.method not in METHODS:
+            raise InputError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
+        if isinstance(self.statistic, str) and self.statistic not in STATISTICS:
+            raise InputError(f"unknown statistic {self.statistic!r}; known are {', '.join(STATISTICS)}, or a Kernel")
+        if self.method == "hierarchy" and self.statistic != "auc":
+            raise InputError(f"method hierarchy is for the AUC only, not for {self.name}; take krr or pairs")
+        for option, value, method in (
+            ("bins", self.bins, "krr"),
+            ("alpha", self.alpha, "hierarchy"),
+            ("pairings", self.pairings, "pairs"),
+        ):
+            if value is not None and method != self.method:
+                raise InputError(f"{option} is for method {method}, not for {self.method}")
+        if self.pairings is not None and (isinstance(self.pairings, bool) or not isinstance(self.pairings, int)):
+            raise InputError(f"pairings must be a whole number, got {self.pairings!r}")
+        if self.step not in STEPS or (self.step != STEPS[0] and self.method != "pairs"):
+            raise InputError(
+                f"step {self.step!r} does not exist for method {self.method}; pairs has {', '.join(STEPS)}"
+            )
+        if self.values and (self.ranges or self.bins is not None):
+            raise InputError("values name a domain alone: give either values, or a range and bins")
+        if self.values and self.method == "hierarchy":
+            raise InputError("the domain of method hierarchy is a range, not values")
+
+    @property
+    def name(self) -> str:
+        """Name of the statistic."""
+        return self.statistic if isinstance(self.statistic, str) else self.statistic.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What was estimated.
+
+    Attributes
+    ----------
+    statistic, method : str
+    epsilon : float
+    users : int
+    estimate : float
+        The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range.
+    standard_error : float
+        Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those
+        whom they stand for. For pairs it is estimated from above, with the choice of pairs.
+    error_bound : float
+        Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
+        theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails.
+    derived : mapping of str to float
+        What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined.
+    settings : mapping
+        Parameters that were used, chosen ones among them.
+    notes : tuple of str
+        What the reader of the number ought to know.
+    """
+
+    statistic: str
+    method: str
+    epsilon: float
+    users: int
+    estimate: float
+    standard_error: float
+    error_bound: float
+    derived: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = lambda done, total: None) -> Result:
+    """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
+
+    Raises
+    ------
+    InputError
+        The setting lacks what the method needs, or does not fit the rows; an entry is not finite.
+    UndefinedAucError
+        All labels are equal.
+    """
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise InputError(f"{setting.name} is of rows of shape (users, columns), not of an array of shape {rows.shape}")
+    columns = _COLUMNS[setting.statistic] if isinstance(setting.statistic, str) else rows.shape[1]
+    if rows.shape[1] != columns:
+        raise InputError(f"{setting.name} is of records of {columns} columns, not of an array of shape {rows.shape}")
+    if not (finite := np.isfinite(rows)).all():
+        row, column = np.argwhere(~finite)[0]
+        raise InputError(f"row {row}: all entries must be finite, got {rows[row, column]:g}")
+    exact.checked_users(len(rows))
+    by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
+    found = by_method[setting.method](setting, rows, using, progress)
+    if isinstance(using.source, randomness.SeededExperiment):
+        return replace(found, notes=(_SEEDED, *found.notes))
+    return found
+
+
+def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
+    """Return the rows' own values, which are **not private**: the estimate's goes by the statistic's name."""
+    if statistic == "kendall":
+        found = exact.kendall(rows)
+        return {"kendall": found.tau_a, "tau_b": found.tau_b}
+    if statistic == "gini":
+        return {"gini": exact.gini(rows[:, 0])}
+    if statistic == "renyi2":
+        collision = exact.collision(rows[:, 0])
+        return {"renyi2": collision, "entropy": _entropy(collision)}
+    _, ranks = np.unique(rows[:, 0], return_inverse=True)
+    labels = rows[:, 1] == 1
+    size = int(ranks.max()) + 1
+    return {"auc": exact.auc(*(np.bincount(ranks[of], minlength=size) for of in (labels, ~labels)))}
+
+
+def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+    if setting.statistic == "auc":
+        return _krr_auc(setting, rows, using, progress)
+    domain = _domain(setting, len(rows), rows.shape[1])
+    response = krr.RandomisedResponse(len(domain), setting.epsilon)
+    reported = _tallied(response, domain.index(rows), using.source, progress)
+    points = domain.points
+    kernel = _kernel(setting, points)
+    matrix = kernel.matrix(points)
+    found = response.estimate(reported, matrix)
+    derived: dict[str, float] = {}
+    if setting.statistic == "kendall":
+        derived["tau_b"] = _tau_b(found, response, reported, points)
+    if setting.statistic == "renyi2":
+        derived["entropy"] = _entropy(found)
+    settings: dict[str, Any] = {"k": len(domain), "beta": response.beta}
+    notes: tuple[str, ...] = (_OUTSIDE,)
+    if not setting.values:
+        notes += ("values are rounded to the middles of bins: the estimate is that of the rounded values",)
+        if kernel.lipschitz is not None and len(domain.axes) == 1:  # the constant is of one number, not of two
+            low, high = _per_column(setting.ranges, 0, 1, "range")
+            settings["rounding inside the range"] = math.sqrt(
+                krr.quantisation_bound(len(domain), kernel.lipschitz, high - low)
+            )
+    return _result(
+        setting,
+        len(rows),
+        found,
+        response.standard_error(reported, matrix),
+        response.variance_bound(len(rows), kernel.width),
+        derived=derived,
+        settings=settings,
+        notes=notes,
+    )
+
+
+def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: NDArray[np.int64], points: Floats) -> float:
+    """Return tau-b; NaN where the share of untied pairs of a column is below two of its standard errors."""
+    ties = []
+    for column in (0, 1):
+        tied = (points[:, None, column] == points[None, :, column]).astype(float)
+        ties.append(response.estimate(reported, tied))
+        if 1 - ties[-1] < 2 * response.standard_error(reported, tied):
+            return math.nan
+    return exact.tau_b(tau_a, *ties)
+
+
+def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+    positives, negatives = _classes(rows)
+    axis = _axis(setting, 0, len(rows), 1)
+    response = krr.RandomisedResponse(len(axis), setting.epsilon)
+    plus, minus = (_tallied(response, axis.index(scores), using.source, progress) for scores in (positives, negatives))
+    order = kernels.between_classes(axis.points)
+    return _result(
+        setting,
+        len(rows),
+        response.estimate_between(plus, minus, order),
+        response.standard_error_between(plus, minus, order),
+        response.variance_bound_between(len(positives), len(negatives)),
+        settings={"k": len(axis), "beta": response.beta},
+        notes=(_LABELS, _OUTSIDE, *(() if setting.values else (_TIED,))),
+    )
+
+
+def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+    positives, negatives = _classes(rows)
+    alpha = _DEFAULT_ALPHA if setting.alpha is None else setting.alpha
+    low, high = _per_column(setting.ranges or ((0.0, 1.0),), 0, 1, "range")
+    tree = HadamardTree(alpha, setting.epsilon)
+    method = hierarchy.HierarchicalAuc(tree, len(positives), len(negatives))
+    tallies = [
+        _tallied(tree, hierarchy.leaves(scores, alpha, low, high), using.source, progress)
+        for scores in (positives, negatives)
+    ]
+    found = method.estimate(*tallies)
+    bound = method.error_bound()
+    return _result(
+        setting,
+        len(rows),
+        found.auc,
+        found.standard_error,
+        bound,
+        settings={
+            "alpha": alpha,
+            "C": tree.constant,
+            "a": method.a,
+            "nodes recursed": found.recursed,
+            "nodes discarded": found.discarded,
+        },
+        notes=(_LABELS, _OUTSIDE, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ())),
+    )
+
+
+def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+    number = 1 if setting.pairings is None else setting.pairings
+    users, factor = len(rows), 1.0
+    if not 1 <= number <= users - 1:
+        raise InputError(f"there must be 1 to {users - 1:,} pairings of {users:,} users, got {number}")
+    notes: tuple[str, ...] = (_STEP[setting.step],)
+    if setting.values or setting.ranges:
+        notes = (_OUTSIDE, *notes)
+    kernel, step = _step(setting, rows, setting.epsilon / number, using)
+    if setting.statistic == "auc":
+        positives, negatives = (len(side) for side in _classes(rows))
+        factor = users * (users - 1) / (2 * positives * negatives)
+        notes = (_CLASSES, *notes)
+    elif setting.statistic == "gini":
+        rows = np.clip(rows, *_ends(setting))
+    chosen = pairs.pairings(users, number, using.pairing)
+    found = pairs.estimate(rows, step, chosen, progress)
+    spread = max(found.variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
+    variance = pairs.mean_squared_error(users, number, pairs.Zetas(spread / 2, spread), step.noise_variance)
+    derived = {"entropy": _entropy(found.mean)} if setting.statistic == "renyi2" else {}
+    return _result(
+        setting,
+        users,
+        factor * found.mean,
+        factor * math.sqrt(variance),
+        factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance),
+        derived=derived,
+        settings={
+            "step": setting.step,
+            "pairings": number,
+            "pairs": len(chosen),
+            "noise deviation of a pair": math.sqrt(step.noise_variance),
+        },
+        notes=notes,
+    )
+
+
+def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> tuple[Kernel, pairs.PairStep]:
+    """Return the kernel, and the two-party step with that budget."""
+    if setting.step == "ideal-laplace":
+        if setting.statistic == "gini":
+            low, high = _ends(setting)
+            kernel = kernels.gini(high - low)
+        elif setting.values or setting.ranges:
+            raise InputError(f"step ideal-laplace needs no domain for {setting.name}: leave out values and ranges")
+        else:
+            kernel = _kernel(setting, rows)
+            kernel.check_symmetry(rows[:8])
+        return kernel, pairs.IdealLaplace(kernel, epsilon, using.laplace)
+    if not setting.values:
+        raise InputError(f"step bfv needs a small public domain for {setting.name}: give the values")
+    from fhe_auc_protocols.u_statistics.two_party import TwoPartyResponse  # SEAL
+
+    columns = 1 if setting.statistic == "auc" else rows.shape[1]
+    axes = [_axis(setting, column, len(rows), columns) for column in range(columns)]
+    if setting.statistic == "auc":
+        axes.append(Axis(np.array([0.0, 1.0])))
+    domain = Domain(tuple(axes))
+    kernel = _kernel(setting, domain.points)
+    return kernel, TwoPartyResponse(kernel, domain, epsilon)
+
+
+_SEEDED = "randomness was seeded: nothing is private"
+_OUTSIDE = "values outside were moved to the nearest end of the domain"
+_LABELS = "labels are public: only the scores are protected"
+_CLASSES = "class sizes are public; scores and labels are protected"
+_TIED = "scores in one bin count as ties"
+_UNBOUNDED = "there is no error bound: theorem 3 asks for alpha of at most the root of the number of users"
+_STEP = {
+    "ideal-laplace": "the two-party step is an ideal functionality: simulated, as by a trusted third",
+    "bfv": "the two-party step ran on BFV ciphertexts; it withstands users who are curious, not users who cheat",
+}
+
+
+def _result(
+    setting: Setting, users: int, estimate: float, standard_error: float, squared_error: float, **more: Any
+) -> Result:
+    return Result(
+        statistic=setting.name,
+        method=setting.method,
+        epsilon=setting.epsilon,
+        users=users,
+        estimate=float(estimate),
+        standard_error=float(standard_error),
+        error_bound=math.sqrt(squared_error),
+        **more,
+    )
+
+
+def _tallied(
+    mechanism: krr.RandomisedResponse | HadamardTree, values: NDArray[np.int64], source: Source, progress: Progress
+) -> NDArray[np.int64]:
+    """Return the tally of all users' reports, made chunk by chunk."""
+    total: Any = 0
+    for start in range(0, len(values), _CHUNK):
+        progress(start, len(values))
+        reports: Any = mechanism.randomise(values[start : start + _CHUNK], source)
+        total = total + mechanism.tally(reports)
+    progress(len(values), len(values))
+    return np.asarray(total, np.int64)
+
+
+def _kernel(setting: Setting, points: Floats) -> Kernel:
+    if isinstance(setting.statistic, Kernel):
+        return setting.statistic
+    if setting.statistic == "gini":
+        low, high = setting.ranges[0] if setting.ranges else (points.min(), points.max())
+        return kernels.gini(float(high - low))
+    return {"kendall": kernels.KENDALL, "renyi2": kernels.COLLISION, "auc": kernels.AUC}[setting.statistic]
+
+
+def _domain(setting: Setting, users: int, columns: int) -> Domain:
+    return Domain(tuple(_axis(setting, column, users, columns) for column in range(columns)))
+
+
+def _axis(setting: Setting, column: int, users: int, columns: int) -> Axis:
+    if setting.values:
+        return Axis(np.array(_per_column(setting.values, column, columns, "list of values")))
+    ranges = setting.ranges or (((0.0, 1.0),) if setting.statistic == "auc" else ())
+    if not ranges:
+        raise InputError(f"method krr needs a public domain for {setting.name}: give the values, or a range")
+    low, high = _per_column(ranges, column, columns, "range")
+    bins = setting.bins
+    if bins is None:
+        bins = max(2, round(krr.bins_by_rule(users, setting.epsilon, _steepness(setting, high - low)) ** (1 / columns)))
+    return Axis.bins(low, high, bins)
+
+
+def _steepness(setting: Setting, length: float) -> float:
+    """Return the Lipschitz constant with range and kernel scaled to [0, 1]; 1 where there is none."""
+    kernel = setting.statistic
+    if isinstance(kernel, str) or kernel.lipschitz is None:
+        return 1.0  # Gini's is 1 on every range
+    return kernel.lipschitz * length / kernel.width
+
+
+def _ends(setting: Setting) -> tuple[float, float]:
+    """Return the range that bounds Gini's kernel, and with it the noise."""
+    if setting.values:
+        axis = Axis(np.array(_per_column(setting.values, 0, 1, "list of values")))
+        return float(axis.points[0]), float(axis.points[-1])
+    if not setting.ranges:
+        raise InputError("method pairs needs a public range for gini: the noise is scaled to it")
+    low, high = _per_column(setting.ranges, 0, 1, "range")
+    return low, high
+
+
+def _per_column(given: tuple[Any, ...], column: int, columns: int, what: str) -> Any:
+    if len(given) not in (1, columns):
+        raise InputError(f"there are {columns} columns but {len(given)} of: {what}; give one for all, or one for each")
+    return given[column if len(given) > 1 else 0]
+
+
+def _classes(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the scores of label 1 and of label 0; neither is empty."""
+    labels = rows[:, 1]
+    if not np.isin(labels, (0, 1)).all():
+        raise InputError("labels must be 0 or 1")
+    positives, negatives = rows[labels == 1, 0], rows[labels == 0, 0]
+    if not len(positives) or not len(negatives):
+        raise UndefinedAucError("all users have the same label, so there is no AUC")
+    return positives, negatives
+
+
+def _entropy(collision: float) -> float:
+    return -math.log(collision) if collision > 0 else math.nan

@@ -1,0 +1,299 @@
+"""The two-party step of `pairs` for real: randomised response on the kernel's value, inside a BFV ciphertext.
+
+Any kernel on a small public domain of k records, with q different values v_0 … v_{q-1}. N = 4096 is the ring dimension,
+M = N - k the size of the noise table T of `pairs.ValueResponse`, q the plaintext modulus.
+
+    first user    fresh keys; draws u uniform in [0, M); sends the public key and Enc(a), a(X) = X^i + X^(k+u)
+    second user   draws w uniform in [0, M); b(X) = Σ_j ± b_j X^(N-j) with b_j = index of f(point j, own record) for
+                  j < k and b_(k+j) = T[(j + w) mod M]; returns Enc(a)·b + Enc(mask) + flooding
+    first user    decrypts; the constant coefficient is y = (index of f + T[(u + w) mod M]) mod q, and goes to the
+                  aggregator
+
+One multiplication by a plaintext, no relinearisation or rotation keys. Who sees what, both users following the
+protocol:
+
+* The second user sees an encryption of the first one's record under the first one's key, and not the result.
+* The first user sees y. The mask is uniform on all coefficients but the constant one. Ciphertext noise, which would
+  tell b to whoever knows key and encryption randomness, is hidden: a fresh public-key encryption makes the second
+  polynomial pseudorandom, and flooding uniform over 2^`FLOODING_BITS` covers the noise to a statistical distance below
+  2^-40 over all coefficients.
+* The aggregator sees y. So do those who collude with it.
+* Keys, u and w serve one exchange: both roles answer once and refuse a second call. Answers to the same user with the
+  same w would add up, in the end to a table without noise.
+* **The noise is known to neither**: it is entry u + w of the table, u known to one user, w to the other, and uniform
+  for whoever lacks one of them. An aggregator that colludes with one user of the pair learns of the other one's record
+  what y tells, and y is ε₁-differentially private, with no δ for a truncated tail: residues have none.
+
+What it does not withstand is a user that deviates (a malformed ciphertext, a chosen u), which garbled circuits with
+malicious security would; and a user can always lie about the own record. BFV is Microsoft SEAL's, through TenSEAL:
+128-bit classical security at N = 4096 with 109 bits of modulus.
+"""
+
+from __future__ import annotations
+
+import secrets
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+import tenseal.sealapi as seal
+from numpy.typing import NDArray
+
+from fhe_auc.errors import InputError
+from fhe_auc.rlwe import seal_format
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.serialise import decode, encode
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.domain import Domain
+from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Kernel
+from fhe_auc_protocols.u_statistics.pairs import PairStep, ValueResponse
+
+RING_DIMENSION = 4096
+MODULUS_BITS = (46, 46, 17)
+"""Of primes; the last is SEAL's special one, which is used in encryption only. In all 109, the most at 128 bits."""
+
+FLOODING_BITS = 85
+"""At q = 64 the product's noise stays below 21·N·q/2 < 2^22 (SEAL's errors are at most 21: centred binomial ones, on
+[-21, 21]), and that of the fresh encryption below 21·(2N + 1) < 2^18; so the flooded noise of two records differs by
+less than 2^(24 - 85) per coefficient, 2^-49 over all. Half the space between two messages is 2^92 / 2q >= 2^85, which
+±2^84 stays inside."""
+
+MAX_RECORDS, MAX_VALUES = 1024, 64
+
+Integers = NDArray[np.int64]
+
+
+class Request(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The first user's message: coefficients of a public key and of a ciphertext."""
+
+    public_key: bytes
+    ciphertext: bytes
+
+
+class TwoPartyResponse(PairStep):
+    """The public parameters of the step, and both users played in this process.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    domain : Domain
+        At most 1,024 records; the kernel may have at most 64 values on it.
+    epsilon : float
+        Budget ε₁ of the step: ε/P.
+
+    Raises
+    ------
+    InputError
+        The domain or the kernel is too large.
+    """
+
+    chunk = 8
+
+    def __init__(self, kernel: Kernel, domain: Domain, epsilon: float) -> None:
+        if len(domain) > MAX_RECORDS:
+            raise InputError(
+                f"the two-party step is for at most {MAX_RECORDS:,} different records, got {len(domain):,}"
+            )
+        values, indices = _distinct(kernel.matrix(domain.points), ROUNDING * kernel.width)
+        if len(values) > MAX_VALUES:
+            raise InputError(f"the two-party step is for kernels of at most {MAX_VALUES} values, got {len(values):,}")
+        self.domain = domain
+        self.indices = indices
+        self.response = ValueResponse(values, epsilon, RING_DIMENSION - len(domain))
+        self.scheme = _Scheme(len(values))
+
+    @property
+    def noise_variance(self) -> float:
+        """Largest variance of an answer, given the kernel's value."""
+        return self.response.noise_variance
+
+    def noisy(self, first: Floats, second: Floats) -> Floats:
+        """Return the unbiased estimate for each pair of records, every message really exchanged."""
+        records = zip(self.domain.index(first), self.domain.index(second), strict=True)
+        return self.response.unbiased(np.array([self._exchange(int(x), int(y)) for x, y in records], np.int64))
+
+    def _exchange(self, first: int, second: int) -> int:
+        user = FirstUser(self, first)
+        return user.answer(SecondUser(self, second).reply(user.request()))
+
+
+class FirstUser:
+    """The user who holds the keys of one step; good for one request and one answer.
+
+    Parameters
+    ----------
+    step : TwoPartyResponse
+    record : int
+        Index of the own record in the domain.
+    """
+
+    def __init__(self, step: TwoPartyResponse, record: int) -> None:
+        self._scheme = step.scheme
+        self._records, self._record = len(step.domain), record
+        self._keys: Any = None  # until the request
+        self._answered = False
+
+    def __repr__(self) -> str:
+        return "FirstUser(...)"
+
+    def request(self) -> bytes:
+        """Return the message to the second user, under fresh keys; raise `InputError` the second time."""
+        if self._keys is not None:
+            raise InputError("a two-party step asks once; make a new FirstUser")
+        self._keys = seal.KeyGenerator(self._scheme.context)
+        noise = secrets.randbelow(RING_DIMENSION - self._records)
+        ciphertext = seal.Ciphertext()
+        encryptor = seal.Encryptor(self._scheme.context, self._keys.secret_key())
+        encryptor.encrypt_symmetric(_plaintext({self._record: 1, self._records + noise: 1}), ciphertext)
+        key = self._scheme.public_key.pack(seal_format.save(seal_format.public_key(self._keys)))
+        return encode(Request(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
+
+    def answer(self, reply: bytes) -> int:
+        """Return y in [0, q), which goes to the aggregator.
+
+        Raises
+        ------
+        DeserialisationError
+            The reply is damaged; another one may follow.
+        InputError
+            Nothing has been asked, or the answer has been given.
+        """
+        if self._keys is None or self._answered:
+            raise InputError("a two-party step answers once, after its request; make a new FirstUser")
+        found = int(self._decrypt(reply)[0])
+        self._answered = True
+        return found
+
+    def _decrypt(self, reply: bytes) -> Integers:
+        """Return all coefficients of the reply: what this user can see."""
+        ciphertext = self._scheme.load(seal.Ciphertext(), self._scheme.ciphertext, reply)
+        plaintext = seal.Plaintext()
+        seal.Decryptor(self._scheme.context, self._keys.secret_key()).decrypt(ciphertext, plaintext)
+        found = np.zeros(RING_DIMENSION, np.int64)
+        for place in range(plaintext.coeff_count()):
+            found[place] = plaintext[place]
+        return found
+
+
+class SecondUser:
+    """The user who computes on the first one's ciphertext; good for one reply.
+
+    Parameters
+    ----------
+    step : TwoPartyResponse
+    record : int
+        Index of the own record in the domain.
+    """
+
+    def __init__(self, step: TwoPartyResponse, record: int) -> None:
+        self._scheme = step.scheme
+        self._indices, self._table = step.indices[:, record], step.response.table
+        self._replied = False
+
+    def __repr__(self) -> str:
+        return "SecondUser(...)"
+
+    def reply(self, request: bytes) -> bytes:
+        """Return the message that answers the first user's.
+
+        Raises
+        ------
+        DeserialisationError
+            The request is damaged; another one may follow.
+        InputError
+            This user has replied: a second reply would spend the budget again.
+        """
+        if self._replied:
+            raise InputError("a two-party step answers once; make a new SecondUser")
+        message = decode(request, Request, "request")
+        scheme, q = self._scheme, self._scheme.plain_modulus
+        key = scheme.load(seal.PublicKey(), scheme.public_key, message.public_key)
+        record = scheme.load(seal.Ciphertext(), scheme.ciphertext, message.ciphertext)
+        self._replied = True
+        chosen = self._weights(secrets.randbelow(len(self._table)))
+        # X^j · (-X^(N-j)) = 1, as X^N = -1.
+        weights = {RING_DIMENSION - j: int(-b % q) for j, b in enumerate(chosen) if j and b}
+        if chosen[0]:
+            weights[0] = int(chosen[0])
+        product, fresh = seal.Ciphertext(), seal.Ciphertext()
+        scheme.evaluator.multiply_plain(record, _plaintext(weights), product)
+        mask = randomness.integers(randomness.secure(), q, RING_DIMENSION)
+        mask[0] = 0
+        places = {int(place): int(mask[place]) for place in np.flatnonzero(mask)}
+        seal.Encryptor(scheme.context, key).encrypt(_plaintext(places), fresh)
+        scheme.evaluator.add_inplace(product, fresh)
+        words = scheme.ciphertext.polynomials.unpack(scheme.ciphertext.pack(seal_format.save(product)))
+        scheme.ciphertext.polynomials.add_in_place(words, scheme.flooding())
+        return scheme.ciphertext.polynomials.pack(words)
+
+    def _weights(self, shift: int) -> Integers:
+        """Return b_0 … b_{N-1} where w is `shift`."""
+        return np.concatenate([self._indices, np.roll(self._table, -shift)])
+
+
+class _Scheme:
+    """A BFV context and the layouts of its objects."""
+
+    def __init__(self, plain_modulus: int) -> None:
+        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
+        settings.set_poly_modulus_degree(RING_DIMENSION)
+        primes = seal.CoeffModulus.Create(RING_DIMENSION, list(MODULUS_BITS))
+        settings.set_coeff_modulus(primes)
+        settings.set_plain_modulus(plain_modulus)
+        self.plain_modulus = plain_modulus
+        self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+        self.evaluator = seal.Evaluator(self.context)
+        self._key_moduli = [prime.value() for prime in primes]
+        self._moduli = self._key_moduli[:-1]
+
+    @cached_property
+    def _templates(self) -> tuple[Layout, Layout]:
+        generator = seal.KeyGenerator(self.context)
+        key, ciphertext = seal_format.public_key(generator), seal.Ciphertext()
+        seal.Encryptor(self.context, key).encrypt_zero(ciphertext)
+        return self._learn(key, self._key_moduli), self._learn(ciphertext, self._moduli)
+
+    @property
+    def public_key(self) -> Layout:
+        """Layout of public keys."""
+        return self._templates[0]
+
+    @property
+    def ciphertext(self) -> Layout:
+        """Layout of ciphertexts: two polynomials, each modulo two primes."""
+        return self._templates[1]
+
+    def _learn(self, item: Any, moduli: list[int]) -> Layout:
+        return seal_format.layout_of(item, RING_DIMENSION, moduli)
+
+    def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
+        """Fill `empty` (a SEAL object) from packed coefficients."""
+        return seal_format.load(empty, self.context, layout, packed)
+
+    def flooding(self) -> Words:
+        """Return words to add to a ciphertext: uniform within ±2^(FLOODING_BITS - 1), in its first polynomial only."""
+        drawn = [secrets.randbits(FLOODING_BITS) - (1 << (FLOODING_BITS - 1)) for _ in range(RING_DIMENSION)]
+        zeros = [0] * RING_DIMENSION
+        return np.array(
+            [*([number % modulus for number in drawn] for modulus in self._moduli), *(zeros for _ in self._moduli)],
+            np.uint64,
+        )
+
+
+def _distinct(matrix: Floats, tolerance: float) -> tuple[Floats, Integers]:
+    """Return the values of a matrix, ascending, and which each entry is; neighbours within the tolerance are one."""
+    values, indices = np.unique(matrix, return_inverse=True)
+    starts = np.diff(values, prepend=-np.inf) > tolerance
+    groups = starts.cumsum() - 1
+    return values[starts], groups[indices].reshape(matrix.shape).astype(np.int64)
+
+
+def _plaintext(coefficients: dict[int, int]) -> Any:
+    """Return a SEAL polynomial from place and coefficient, by the text form that it reads: hexadecimal, falling."""
+    terms = (
+        f"{coefficients[place]:X}x^{place}" if place else f"{coefficients[place]:X}"
+        for place in sorted(coefficients, reverse=True)
+    )
+    return seal.Plaintext(" + ".join(terms))

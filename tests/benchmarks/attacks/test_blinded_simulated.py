@@ -1,0 +1,318 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import BY_POSITION
+from fhe_auc_benchmarks.attacks.blinded_auc.trials import Trials, draw_multipliers, setting
+from fhe_auc_benchmarks.attacks.cli import attack
+from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, STRATEGIES, Outcome
+from fhe_auc_protocols.blinded_auc.malicious import accept
+from fhe_auc_protocols.blinded_auc.plan import fitting_packing
+from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
+from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
+from scipy import stats
+
+from fhe_auc.counts import Counts
+from fhe_auc.errors import InputError, VerificationError
+
+# Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
+LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
+LOOSE = 1e-4
+
+
+@pytest.fixture(scope="module")
+def loose():
+    return setting(executions=2, tolerance=LOOSE)
+
+
+@pytest.fixture(scope="module")
+def default():
+    return setting()
+
+
+def drawn(of, trials, seed=1):
+    return Trials(of, trials, np.random.default_rng(seed))
+
+
+def execution(multipliers):
+    nothing = np.zeros(0)
+    return Execution(multipliers, *[nothing] * 6)
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+def test_checks_are_those_of_accept(executions):
+    of = setting(executions=executions, tolerance=1e-3)
+    trials = drawn(of, 3_000)
+    rng = np.random.default_rng(2)
+    # Shifts around the tolerance; every tenth den near zero; some AUC outside 0 … 1; some values not finite.
+    shift = rng.choice([0.0, 1e-4, 1e-3, 1e-2], (3_000, 1)) * rng.standard_normal(trials.shape)
+    outside = rng.choice([0.0, 0.0, 0.3], (3_000, 1)) * trials.products[..., 0]
+    totals = trials.totals(trials.nums + shift + outside, trials.dens)
+    totals.dens[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
+    totals.nums[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
+    totals.nums[5::100, 0] = np.nan
+    verdicts = simulated.checked(totals, trials.multipliers, of.plan)
+    names = {"denominator is near": "denominator", "executions disagree": "executions", "the AUC is": "range"}
+    seen = set()
+    for index in range(3_000):
+        pairs = np.stack([totals.nums[index], totals.dens[index]], axis=1).ravel()
+        secrets = [execution(each) for each in trials.multipliers[index]]
+        try:
+            expected = accept(pairs, of.plan, secrets)
+        except VerificationError as error:
+            check = next(name for text, name in names.items() if text in str(error))
+            assert simulated.REFUSALS[verdicts.codes[index] - 1] == check
+            seen.add(check)
+        else:
+            assert verdicts.codes[index] == 0
+            assert verdicts.values[index] == pytest.approx(complex(*expected), abs=1e-12)
+            seen.add("accepted")
+    assert seen == {"accepted", "denominator", "executions", "range"}
+
+
+def test_multipliers_are_distributed_like_those_of_the_protocol():
+    real = np.array(
+        [
+            Execution.draw(Stream(bytes(32), bytes(32), number), thresholds=2, splits=2, positions=8).multipliers
+            for number in range(3_000)
+        ]
+    )
+    fast = draw_multipliers(np.random.default_rng(3), 30_000)
+    assert amplification(fast[0]) == pytest.approx(amplification(fast)[0])
+    assert amplification(fast).max() <= 10
+    for part in (np.abs, np.angle):
+        for index in range(6):
+            assert stats.ks_2samp(part(real[:, index]), part(fast[:, index])).pvalue > 1e-6
+    assert stats.ks_2samp(amplification(real), amplification(fast)).pvalue > 1e-6
+
+
+def test_positions_add_up_to_the_honest_total(default):
+    trials = drawn(default, 20)
+    np.testing.assert_allclose(trials.position_products.sum(axis=-1), trials.nums, rtol=1e-12)
+    x, y = trials.position_factors
+    np.testing.assert_allclose(x * y, trials.position_products, atol=1e-6)
+
+
+@pytest.mark.parametrize("how_many", [1, 2, 5, 100])
+def test_chosen_positions_are_different_and_uniform(default, how_many):
+    chosen = drawn(default, 500).chosen(how_many)
+    assert all(len(set(each)) == how_many for each in chosen.reshape(-1, how_many))
+    counts = np.bincount(chosen.ravel(), minlength=default.positions)
+    expected = 2_000 * how_many / default.positions
+    assert ((counts - expected) ** 2 / expected).sum() < stats.chi2.isf(1e-6, default.positions - 1)
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+@pytest.mark.parametrize("tolerance", [None, 1e-5])
+def test_honest_trials_are_accepted(executions, tolerance):
+    outcome = simulated.honest(setting(executions=executions, tolerance=tolerance), 100_000, seed=4)
+    assert outcome == Outcome(100_000, 0, 0, 100_000, {})
+
+
+@pytest.mark.parametrize("name", LUCKY)
+def test_pass_rates_of_two_executions_agree_with_the_estimate(loose, name):
+    best = simulated.best(name, loose)
+    estimate = simulated.estimate(name, loose, best, draws=10_000)
+    outcome = simulated.run(name, loose, 50_000, seed=5, parameter=best)
+    assert stats.binomtest(outcome.passed, outcome.trials, estimate).pvalue > 1e-4
+    assert outcome.passed > 10
+
+
+@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "add-constant"])
+def test_pass_rates_of_two_executions_stay_below_the_bound_and_not_far_below_it(loose, name):
+    outcome = simulated.run(name, loose, 40_000, seed=6)
+    computed = bounds.of_strategy(
+        name, 2, LOOSE, positions=loose.positions, thresholds=loose.plan.workload.thresholds, splits=2
+    )
+    assert stats.binom.sf(outcome.passed - 1, outcome.trials, computed) > 1e-6
+    assert outcome.passed / outcome.trials > computed / 60
+
+
+@pytest.fixture
+def unprotected(monkeypatch):
+    """A planner that gives the extra element no more positions than any bin, as the paper does."""
+    monkeypatch.setattr("fhe_auc_protocols.blinded_auc.workload.LEAST_EXTRA", 2)
+    monkeypatch.setattr("fhe_auc_protocols.blinded_auc.plan.LEAST_POSITIONS", 1)
+
+
+@pytest.mark.usefixtures("unprotected")
+def test_guessing_one_bin_passes_as_often_as_computed():
+    """Two thresholds, and all scores in the first bin: of L = 8 positions 2 are that bin's."""
+    of = setting(executions=2, thresholds="uniform:2")
+    assert (of.positions, of.extra) == (8, 4)
+    outcome = simulated.run("scale-but-guessed", of, 200_000, seed=7, parameter=(-0.5, 2))
+    assert stats.binomtest(outcome.passed, outcome.trials, 1 / math.comb(8, 2) ** 2).pvalue > 1e-6
+    assert bounds.guessing(2, positions=8, thresholds=2, splits=2) >= 1 / math.comb(8, 2) ** 2
+
+
+@pytest.mark.usefixtures("unprotected")
+def test_few_positions_of_the_extra_element_are_easily_missed():
+    """127 thresholds leave it two of 256 positions. With all rows in one bin, half of the positions often miss it."""
+    of = setting(executions=2, thresholds="uniform:127")
+    assert of.extra == 2
+    counts = Counts(np.r_[300, np.zeros(126, int)], np.r_[700, np.zeros(126, int)])
+    one_bin = dataclasses.replace(of, counts=counts)
+    outcome = simulated.run("scale-but-guessed", one_bin, 100_000, seed=11, parameter=(-0.2, 128))
+    computed = (math.comb(252, 126) / math.comb(256, 128)) ** 2
+    assert computed == pytest.approx(bounds.guessing(2, positions=256, thresholds=127, splits=2), rel=1e-6)
+    assert stats.binomtest(outcome.passed, outcome.trials, computed).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("splits", [2, 3, 4])
+@pytest.mark.parametrize("executions", [4, 8])
+def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
+    """At the data that favour it most, for the sizes around those where another power of two begins."""
+    sizes = {2, 3, 5, 10, 16, 30, 31, 32, 50, 63, 64}
+    for positions in (128, 256, 512):
+        largest = (positions - LEAST_EXTRA) // splits
+        sizes |= {largest - 1, largest, largest + 1}
+    for thresholds in sorted(sizes):
+        workload = Workload(thresholds=thresholds, parties=3, classes=2 * executions, splits=splits, max_rows=10**5)
+        for slots in (4096, 8192):
+            packing = fitting_packing(workload, slots)
+            positions = packing.blocks * packing.bins
+            computed = bounds.guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
+            assert computed < 2e-10, (thresholds, slots)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])
+def test_nothing_passes_four_executions(default, name):
+    trials = 100_000 if name not in BY_POSITION else 5_000
+    outcome = simulated.run(name, default, trials, seed=8)
+    assert outcome.passed == 0
+    assert outcome.trials == trials == outcome.harmless + sum(outcome.refused.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("scale-all",)])
+def test_nothing_passes_ten_million_trials(default, name):
+    assert simulated.run(name, default, 10**7, seed=9).passed == 0
+
+
+def test_scaling_everything_is_harmless(default):
+    assert simulated.run("scale-all", default, 10_000).harmless == 10_000
+
+
+@pytest.mark.parametrize("executions", [2, 4])
+def test_equal_multipliers_let_scaling_pass_always(executions):
+    of = setting(executions=executions, published=True)
+    assert simulated.run("scale-num", of, 10_000, parameter=(-0.05,)).passed == 10_000
+
+
+def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default):
+    assert simulated.run("drop-party", default, 1_000).refused.keys() <= {"executions", "range"}
+    assert simulated.run("stop-rotations", default, 1_000).refused == {"slots": 1_000}
+    copies = math.log2(default.plan.packing.copies)
+    assert simulated.run("stop-rotations", default, 1_000, parameter=(copies,)).harmless == 1_000
+
+
+@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant"])
+def test_bounds_at_the_default_are_below_one_in_a_thousand_million(default, name):
+    workload = default.plan.workload
+    computed = bounds.of_strategy(
+        name, 4, default.plan.tolerance, positions=default.positions, thresholds=workload.thresholds, splits=2
+    )
+    assert computed < 1e-9
+
+
+def test_guessing_is_maximised_over_all_sizes():
+    """Against the formula in the docstring, without leaving any size out."""
+
+    def direct(executions, positions, thresholds, splits):
+        return max(
+            sum(
+                (
+                    math.comb(full, hit)
+                    * math.comb(splits * (thresholds - full), size - splits * hit)
+                    / math.comb(positions, size)
+                )
+                ** executions
+                for hit in range(1, size // splits + 1)
+                if hit <= full
+            )
+            for full in range(1, thresholds + 1)
+            for size in range(1, positions + 1)
+        )
+
+    for shape in ((4, 1, 2), (8, 2, 2), (32, 10, 2), (64, 12, 4), (128, 60, 2)):
+        positions, thresholds, splits = shape
+        expected = direct(4, *shape)
+        found = bounds.guessing(4, positions=positions, thresholds=thresholds, splits=splits)
+        assert found == pytest.approx(expected, rel=1e-9, abs=0)
+
+
+def test_density_of_products():
+    rng = np.random.default_rng(10)
+    sample = rng.uniform(0.25, 1, (2, 100_000)).prod(axis=0)
+    points = np.linspace(1 / 16, 1, 20_001)
+    cumulative = np.cumsum(bounds.product_density(points)) * (points[1] - points[0])
+    assert cumulative[-1] == pytest.approx(1, abs=1e-4)
+    assert stats.kstest(sample, lambda t: np.interp(t, points, cumulative)).pvalue > 1e-6
+
+
+def test_coefficient_of_a_uniform_density():
+    """C = ∫ |q|²/π² = 1/(2π) for q uniform in the unit disc, and (1/π²)·∫ (1 + s)²·2πs ds about a point at 1."""
+    distances = np.sqrt(np.linspace(0, 1, 400_001))
+    ones = np.ones_like(distances)
+    assert bounds.coefficient(distances, ones) == pytest.approx(1 / (2 * math.pi), rel=0.01)
+    assert bounds.coefficient(distances, ones, centre=1.0) == pytest.approx((1 + 4 / 3 + 1 / 2) / math.pi, rel=0.01)
+
+
+@pytest.mark.parametrize("window", [0.003, 0.03])
+def test_pair_rate_of_a_density_that_is_known(window):
+    """A constant shifts by c/r0: log|q| has the density of log(1/|r0|), and the phase is uniform."""
+    only_constant = np.eye(polynomials.TERMS)[0]
+    sizes = np.log(np.abs(draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
+    density, edges = np.histogram(sizes, bins=200, density=True)
+    of_logs = float((density**2).sum() * (edges[1] - edges[0])) / (2 * math.pi)
+    computed = math.pi * 2 * window**2 * of_logs
+    assert polynomials.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
+
+
+def test_a_search_climbs_the_pair_rate():
+    rate, found = polynomials.search(starts=1, seed=1, degree=2, draws=4_000, window=0.01)
+    assert rate == polynomials.pair_rate(found, 0.01, draws=40_000, seed=1)
+    assert rate > 2 * polynomials.pair_rate(np.eye(polynomials.TERMS)[1], 0.01)  # scaling, which is one of the family
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("degree", [2, 4])
+def test_no_search_finds_a_polynomial_much_worse_than_those_that_the_bound_takes(degree):
+    window = bounds._window(5e-7)
+    known = max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST)
+    rate, _ = polynomials.search(starts=8, seed=99, degree=degree, window=window)
+    assert rate < 1.5 * known
+
+
+def test_clopper_pearson_bound():
+    assert bounds.clopper_pearson(0, 100) == pytest.approx(1 - 0.05 ** (1 / 100))
+    for passes, trials in ((3, 50), (20, 1000)):
+        assert stats.binom.cdf(passes, trials, bounds.clopper_pearson(passes, trials)) == pytest.approx(0.05)
+    assert bounds.clopper_pearson(5, 5) == 1.0
+
+
+def test_strategies_have_one_name_each():
+    assert len(set(NAMES)) == len(STRATEGIES) == 20
+    assert HARM == 0.001
+    with pytest.raises(InputError, match="no attack 'nonsense'"):
+        simulated.run("nonsense", setting(), 1)
+
+
+def test_command_prints_a_table_and_json():
+    arguments = ["--attack", "scale-num", "--attack", "drop-party", "--trials", "0", "--simulated-trials", "2000"]
+    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
+    assert text.exit_code == 0
+    assert "scale-num" in text.stdout
+    assert "drop-party" in text.stdout
+    found = CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False)
+    rows = json.loads(found.stdout)["attacks"]
+    assert [row["attack"] for row in rows] == ["scale-num", "drop-party"]
+    assert rows[0]["malicious"]["simulated"]["trials"] == 2_000
+    assert rows[0]["bound"] < 1e-9
+    assert "Examples" in CliRunner().invoke(attack, ["--help"]).stdout

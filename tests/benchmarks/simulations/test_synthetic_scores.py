@@ -1,0 +1,41 @@
+"""The made-up test set has the numbers of the paper that it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fhe_auc_benchmarks.simulations import synthetic_scores as synthetic
+from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.errors import InputError
+
+
+@pytest.mark.parametrize(("epoch", "auc"), [*enumerate(synthetic.CRITEO_AUC)])
+def test_rows_positives_and_auc_are_the_papers(epoch: int, auc: float) -> None:
+    y_true, y_score = criteo_like(epoch)
+    assert (len(y_true), int(y_true.sum())) == (458_407, 117_317)
+    assert roc_auc_score(y_true, y_score) == pytest.approx(auc, abs=1.5e-5)
+    assert 0 < y_score.min() < y_score.max() < 1
+
+
+def test_epoch_0_has_the_papers_positives_among_the_top_scores() -> None:
+    y_true, y_score = criteo_like(0)
+    ranked = y_true[np.argsort(-y_score, kind="stable")].cumsum()
+    for top, positives in synthetic.CRITEO_TOP.items():
+        assert abs(ranked[top - 1] - positives) <= 2, top  # float32 has ties
+
+
+def test_equal_seeds_give_equal_rows_and_others_about_the_same_auc() -> None:
+    y_true, y_score = criteo_like(1, seed=3)
+    again = criteo_like(1, seed=3)
+    np.testing.assert_array_equal([y_true, y_score], again)
+    other = criteo_like(1, seed=4)
+    assert (y_true != other[0]).any()
+    assert roc_auc_score(*other) == pytest.approx(roc_auc_score(y_true, y_score), abs=2e-5)
+
+
+@pytest.mark.parametrize("epoch", [-1, 3, "0"])
+def test_an_epoch_that_the_paper_has_not_is_refused(epoch: object) -> None:
+    with pytest.raises(InputError, match="there is no epoch"):
+        criteo_like(epoch)  # type: ignore[arg-type]

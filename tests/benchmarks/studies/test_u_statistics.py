@@ -1,0 +1,53 @@
+"""The shape of [USTAT]'s figures 3 and 4, on the data and by the code of `fhe_auc_benchmarks.studies.u_statistics`."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
+
+figures = pytest.importorskip(
+    "fhe_auc_benchmarks.studies.u_statistics", reason="benchmarks are not part of the source distribution"
+)
+
+
+@pytest.mark.slow
+def test_the_hierarchys_error_follows_theorem_4_and_hardly_depends_on_the_domain() -> None:
+    generator = np.random.default_rng(1)
+    scores = figures.beta_scores(generator, 10**5, 0.3)
+    errors = {
+        (epsilon, alpha): math.sqrt(np.mean(figures.Trees(generator, scores, alpha, epsilon).errors(80) ** 2))
+        for epsilon in (1.0, 2.0, 4.0)
+        for alpha in (8, 10, 12)
+    }
+    ratios = [error / (alpha**1.5 / (epsilon * math.sqrt(10**5))) for (epsilon, alpha), error in errors.items()]
+    assert max(ratios) < 4 * min(ratios)  # within a factor of two of one constant
+    for epsilon in (1.0, 2.0, 4.0):
+        assert errors[epsilon, 12] < 1.6 * errors[epsilon, 8]
+    assert errors[1.0, 10] > errors[2.0, 10] > errors[4.0, 10]
+
+
+def test_the_ratings_are_as_many_and_as_correlated_as_in_the_paper() -> None:
+    domain, counts = figures.ratings()
+    assert counts.sum() == 246_000
+    assert len(domain) == 36
+    assert exact.u_statistic(counts, kernels.KENDALL.matrix(domain.points)) == pytest.approx(figures.TAU, abs=1e-3)
+
+
+def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_pairs_lose() -> None:
+    generator = np.random.default_rng(2)
+    domain, counts = figures.ratings()
+    matrix = kernels.KENDALL.matrix(domain.points)
+    users, truth = np.repeat(domain.points, counts, axis=0), exact.u_statistic(counts, matrix)
+    for epsilon, factor in ((0.25, 4.5), (1.0, 2.5)):
+        response = krr.RandomisedResponse(36, epsilon)
+        by_krr = [response.estimate(response.simulate_counts(counts, generator), matrix) - truth for _ in range(200)]
+        step = pairs.IdealLaplace(kernels.KENDALL, epsilon, pairs.seeded_laplace(generator))
+        by_pairs = figures.pair_errors(generator, lambda: users, truth, step, 1, 20)
+        everything = [
+            pairs.simulate_all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)
+        ]
+        assert np.std(by_krr) > factor * np.std(by_pairs)
+        assert np.std(everything) > 3 * np.std(by_pairs)

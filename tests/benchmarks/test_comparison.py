@@ -1,0 +1,429 @@
+"""`fhe-auc compare`: the paper's story comes out, the numbers are those of real sessions, bad input is told."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from fhe_auc_benchmarks.comparison import figure, measure
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, Plan, Row, compare, subsample
+from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
+from fhe_auc_protocols import dp_noise as noise
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import federated_auc, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+
+
+def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:
+    random = np.random.default_rng(seed)
+    y_true = random.random(size) < 0.3
+    y_score = np.clip(random.normal(0.3 + 0.2 * y_true, 0.15), 0, 1)
+    cut = np.array_split(np.arange(size), number)
+    return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(cut)]
+
+
+def pooled(parties: list[PartyData]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties])
+
+
+def plan(**changes: Any) -> Plan:
+    small: dict[str, Any] = {"protocols": ("dpauc-laplace",), "epsilons": (1.0,), "thresholds": (20,), "runs": 50}
+    return Plan(**{**small, **changes})
+
+
+def of(found: list[Row], method: str, **fields: Any) -> Row:
+    """Return the only row of a method with these fields."""
+    (row,) = (r for r in found if r.method == method and all(getattr(r, k) == v for k, v in fields.items()))
+    return row
+
+
+# --- The story --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def story() -> list[Row]:
+    y_true, y_score = criteo_like(0)
+    cut = np.array_split(np.arange(len(y_true)), 10)
+    parties = [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(cut)]
+    protocols = ("semi-honest", "dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
+    asked = plan(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(100, None), backend="tenseal")
+    return compare(parties, asked)
+
+
+def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact(story: list[Row]) -> None:
+    guessing = abs(of(story, SKLEARN, rows=100).auc - 0.5)
+    assert of(story, "dpauc-laplace", rows=100, epsilon=1.0).error > guessing
+    assert of(story, "dpauc-gaussian", rows=100, epsilon=1.0).error > guessing
+    assert of(story, "dpauc-rr", rows=100, epsilon=1.0).error > 0.1
+    encrypted = of(story, "semi-honest", rows=100)
+    assert encrypted.error == pytest.approx(encrypted.threshold_error, abs=1e-6)
+    assert encrypted.error < 0.005
+
+
+def test_on_large_data_both_are_good(story: list[Row]) -> None:
+    for method in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr"):
+        assert of(story, method, rows=458_407, epsilon=1.0).error < 0.004
+        assert of(story, method, rows=458_407, epsilon=8.0).error < 0.0005
+    assert of(story, "semi-honest", rows=458_407).error < 0.0002
+
+
+def test_the_paper_s_cell_comes_out(story: list[Row]) -> None:
+    """[DPAUC] Table 4, epoch 0, K = 10, ε = 1: .748206 ± .001649."""
+    row = of(story, "dpauc-laplace", rows=458_407, epsilon=1.0)
+    assert row.auc == pytest.approx(0.748206, abs=0.0015)  # 50 runs: 5 standard errors
+    assert row.deviation == pytest.approx(0.001649, rel=0.35)
+
+
+def test_cost_is_that_of_a_real_session(story: list[Row]) -> None:
+    assert 150_000 < of(story, "semi-honest", rows=100).upload_bytes_per_party < 180_000
+    assert 500 < of(story, "dpauc-laplace", rows=100, epsilon=1.0).upload_bytes_per_party < 2000
+    assert all(row.seconds > 0 for row in story)
+
+
+def test_privacy_is_told(story: list[Row]) -> None:
+    told = {(row.method, row.epsilon): row.privacy for row in story}
+    assert told["semi-honest", None] == "encrypted"
+    assert told["dpauc-laplace", 1.0] == "ε = 1"
+    assert told["dpauc-gaussian", 8.0] == "ε = 8, δ = 1e-06"
+    assert told["dpauc-rr", 8.0] == "ε = 8 (scores show)"
+    assert told[SKLEARN, None] == "none"
+
+
+# --- Measures ---------------------------------------------------------------------------------------------------------
+
+
+def test_mean_deviation_and_errors_are_those_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    parties = sites(500)
+    aucs = np.array([0.5, 0.6, 0.9, np.nan])
+    monkeypatch.setattr(measure.simulation, "aucs", lambda *_, **__: aucs)
+    row = of(compare(parties, plan(protocols=("dpauc-rr",), runs=4)), "dpauc-rr")
+    truth = roc_auc_score(*pooled(parties))
+    errors = np.abs(aucs[:3] - truth)
+    assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
+    assert row.error == pytest.approx(errors.mean())
+    assert (row.error_low, row.error_high) == pytest.approx(tuple(np.percentile(errors, (10, 90))))
+    assert row.note.startswith("1 of 4 runs gave no number")
+
+
+def test_a_protocol_that_gives_no_number_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ResultCheckError("the slots differ")
+
+    monkeypatch.setattr(measure, "federated_auc", refuse)
+    row = of(compare(sites(100), plan(protocols=("semi-honest",))), "semi-honest")
+    assert math.isnan(row.auc)
+    assert (row.runs, row.note) == (0, "the slots differ")
+
+
+def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
+    def aucs(seed: int) -> list[float]:
+        return [row.auc for row in compare(sites(300), plan(sizes=(100, None), seed=seed))]
+
+    assert aucs(1) == aucs(1)
+    assert aucs(1) != aucs(2)
+
+
+def test_budgets_and_grids_are_checked_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "federated_auc", None)
+    with pytest.raises(InputError, match="promises nothing"):
+        compare(sites(100), plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0)))
+    with pytest.raises(InputError, match="from 4, not 3"):
+        compare(sites(100), plan(thresholds=(3,)))
+
+
+def test_rows_of_one_label_are_refused() -> None:
+    with pytest.raises(UndefinedAucError, match="one label only"):
+        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], plan())
+
+
+def test_progress_counts_every_measurement() -> None:
+    seen: list[tuple[str, int, int]] = []
+    asked = plan(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
+    rows = compare(sites(100), asked, lambda *report: seen.append(report))
+    assert len(rows) == 2 * (1 + 4)
+    assert [done for _, done, _ in seen] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+    assert {total for _, _, total in seen} == {10}
+
+
+def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
+    y_true, y_score = pooled(sites(500))
+    parties = [PartyData.from_arrays("a", y_true, 4 * (y_score - 0.4))]  # a third of the rows below 0, some beyond 1
+    asked = plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
+    found = compare(parties, asked)
+    for method in ("semi-honest", "dpauc-rr"):
+        row = of(found, method)
+        assert row.error == pytest.approx(row.threshold_error, abs=1e-6)
+    assert of(found, "dpauc-rr").error > of(found, "semi-honest").error + 0.1
+
+
+def test_all_rows_and_their_number_are_one_size() -> None:
+    found = compare(sites(120), plan(sizes=(50, 120, None)))
+    assert [row.rows for row in found] == [50, 50, 120, 120]
+
+
+def test_loading_opendp_is_no_sessions_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = []
+    real = measure.federated_auc
+
+    def session(*arguments: Any, **options: Any) -> Any:
+        loaded.append(noise._opendp.cache_info().currsize)
+        return real(*arguments, **options)
+
+    noise._adder.cache_clear()
+    noise._opendp.cache_clear()
+    monkeypatch.setattr(measure, "federated_auc", session)
+    compare(sites(100), plan())
+    assert loaded == [1]
+
+
+# --- Subsamples -------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 300), st.integers(0, 5))
+def test_a_subsample_has_its_size_and_the_proportion_of_labels_and_rows_of_the_parties(size: int, seed: int) -> None:
+    parties = sites(300, number=7)
+    drawn = subsample(parties, size, seed)
+    y_true, _ = pooled(drawn)
+    whole = pooled(parties)[0].mean()
+    assert len(y_true) == size
+    assert abs(y_true.sum() - size * whole) <= max(1, 0.5)
+    assert 0 < y_true.sum() < size
+    by_name = {party.name: set(zip(party.y_true.tolist(), party.y_score.tolist(), strict=True)) for party in parties}
+    for party in drawn:
+        assert set(zip(party.y_true.tolist(), party.y_score.tolist(), strict=True)) <= by_name[party.name]
+
+
+def test_all_rows_drawn_are_all_rows() -> None:
+    parties = sites(60)
+    drawn = subsample(parties, 60, 0)
+    assert [p.y_score.tolist() for p in drawn] == [p.y_score.tolist() for p in parties]
+
+
+def test_a_party_without_rows_takes_no_part() -> None:
+    parties = [*sites(1000), PartyData.from_arrays("tiny", [1], [0.5])]
+    assert "tiny" not in {party.name for party in subsample(parties, 10, 0)}
+
+
+@pytest.mark.parametrize("size", [-1, 0, 1, 61])
+def test_a_subsample_that_there_is_not_is_refused(size: int) -> None:
+    with pytest.raises(InputError, match=f"a subsample of {size} rows was asked for; take 2 to 60"):
+        subsample(sites(60), size, 0)
+
+
+# --- Command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+    parties = sites(400)
+    y_true, y_score = pooled(parties)
+    site = np.repeat(np.arange(3), [len(party.y_true) for party in parties])
+    np.savez("rows.npz", y_true=y_true, y_score=y_score, site=site)
+    Path("link.csv").symlink_to("rows.npz")
+    return "rows.npz"
+
+
+def call(file: str, arguments: str) -> Result:
+    return CliRunner().invoke(main, ["compare", file, "--site-column", "site", *arguments.split()])
+
+
+QUICK = "--protocols dpauc-laplace,dpauc-rr --thresholds 20 --runs 20"
+
+
+def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
+    result = call(file, f"{QUICK} --subsample 50,all --csv table.csv --plot figure.png --json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["grid"], found["runs"], found["seed"]) == ("dpauc", 20, 0)
+    assert [row["method"] for row in found["rows"]] == 2 * [SKLEARN, *2 * ["dpauc-laplace"], *2 * ["dpauc-rr"]]
+    assert {row["rows"] for row in found["rows"]} == {50, 400}
+    with Path("table.csv").open(encoding="utf-8", newline="") as table:
+        rows = list(csv.DictReader(table))
+    for one, other in zip(rows, found["rows"], strict=True):
+        assert set(one) == set(other)
+        assert one["warnings"] == " | ".join(other["warnings"])
+        assert float(one["error"]) == other["error"]
+        assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
+    assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
+    assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
+
+
+def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
+    result = call(file, f"{QUICK} --subsample 50,all")
+    truth = roc_auc_score(*pooled(sites(400)))
+    text = " ".join(result.stdout.split())
+    assert f"400 rows of 3 parties; scikit-learn, on all of them in the clear: {truth:.6f}" in text
+    assert "50 rows of 3 parties" in text
+    assert "error that thresholds alone cause in dpauc's curves, which end at the outermost ones: 0.0" in text
+    assert text.count("ε = 8 (scores show)") == 2
+    assert "±" in text
+    assert all(len(line) <= 110 for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--protocols magic", "unknown protocol 'magic'"),
+        ("--protocols ,", "expected names of protocols, separated by commas, got ''"),
+        ("--epsilons 0", "expected positive numbers, separated by commas, got '0'"),
+        ("--epsilons 1,x", "expected positive numbers, separated by commas, got 'x'"),
+        ("--epsilons inf", "expected positive numbers, separated by commas, got 'inf'"),
+        ("--thresholds 10,y", "expected whole numbers, separated by commas, got 'y'"),
+        (f"{QUICK} --thresholds 1", "number of thresholds must be from 2"),
+        ("--subsample 10,some", "expected numbers of rows, or all, separated by commas, got 'some'"),
+        (f"{QUICK} --subsample 401", "a subsample of 401 rows was asked for; take 2 to 400"),
+        ("--runs 0", "'--runs': 0 is not in the range"),
+        ("--delta 1", "'--delta': 1"),
+        ("--grid quantile", "'--grid': 'quantile' is not one of"),
+        ("--plot figure.gif", r"must end in .png, .pdf or .svg"),
+        ("--csv none/table.csv", "table 'none/table.csv': there is no folder 'none'; make it first"),
+        ("--csv .", "table '.' is a folder; name a file"),
+        ("--csv rows.npz", "table 'rows.npz' is one of the files to read; choose another name"),
+        ("--csv ./link.csv", "table 'link.csv' is one of the files to read"),
+        ("--plot figure.svg --csv figure.svg", "table and figure are both to be saved as 'figure.svg'"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(file: str, arguments: str, message: str) -> None:
+    result = call(file, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_each_warning_of_the_sessions_is_told_once(file: str) -> None:
+    result = call(file, f"{QUICK} --subsample 50,100,all")
+    text = " ".join(result.stdout.split())
+    assert text.count("budgets on the same labels add up") == 1
+    assert text.count("is not small against the rows of the rarer label") == 2  # noise on counts, and flips
+    assert text.count("scores are not protected") == 1
+    assert "warning of dpauc-laplace, 50 rows, 20 thresholds, and maybe others: the noise on each count" in text
+
+
+def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("fhe_auc.plot.tempfile.TemporaryFile", denied)
+    monkeypatch.setattr(measure, "compare", None)
+    result = call(file, f"{QUICK} --csv table.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
+
+
+def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fhe_auc_benchmarks.comparison.cli._save", full)
+    result = call(file, f"{QUICK} --csv table.csv")
+    assert result.exit_code != 0
+    assert "scikit-learn, on all of them in the clear" in result.stdout
+
+
+def test_a_protocol_that_cannot_be_planned_leaves_the_others_their_numbers(file: str) -> None:
+    result = call(
+        file, "--protocols malicious,dpauc-rr --thresholds 30000 --runs 5 --epsilons 1 --backend tenseal --json"
+    )
+    assert result.exit_code == 0, result.stderr
+    rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
+    assert rows["malicious"]["auc"] is None
+    assert rows["malicious"]["note"]
+    assert rows["dpauc-rr"]["auc"] > 0
+
+
+def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
+    result = call(file, "--protocols semi-honest,malicious --thresholds 20 --backend tenseal --json")
+    rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
+    assert rows["semi-honest"]["auc"] == pytest.approx(rows["malicious"]["auc"], abs=1e-6)
+    assert (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"]) == ("encrypted", "encrypted, checked")
+    direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), backend="tenseal")
+    assert rows["semi-honest"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
+
+
+# --- Figure -----------------------------------------------------------------------------------------------------------
+
+
+def made_up(counts: tuple[int, ...], sizes: tuple[int, ...]) -> list[Row]:
+    rows = []
+    methods = [("semi-honest", None), ("malicious", None)]
+    methods += [(name, e) for name in ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr") for e in (1.0, 8.0)]
+    for size in sizes:
+        rows.append(Row(rows=size, parties=10, thresholds=None, method=SKLEARN, privacy="none", auc=0.75))
+        for count in counts:
+            for at, (method, epsilon) in enumerate(methods):
+                error = 0.3 / (1 + at) / size**0.3
+                rows.append(
+                    Row(
+                        rows=size,
+                        parties=10,
+                        thresholds=count,
+                        method=method,
+                        epsilon=epsilon,
+                        privacy="",
+                        auc=0.7,
+                        error=error,
+                        error_low=error / 2,
+                        error_high=2 * error,
+                        runs=100 if epsilon else 1,
+                    )
+                )
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("counts", "sizes"),
+    [
+        ((25, 50, 100), (100, 1000, 10_000, 100_000, 458_407)),
+        ((100,), (7612,)),
+        ((10, 25, 50, 100, 200), (100,)),
+    ],
+)
+def test_no_text_overlaps_another_or_leaves_the_figure(
+    counts: tuple[int, ...], sizes: tuple[int, ...], assert_texts_apart: Callable[..., None]
+) -> None:
+    drawn = figure.draw(made_up(counts, sizes))
+    assert_texts_apart(drawn, least=11)
+
+
+def test_every_panel_says_what_it_shows() -> None:
+    drawn = figure.draw(made_up((25, 50), (100, 1000)))
+    panels = drawn.axes
+    assert [axes.get_title(loc="left") for axes in panels] == ["25 thresholds", "50 thresholds"]
+    assert {axes.get_xlabel() for axes in panels} == {"rows of all parties together"}
+    assert panels[0].get_ylabel() == "|AUC − scikit-learn's|"
+    assert "mean of 100 runs; bands: 10th to 90th percentile" in drawn.get_suptitle()
+
+
+def test_methods_can_be_told_apart_without_colour() -> None:
+    lines = figure.draw(made_up((25,), (100, 1000))).axes[0].get_lines()
+    looks = {
+        (str(line.get_marker()), str(line._unscaled_dash_pattern), line.get_markerfacecolor() == "none")
+        for line in lines
+    }
+    assert len(looks) == len(lines) == 9
+
+
+def test_a_row_without_a_number_is_left_out_of_the_figure() -> None:
+    rows = made_up((25,), (100,))
+    nothing = dict.fromkeys(("auc", "error", "error_low", "error_high"), math.nan)
+    rows.append(Row(**{**vars(rows[-1]), **nothing, "rows": 1000}))
+    drawn = figure.draw(rows)
+    FigureCanvasAgg(drawn).draw()
+    assert {x for axes in drawn.axes for line in axes.get_lines() for x in line.get_xdata()} == {100}

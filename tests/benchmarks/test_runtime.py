@@ -1,0 +1,308 @@
+"""``fhe-auc benchmark``: every contender gets the right AUC, ratios are what they say, and files hold the numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fhe_auc_benchmarks.runtime import figures, summary
+from fhe_auc_benchmarks.runtime.contender import Contender, Session, VerifiedSession
+from fhe_auc_benchmarks.runtime.measure import (
+    FLOOR,
+    OURS,
+    PHASES,
+    PUBLISHED,
+    TUNED,
+    Measurement,
+    Seconds,
+    measure,
+)
+from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
+from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.study import HEADLINE, PARTIES, THRESHOLDS, Step, Study
+from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
+from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from matplotlib.image import imread
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import ckks
+from fhe_auc.cli import main
+from fhe_auc.errors import EvaluationError
+
+SMALL = Problem(3, 8)
+
+
+def published(problem: Problem) -> Contender:
+    pytest.importorskip("openfhe")
+    from fhe_auc_benchmarks.runtime.peers.published import Published
+
+    return Published(problem)
+
+
+def published_tuned(problem: Problem) -> Contender:
+    pytest.importorskip("openfhe")
+    from fhe_auc_benchmarks.runtime.peers.published import PublishedTuned
+
+    return PublishedTuned(problem)
+
+
+def paillier(problem: Problem) -> Contender:
+    pytest.importorskip("phe")
+    from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
+
+    return Paillier(problem)
+
+
+# --- Problems and contenders ------------------------------------------------------------------------------------------
+
+
+def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> None:
+    problem = Problem(43, 50)
+    assert np.array_equal(problem.data(2).y_score, problem.data(22).y_score)
+    assert not np.array_equal(problem.data(2).y_score, problem.data(3).y_score)
+    pooled = [problem.data(party) for party in range(43)]
+    truth = roc_auc_score(np.concatenate([p.y_true for p in pooled]), np.concatenate([p.y_score for p in pooled]))
+    assert problem.sklearn_auc == pytest.approx(truth, abs=1e-12)
+    assert problem.auc == pytest.approx(truth, abs=1e-3)
+
+
+@pytest.mark.parametrize("make", [published, published_tuned, PlaintextCounts, PooledRows, paillier])
+def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
+    contender = make(SMALL)
+    for _ in range(1 if contender.once else 2):
+        contender.begin()
+        contender.submit()
+        contender.ingest()
+        contender.circuit()
+        assert contender.recover() == pytest.approx(contender.expected, abs=1e-6)
+    contender.close()
+
+
+@pytest.mark.parametrize("protocol", [OURS, FLOOR])
+def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str, protocol: str) -> None:
+    problem = Problem(23, 8)
+    contender = Session(problem, protocol, backend, resend=True, min_parties=2)
+    assert len(contender.submissions) == 23
+    (found,) = measure(problem, [lambda _: contender], runs=1)
+    assert found.auc == pytest.approx(problem.auc, abs=1e-6)
+    assert found.upload_bytes == pytest.approx(ckks_bytes(backend), rel=0.01)
+
+
+def test_exact_protocols_are_measured_as_well(backend: str) -> None:
+    """`exact` needs two primes, `verified` three."""
+    makers = [lambda problem: Session(problem, "exact", backend), lambda problem: VerifiedSession(problem, backend)]
+    plain, verified = measure(SMALL, makers, runs=1)
+    assert (plain.contender, verified.contender) == (f"exact ({backend})", f"verified ({backend})")
+    for found in (plain, verified):
+        assert found.auc == found.exact_auc
+    assert plain.upload_bytes == pytest.approx(verified.upload_bytes * 2 / 3, rel=0.01)
+
+
+def ckks_bytes(backend: str) -> int:
+    return {"openfhe": 172_064, "tenseal": 163_872}[backend]
+
+
+@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="the published design needs OpenFHE")
+def test_the_published_design_has_the_parameters_of_the_paper() -> None:
+    contender: Any = published(SMALL)
+    context = contender._context
+    assert context.GetRingDimension() == 16384
+    assert context.GetMultiplicativeDepth() == 3
+    assert context.GetScalingFactorReal(0) == pytest.approx(2**50, rel=1e-3)
+    assert len(contender._sent[0]) == 4
+    assert contender.upload_bytes == pytest.approx(
+        4 * 2 * 4 * 16384 * 8, rel=0.01
+    )  # four of two polynomials of 4 primes
+    contender.close()
+
+
+def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
+    if "openfhe" not in ckks.available_backends():
+        pytest.skip("the published design needs OpenFHE")
+    plain, tuned = measure(Problem(10, 8), [published, published_tuned], runs=2)
+    assert tuned.upload_bytes == plain.upload_bytes
+    assert tuned.phases["ingest"].cpu < 0.6 * plain.phases["ingest"].cpu  # a third, as measured
+
+
+# --- Measuring --------------------------------------------------------------------------------------------------------
+
+
+class Wrong(PlaintextCounts):
+    """A contender whose AUC is off."""
+
+    closed = 0
+
+    def recover(self) -> float:
+        return super().recover() + 0.01
+
+    def close(self) -> None:
+        Wrong.closed += 1
+
+
+def test_a_wrong_auc_is_never_reported() -> None:
+    with pytest.raises(EvaluationError, match="nothing is reported"):
+        measure(SMALL, [Wrong], runs=1)
+    assert Wrong.closed == 1
+
+
+def test_contenders_take_turns_and_warm_up_is_not_counted() -> None:
+    turns: list[str] = []
+
+    class Watched(PlaintextCounts):
+        def ingest(self) -> None:
+            turns.append(self.name)
+            super().ingest()
+
+    def named(name: str) -> Any:
+        def make(problem: Problem) -> Contender:
+            contender = Watched(problem)
+            contender.name = name
+            return contender
+
+        return make
+
+    found = measure(SMALL, [named("a"), named("b")], runs=2)
+    assert turns == ["a", "b"] * 3
+    assert all(each.phases[phase].runs == 2 for each in found for phase in PHASES)
+
+
+def test_a_stopwatch_tells_work_from_waiting() -> None:
+    with Stopwatch() as watch:
+        time.sleep(0.05)
+    assert watch.cpu < 0.03 < watch.wall
+
+
+def test_two_processes_take_in_what_one_does(backend: str) -> None:
+    prepared = Session(Problem(6, 8), OURS, backend, resend=True)
+    found = throughput(prepared, 2)
+    assert (found.backend, found.processes, found.submissions) == (backend, 2, 6)
+    assert found.rate == 6 / found.seconds > 0
+
+
+# --- Study, figures, summary ------------------------------------------------------------------------------------------
+
+
+def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 170_250) -> Measurement:
+    phases = {phase: Seconds(seconds / 2, seconds / 2, seconds, seconds, 3) for phase in ("keys", *PHASES)}
+    return Measurement(
+        contender=contender, parties=parties, thresholds=thresholds, grid="uniform", phases=phases,
+        upload_bytes=upload, download_bytes=1, auc=0.75 + 1e-9, exact_auc=0.75, sklearn_auc=0.7501,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def study() -> Study:
+    """A study with made-up numbers, of which the ratios are known."""
+    ours, floor = f"{OURS} (openfhe)", f"{FLOOR} (openfhe)"
+    measurements = [
+        measurement(ours, 100, 100, 0.1),
+        measurement(floor, 100, 100, 0.05),
+        measurement(PUBLISHED, 100, 100, 1.7, 4 * 10**6),
+        measurement(TUNED, 100, 100, 0.6, 4 * 10**6),
+    ]
+    measurements += [
+        measurement(ours, 100, 1000, 0.12),
+        measurement(ours, 1000, 100, 0.8),
+        measurement("malicious (openfhe)", 100, 100, 0.11),
+    ]
+    measurements += [measurement(name, 15, size, 0.05) for name in (ours, floor, PUBLISHED) for size in (25, 100, 4000)]
+    rates = [
+        Throughput("openfhe", 1, 100, 2.0),
+        Throughput("openfhe", 2, 100, 1.0),
+        Throughput("openfhe", 2, 100, 1.25),
+    ]
+    made = Study(quick=True, measurements=measurements, throughputs=rates)
+    made._measure_accuracy()
+    return made
+
+
+def test_ratios_are_quotients_of_medians_of_one_run(study: Study) -> None:
+    found = summary.ratios(study)
+    ours = f"{OURS} (openfhe)"
+    assert found == pytest.approx(
+        {
+            f"published design / {ours}, aggregation": 17,
+            f"published design, tuned / {ours}, aggregation": 6,
+            f"{ours} / ciphertext sum alone, aggregation": 2,
+            f"{ours}, 100 parties: 1,000 / 100 thresholds": 1.2,
+            f"{ours}, 100 thresholds: 1,000 / 100 parties": 8,
+            f"upload that [FHE] reports / {ours}": 40,
+            f"{ours}, ingest: 2 processes / 1 (wall)": 1.8,
+        }
+    )
+
+
+def test_a_study_measures_every_number_of_parties_and_thresholds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Problem] = []
+
+    def noted(problem: Problem, makers: Any, runs: int) -> list[Measurement]:
+        asked.append(problem)
+        assert runs == 3
+        return []
+
+    monkeypatch.setattr("fhe_auc_benchmarks.runtime.study.measure", noted)
+    monkeypatch.setattr(Study, "_throughput_step", lambda self, backend: Step(backend, 1.0, lambda: None))
+    reports: list[tuple[str, int, int]] = []
+    Study(quick=True).run(lambda *report: reports.append(report))
+    assert asked[0] == Problem(*HEADLINE)
+    assert len(set(asked)) == len(asked)
+    assert {problem.parties for problem in asked if problem.thresholds == 100} >= set(PARTIES)
+    assert {problem.thresholds for problem in asked if problem.parties == 15} == set(THRESHOLDS)
+    percents = [done for _, done, _ in reports]
+    assert percents == sorted(percents)
+    assert percents[-1] == 100
+
+
+def test_figures_are_drawn_in_black_and_grey_alone(study: Study, tmp_path: Path) -> None:
+    saved = figures.save_all(tmp_path, study)
+    assert {path.stem for path in saved} == {"parties", "thresholds", "phases", "bytes", "accuracy", "throughput"}
+    for path in saved:
+        pixels = imread(path)[..., :3]
+        assert np.abs(pixels - pixels[..., :1]).max() < 0.02, path
+        assert 0.001 < (pixels < 0.5).mean() < 0.5, path
+
+
+def test_tables_hold_every_measurement(study: Study, tmp_path: Path) -> None:
+    summary.save_csv(tmp_path / "a.csv", study)
+    with (tmp_path / "a.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(study.measurements) * (1 + len(PHASES))
+    assert {row["phase"] for row in rows} == {"keys", *PHASES}
+    summary.save_json(tmp_path / "a.json", study, {"cores": 2})
+    everything = json.loads((tmp_path / "a.json").read_text())
+    assert len(everything["measurements"]) == len(study.measurements)
+    assert everything["ratios"] == summary.ratios(study)
+
+
+def test_the_command_saves_everything_and_prints_ratios(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Study, "steps", lambda self: [])
+
+    def finished(self: Study, report: Any) -> None:
+        self.measurements, self.throughputs, self.accuracies = study.measurements, study.throughputs, study.accuracies
+
+    monkeypatch.setattr(Study, "run", finished)
+    folder = tmp_path / "new" / "results"
+    ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])
+    assert ran.exit_code == 0, ran.output
+    printed = json.loads(ran.stdout)
+    assert printed["ratios"] == pytest.approx(summary.ratios(study))
+    assert {path.name for path in folder.iterdir()} >= {"benchmark.csv", "benchmark.json", "benchmark.md", "phases.png"}
+    text = (folder / "benchmark.md").read_text()
+    assert "| published design / semi-honest (openfhe), aggregation | 17.00 |" in text
+    assert socket.gethostname() not in text + (folder / "benchmark.json").read_text()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = CliRunner().invoke(main, ["benchmark", "--out", str(tmp_path / "file" / "below")])
+    assert ran.exit_code == 2
+    assert "cannot be written to" in ran.output

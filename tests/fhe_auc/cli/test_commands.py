@@ -1,0 +1,673 @@
+"""The command line as users and scripts meet it: results on stdout, one line per error on stderr, the right status."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.exact_auc.planner import plan_exact
+from sklearn.metrics import roc_auc_score
+
+import fhe_auc.cli
+from fhe_auc import ckks, counts, registry, thresholds
+from fhe_auc.cli import main, output, session
+from fhe_auc.errors import CapacityError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import Request
+
+SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
+KEYS = {
+    "auc",
+    "resolution",
+    "precision",
+    "protocol",
+    "backend",
+    "parties",
+    "thresholds",
+    "verified",
+    "fraction",
+    "resolution_fraction",
+    "soundness",
+    "security_bits",
+    "keys",
+    "rounds",
+    "upload_bytes_per_party",
+    "download_bytes_per_party",
+    "key_bytes_per_party",
+    "seconds",
+    "settings",
+    "histogram",
+    "warnings",
+}
+ESCAPE = "\x1b"
+PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
+
+
+needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "TERM": "xterm-256color", **environment}
+    return subprocess.run(
+        [*PROGRAM, *arguments], capture_output=True, text=True, env=variables, timeout=120, check=False
+    )
+
+
+def assert_fails(result: Result, status: int, message: str) -> None:
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert re.fullmatch(rf"error: .*{message}.*\n", result.stderr), result.stderr
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")  # lines are wrapped to this
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(seed: int, size: int = 60) -> tuple[list[int], list[float]]:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 2, size)
+    return labels.tolist(), np.clip(random.normal(0.4 + 0.2 * labels, 0.2), 0, 1).round(6).tolist()
+
+
+HOSPITALS = {name: rows(seed) for seed, name in enumerate(("north", "south", "west"))}
+
+
+@pytest.fixture
+def hospitals(folder: Path) -> list[str]:
+    """One CSV file a hospital."""
+    for name, (labels, scores) in HOSPITALS.items():
+        write_csv(f"{name}.csv", labels, scores)
+    return [f"{name}.csv" for name in HOSPITALS]
+
+
+def write_csv(name: str, labels: list[Any], scores: list[Any]) -> str:
+    lines = [f"{label},{score}" for label, score in zip(labels, scores, strict=True)]
+    Path(name).write_text("\n".join(["y_true,y_score", *lines, ""]))
+    return name
+
+
+@pytest.fixture(scope="module")
+def exact() -> counts.Trapezoid:
+    """The hospitals' AUC in exact integers, at the thresholds of `SMALL`."""
+    grid = thresholds.uniform(25)
+    parties = [counts.PartyData.from_arrays(name, *data) for name, data in HOSPITALS.items()]
+    first, *others = [counts.count(party, grid) for party in parties]
+    for other in others:
+        first = first + other
+    return counts.trapezoid(first)
+
+
+# --- evaluate ---------------------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: counts.Trapezoid) -> None:
+    result = call("evaluate", *hospitals, *SMALL, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    evaluation = json.loads(result.stdout)
+    assert set(evaluation) == KEYS
+    assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
+    assert evaluation["resolution"] == pytest.approx(exact.resolution, abs=1e-6)
+    assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
+    assert evaluation["verified"] is False
+    assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
+
+
+def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
+    rounded = ("--protocol", "verified", "--round-scores", "1", "--max-rows", "1000")
+    evaluation = json.loads(call("evaluate", *hospitals, *rounded, "--json").stdout)
+    labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
+    scores = np.concatenate([scores for _, scores in HOSPITALS.values()]).round(1)
+    assert evaluation["auc"] == float(Fraction(evaluation["fraction"]))
+    assert evaluation["auc"] == pytest.approx(roc_auc_score(labels, scores), abs=1e-15)
+    assert (evaluation["thresholds"], evaluation["resolution"], evaluation["verified"]) == (11, 0.0, True)
+    shown = call("evaluate", *hospitals, *rounded).stdout
+    assert f"{evaluation['fraction']}; of all rows, scores rounded to multiples of 0.1" in shown
+    assert "every multiple of 0.1" in shown
+
+
+def test_every_kind_of_file_and_the_site_column_give_the_same_auc(
+    hospitals: list[str], exact: counts.Trapezoid
+) -> None:
+    for name, (labels, scores) in HOSPITALS.items():
+        pq.write_table(pa.table({"y_true": labels, "y_score": scores}), f"{name}.parquet")
+        np.savez(f"{name}.npz", y_true=labels, y_score=scores)
+    pooled = {
+        "hospital": [name for name, (labels, _) in HOSPITALS.items() for _ in labels],
+        "outcome": [label for labels, _ in HOSPITALS.values() for label in labels],
+        "risk": [score for _, scores in HOSPITALS.values() for score in scores],
+    }
+    pq.write_table(pa.table(pooled), "all.parquet")
+    by_site = ("all.parquet", "--site-column", "hospital", "--label-column", "outcome", "--score-column", "risk")
+    for files in (
+        [f"{name}.parquet" for name in HOSPITALS],
+        [f"{name}.npz" for name in HOSPITALS],
+        ["north.csv", "south.parquet", "west.npz"],
+        by_site,
+    ):
+        result = call("evaluate", *files, *SMALL, "--json")
+        evaluation = json.loads(result.stdout)
+        assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
+        assert evaluation["parties"] == 3
+
+
+def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact: counts.Trapezoid) -> None:
+    result = call("evaluate", *hospitals, *SMALL)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"{exact.auc:.6f} ± " in result.stdout
+    assert "128-bit security" in result.stdout
+    assert "warning: " in result.stdout
+    assert ESCAPE not in result.stdout
+    assert all(line == line.rstrip() for line in result.stdout.splitlines())
+
+
+def test_limited_digits_show_in_number_and_table(hospitals: list[str], exact: counts.Trapezoid) -> None:
+    arguments = ("evaluate", *hospitals, *SMALL, "--release-digits", "2")
+    evaluation = json.loads(call(*arguments, "--json").stdout)
+    assert evaluation["auc"] == round(evaluation["auc"], 2)
+    assert abs(evaluation["auc"] - exact.auc) <= evaluation["resolution"]
+    assert re.search(r"encrypted +0\.\d\d ± 0\.\d\d ", call(*arguments).stdout)
+
+
+@needs_openfhe
+def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: counts.Trapezoid) -> None:
+    arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
+    evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
+    assert abs(evaluation["auc"] - exact.auc) <= evaluation["precision"] <= 1e-6
+    assert (evaluation["keys"], evaluation["rounds"]) == ("joint", 4)
+    assert 0 < evaluation["key_bytes_per_party"] < evaluation["upload_bytes_per_party"] < 30e6
+    table = call(*arguments).stdout
+    for promised in ("only all parties together can decrypt", "its parts of the joint keys", "partial decryption"):
+        assert promised in table
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--smudging-bits 50", "smudging_bits is for joint keys only"),
+        ("--keys joint --smudging-bits 20", "20 is not in the range 30<=x<=80"),
+        ("--keys joint --backend tenseal", "joint keys need the backend openfhe"),
+        ("--keys split", "'split' is not one of 'sealed', 'joint'"),
+    ],
+)
+def test_keys_that_cannot_be_had_are_refused(hospitals: list[str], options: str, message: str) -> None:
+    assert_fails(call("evaluate", *hospitals, *options.split()), 2, message)
+
+
+def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> None:
+    result = call("evaluate", hospitals[0], *SMALL, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["parties"] == 1
+    assert any("only one party" in warning for warning in json.loads(result.stdout)["warnings"])
+
+
+# --- Errors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("evaluate", r"argument 'FILE\.\.\.'; see fhe-auc evaluate --help"),
+        ("evaluate none.csv", r"file 'none\.csv' does not exist"),
+        ("evaluate north.csv north.csv", "given twice"),
+        ("evaluate north.csv --score-column risk", r"no column 'risk'; there are 'y_true', 'y_score'"),
+        ("evaluate north.csv --site-column site", "no column 'site'"),
+        ("evaluate nan.csv", r"party 'nan', row 1 of file 'nan\.csv': score is nan"),
+        ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(installed: .*semi-honest"),
+        ("evaluate north.csv --backend magic", "'--backend': 'magic' is not one of 'openfhe', 'tenseal'"),
+        ("evaluate north.csv --thresholds magic", "thresholds 'magic' are unknown; known are uniform:SIZE"),
+        ("evaluate north.csv --thresholds uniform:x", "uniform:100"),
+        ("evaluate north.csv --thresholds none.txt", r"thresholds file 'none\.txt' does not exist"),
+        ("evaluate north.csv --max-rows ten", "'--max-rows': 'ten' is not a valid integer"),
+        ("evaluate north.csv --max-rows 10 --min-rows 20", "--min-rows is 20, but --max-rows 10"),
+        ("evaluate north.csv --max-rows 59 --min-rows 2", "party 'north' has more rows"),
+        ("evaluate north.csv --release-digits 7", "'--release-digits': 7 is not in the range"),
+        ("evaluate north.csv --release-digits 3 -o release_digits=4", "given twice, as --release-digits and with -o"),
+        ("evaluate north.csv --round-scores 3", "protocol 'semi-honest' has no option 'round_scores'"),
+        ("evaluate north.csv --protocol exact --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
+        ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
+        ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
+        ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
+        ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
+        ("demo --plot none/figure.png", "no folder 'none'"),
+        ("demo --plot figure.gif", r"must end in \.png, \.pdf or \.svg"),
+        ("plan --parties 0", "'--parties': 0 is not in the range"),
+        ("plan --max-rows 1000000000000000000", "no parameters with 128-bit security"),
+        ("magic", "no such command 'magic'; see fhe-auc --help"),
+        ("--magic", "no such option.*--magic"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str, message: str) -> None:
+    write_csv("nan.csv", [1, 0], [0.5, "nan"])
+    assert_fails(call(*arguments.split()), 2, message)
+
+
+def test_json_does_not_change_how_an_error_is_told(hospitals: list[str]) -> None:
+    assert_fails(call("evaluate", "none.csv", "--json"), 2, "does not exist")
+
+
+def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path) -> None:
+    files = [write_csv("a.csv", [1, 1], [0.2, 0.9]), write_csv("b.csv", [1], [0.4])]
+    assert_fails(call("evaluate", *files, *SMALL), 1, "one class only, so the AUC is undefined")
+
+
+def test_the_figure_is_refused_before_anything_is_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session.SessionOptions, "run", lambda *_: pytest.fail("computed first"))
+    Path("taken.png").mkdir()
+    assert_fails(call("demo", "--plot", "taken.png"), 2, "is a folder")
+
+
+def test_a_line_stays_one_harmless_line_whatever_a_file_is_called(folder: Path) -> None:
+    result = call("evaluate", f"two\nlines{ESCAPE}[31m.csv")
+    assert_fails(result, 2, "does not exist")
+    assert ESCAPE not in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "evaluate", "none.csv"], ["evaluate", "none.csv", "--debug"]])
+def test_debug_adds_the_traceback_wherever_it_stands(folder: Path, arguments: list[str]) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Traceback (most recent call last):")
+    assert result.stderr.splitlines()[-1] == "error: file 'none.csv' does not exist"
+
+
+def test_debug_behind_a_double_dash_is_a_file_name(folder: Path) -> None:
+    assert_fails(call("evaluate", "--", "--debug"), 2, "file '--debug'")
+
+
+def test_an_internal_error_tells_its_place_but_quotes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("score 0.123")
+
+    monkeypatch.setattr(registry, "names", fail)
+    result = call("protocols")
+    assert (result.exit_code, result.stdout) == (1, "")
+    expected = r"internal error: ZeroDivisionError in .*test_cli.py, line \d+ \(run with --debug for the traceback\)\n"
+    assert re.fullmatch(expected, result.stderr)
+    assert "0.123" in call("protocols", "--debug").stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(28, "No space left on device"), 1, "error: [Errno 28] No space left on device"),
+        (MemoryError(), 1, "error: not enough memory; take fewer thresholds, or fewer rows at a time"),
+    ],
+)
+def test_what_is_no_bug_is_not_called_one(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, line: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(registry, "names", fail)
+    result = call("protocols")
+    assert (result.exit_code, result.stdout, result.stderr) == (status, "", f"{line}\n")
+
+
+# --- plan, protocols, help --------------------------------------------------------------------------------------------
+
+
+def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
+    result = call("plan", "--parties", "10", "--thresholds", "uniform:100", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    answer = json.loads(result.stdout)
+    assert tuple(answer["plans"]) == ckks.available_backends()
+    for backend in ckks.available_backends():
+        found, shown = planner.plan(Workload(thresholds=100, parties=10), backend), answer["plans"][backend]
+        assert shown["ring_dimension"] == found.parameters.ring_dimension
+        assert shown["upload_bytes"] == found.submission_bytes
+        assert shown["total_modulus_bits"] <= shown["max_modulus_bits"]
+        assert shown["log2_multiplier_range"][1] == found.blinding_bits
+        assert shown["security_bits"] == 128
+
+
+def test_plan_gives_a_reason_for_every_number() -> None:
+    result = call("plan")
+    assert result.exit_code == 0
+    assert all(backend in result.stdout for backend in ckks.available_backends())
+    for word in ("ring dimension", "128-bit security", "scale", "bins", "blinding", "flooding", "capacity", "upload"):
+        assert word in result.stdout
+    assert result.stdout == call("plan").stdout
+
+
+@needs_openfhe
+def test_plan_for_joint_keys_counts_their_bytes() -> None:
+    arguments = ("plan", "--parties", "10", "--thresholds", "uniform:100", "--keys", "joint")
+    (found,) = json.loads(call(*arguments, "--json").stdout)["plans"].values()
+    assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
+    assert "joint keys, a party" in call(*arguments).stdout
+    assert "joint keys, a party" not in call("plan").stdout
+    exact = call("plan", "--parties", "10", "--protocol", "exact", "--keys", "joint", "--smudging-bits", "45").stdout
+    (margin,) = re.findall(r"smudging, bits +(\d+)", exact)
+    assert int(margin) > 50  # as much as there is room for
+    assert_fails(call("plan", "--smudging-bits", "50"), 2, "smudging_bits is for joint keys only")
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+def test_plan_shows_the_exact_protocols(protocol: str) -> None:
+    arguments = ("plan", "--parties", "10", "--protocol", protocol)
+    answer = json.loads(call(*arguments, "--round-scores", "3", "--json").stdout)
+    assert (answer["thresholds"], answer["options"]) == (1001, {"round_scores": 3})
+    for backend, shown in answer["plans"].items():
+        found = plan_exact(
+            thresholds=1001, parties=10, backend=backend, ties=False, authenticated=protocol == "verified"
+        )
+        assert shown["plain_moduli"] == list(found.parameters.plain_moduli)
+        assert (shown["slots_used"], shown["upload_bytes"]) == (found.packing.used, found.submission_bytes)
+        assert shown["flooding_bits"] == found.flooding_margin >= 40
+        assert shown["decryption_margin_bits"] == found.decryption_margin
+    text = " ".join(call(*arguments).stdout.split())
+    assert f"{protocol}, for 1,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
+    assert ("four times for the authenticators" in text) == (protocol == "verified")
+    assert "decryption margin" in text
+
+
+def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
+    options = ("--protocol", "malicious", "-o", "executions=2", "--thresholds", "uniform:20", "--backend", "tenseal")
+    (shown,) = json.loads(call("plan", "--parties", "2", *options, "--json").stdout)["plans"].values()
+    request = Request(
+        parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
+    )
+    made = registry.load("malicious").prepare(request).manifest.plan
+    assert isinstance(made, AucPlan)
+    assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
+
+
+def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
+    assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
+
+
+def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = planner.plan
+
+    def picky(workload: Workload, backend: ckks.BackendName, **options: Any) -> AucPlan:
+        if backend == "openfhe":
+            raise CapacityError("too large")
+        return real(workload, backend, **options)
+
+    monkeypatch.setattr("fhe_auc_protocols.blinded_auc.protocol.plan", picky)
+    monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))
+    result = call("plan", "--json")
+    assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
+    answer = json.loads(result.stdout)
+    assert (list(answer["plans"]), answer["unfit"]) == (["tenseal"], {"openfhe": "too large"})
+
+
+def test_protocols_are_listed_with_whom_they_trust() -> None:
+    listed = {entry["name"]: entry for entry in json.loads(call("protocols", "--json").stdout)["protocols"]}
+    assert "does not collude" in listed["semi-honest"]["trust"]
+    assert "semi-honest" in call("protocols").stdout
+
+
+def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
+    installed = {**registry._installed(), "broken": {broken}}
+    monkeypatch.setattr(registry, "_installed", lambda: installed)
+    result = call("protocols", "--json")
+    answer = json.loads(result.stdout)
+    assert "semi-honest" in [entry["name"] for entry in answer["protocols"]]
+    assert "no_such_module" in answer["broken"]["broken"]
+    assert result.stderr.startswith("warning: plug-in 'broken' (no_such_module:Protocol) does not load")
+    assert_fails(call("demo", "--protocol", "broken"), 2, r"plug-in 'broken' \(no_such_module:Protocol\) does not load")
+
+
+def paths(group: click.Group) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, by the words that call it."""
+    for name, command in group.commands.items():
+        yield from ((name, *rest) for rest in paths(command)) if isinstance(command, click.Group) else [(name,)]
+
+
+def test_help_teaches_by_example() -> None:
+    for command in paths(main):
+        result = call(*command, "--help")
+        assert result.exit_code == 0
+        assert f"Examples:\n    fhe-auc {' '.join(command)}" in result.stdout
+        assert "--json" in result.stdout
+    assert "fhe-auc demo" in call("--help").stdout
+
+
+def test_no_command_is_bad_usage_answered_with_the_help() -> None:
+    result = call()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: fhe-auc")
+
+
+def test_version() -> None:
+    assert call("--version").stdout == f"fhe-auc {fhe_auc.__version__}\n"
+
+
+# --- Plug-in commands -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plug_ins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three packages bring a command: a good one, one that cannot be imported, one that is no command."""
+    Path("greeting.py").write_text(
+        "import click\n"
+        "from fhe_auc.errors import InputError\n"
+        "@click.command()\n"
+        "@click.argument('whom')\n"
+        "def greet(whom):\n"
+        "    '''Greet somebody.'''\n"
+        "    if whom == 'nobody':\n"
+        "        raise InputError('there is nobody to greet')\n"
+        "    click.echo(f'hello, {whom}')\n"
+        "number = 3\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    values = {"greet": "greeting:greet", "absent": "no_such_module:command", "number": "greeting:number"}
+    points = [EntryPoint(name, value, fhe_auc.cli.GROUP) for name, value in values.items()]
+    monkeypatch.setattr(fhe_auc.cli, "entry_points", lambda group: points)
+    monkeypatch.setattr(main, "commands", dict(main.commands))
+    yield
+    sys.modules.pop("greeting", None)
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_plug_in_command_runs_like_ours() -> None:
+    assert call("greet", "world").stdout == "hello, world\n"
+    assert_fails(call("greet", "nobody"), 2, "there is nobody to greet")
+    assert call("greet", "nobody", "--debug").stderr.startswith("Traceback")
+    assert_fails(call("greet"), 2, "argument 'WHOM'; see fhe-auc greet --help")
+
+
+@pytest.mark.usefixtures("plug_ins")
+def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() -> None:
+    result = call("--help")
+    assert result.exit_code == 0
+    assert "Greet somebody." in result.stdout
+    assert "evaluate" in result.stdout
+    assert re.search("^warning: command 'absent' .* does not load: ModuleNotFoundError", result.stderr, re.MULTILINE)
+    assert re.search("^warning: command 'number' .* TypeError: expected a click.Command", result.stderr, re.MULTILINE)
+    assert_fails(call("absent", "--any", "thing"), 1, "command 'absent' .* does not load")
+    assert call("plan", "--backend", "tenseal").stderr == ""
+
+
+# --- A real process ---------------------------------------------------------------------------------------------------
+
+
+def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) -> None:
+    result = run("demo", "--json", "--plot", "figure.png", FORCE_COLOR="1")
+    assert (result.returncode, result.stderr) == (0, "figure saved as figure.png\n")
+    evaluation = json.loads(result.stdout)
+    assert set(evaluation) == KEYS | {"sklearn_auc"}
+    assert evaluation["sklearn_auc"] == pytest.approx(0.787280518, abs=1e-9)
+    assert abs(evaluation["auc"] - evaluation["sklearn_auc"]) <= min(5e-4, evaluation["resolution"] + 1e-6)
+    assert evaluation["parties"] == 78
+    assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_demo_says_for_people_whether_scikit_learn_lies_inside() -> None:
+    result = run("demo", "--dataset", "credit-default", *SMALL, FORCE_COLOR="1")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "AUC, scikit-learn  0.634744" in result.stdout
+    assert "inside the interval" in result.stdout
+    assert ESCAPE not in result.stdout
+
+
+def test_start_up_loads_nothing_heavy() -> None:
+    heavy = "{'openfhe', 'tenseal', 'sklearn', 'matplotlib', 'pyarrow', 'rich'}"
+    check = f"import sys, fhe_auc.cli; print(sorted({heavy} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "[]\n"
+
+
+def test_a_reader_that_leaves_early_causes_no_complaint() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.run(
+        [*PROGRAM, "plan", "--backend", "tenseal"], stdout=write_end, stderr=subprocess.PIPE, timeout=60, check=False
+    )
+    os.close(write_end)
+    assert process.stderr == b""
+
+
+def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> tuple[int, str, str]:
+    """Run with a terminal on stderr alone; return status, stdout, and what the terminal got."""
+    leader, follower = pty.openpty()
+    variables = {**os.environ, "TERM": "xterm-256color", **environment}
+    process = subprocess.Popen(
+        [*PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=follower,
+        env=variables,
+        # A suite that a script runs in the background has inherited that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    os.close(follower)
+    seen = b""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            piece = os.read(leader, 4096)
+        except OSError:  # the last process with this terminal has gone
+            break
+        seen += piece
+        if interrupt_at is not None and interrupt_at.encode() in seen:
+            process.send_signal(signal.SIGINT)
+            interrupt_at = None
+    os.close(leader)
+    assert process.stdout is not None
+    return process.wait(60), process.stdout.read().decode(), seen.decode()
+
+
+def test_progress_shows_on_a_terminal_and_stdout_stays_json() -> None:
+    status, stdout, terminal = on_terminal("demo", "--json", *SMALL, NO_COLOR="")
+    assert status == 0
+    assert set(json.loads(stdout)) == KEYS | {"sklearn_auc"}
+    assert "Round 1" in terminal
+    assert "of 78 parties" in terminal
+    assert ESCAPE in terminal
+
+
+def test_no_color_is_respected_on_a_terminal() -> None:
+    _, _, terminal = on_terminal("demo", "--json", *SMALL, NO_COLOR="1")
+    assert "Round 1" in terminal
+    assert not re.search(r"\x1b\[[0-9;]*m", terminal)
+
+
+def test_ctrl_c_ends_with_one_line_and_status_130() -> None:
+    status, stdout, terminal = on_terminal("demo", *SMALL, interrupt_at="Keys and parties", NO_COLOR="1")
+    assert (status, stdout) == (130, "")
+    assert terminal.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in terminal
+
+
+# --- Numbers as text --------------------------------------------------------------------------------------------------
+
+
+def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_json({"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": None}})
+    assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.5], "c": {"d": None}}
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (344_448, "344 kB"), (6.81e6, "6.81 MB")])
+def test_bytes_as_text(number: float, text: str) -> None:
+    assert output.bytes_text(number) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.00456, "4.56 ms"), (0.0709, "70.9 ms"), (2.154, "2.15 s"), (75.0, "75.0 s"), (2e-5, "20 µs")],
+)
+def test_seconds_as_text(seconds: float, text: str) -> None:
+    assert output.seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"), [(7.11e-8, "7.2e-08"), (7.1e-8, "7.1e-08"), (9.99e-8, "1.0e-07"), (0.0, "0")]
+)
+def test_bounds_are_rounded_up(bound: float, text: str) -> None:
+    assert output.bound_text(bound) == text
+
+
+@pytest.mark.parametrize(
+    ("resolution", "digits", "text"),
+    [
+        (0.0015758368, None, "0.787412 ± 0.001577"),  # 0.787412 is 4e-7 too much
+        (0.0015751, None, "0.787412 ± 0.001576"),
+        (0.0, None, "0.787412 ± 0.000001"),
+        (3 * 10.0**-3, 3, "0.787 ± 0.003"),
+    ],
+)
+def test_the_interval_is_rounded_outwards(resolution: float, digits: int | None, text: str) -> None:
+    evaluation = Evaluation(
+        auc=0.7874116,
+        resolution=resolution,
+        precision=1e-7,
+        protocol="semi-honest",
+        backend="tenseal",
+        parties=3,
+        thresholds=25,
+        verified=False,
+        security_bits=128,
+        upload_bytes_per_party=1,
+        download_bytes_per_party=1,
+        seconds={},
+    )
+    assert session.interval_text(evaluation, digits) == text
+
+
+def test_options_for_files_are_the_same_in_every_command_that_takes_them() -> None:
+    """The decorator is what later commands reuse: what a command gets is one object."""
+    from fhe_auc.cli.inputs import PartyFiles, party_files
+
+    @click.command()
+    @party_files
+    def later(files: PartyFiles) -> None:
+        click.echo(f"{files.paths} {files.site_column} {files.label_column} {files.score_column}")
+
+    result = CliRunner().invoke(later, ["a.csv", "b.csv", "--site-column", "s"])
+    assert result.stdout == f"{(Path('a.csv'), Path('b.csv'))} s y_true y_score\n"

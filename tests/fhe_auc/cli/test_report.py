@@ -1,0 +1,318 @@
+"""``fhe-auc report``: its files say what the pooled rows say, its page needs nothing else, bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from fhe_auc_protocols.histograms.score_histogram import FederatedTask, HistogramFederated, pooled_histogram
+from numpy.typing import NDArray
+from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
+
+from fhe_auc import ckks, datasets, registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.cli.histograms import HistogramSession
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import EvaluationError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.metrics import Histogram
+from fhe_auc.report import FILES, Facts, as_dict, report_card
+
+CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
+AT = ("--threshold", "0.3")
+NUMBERS = ("metrics", "decisions", "roc_curve", "precision_recall_curve", "calibration_curve", "histogram")
+
+needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["report", *arguments])
+
+
+def assert_refused(result: Result, message: str) -> None:
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.fullmatch(rf"error: .*{message}.*\n", result.stderr), result.stderr
+
+
+@pytest.fixture(scope="module")
+def pool() -> PartyData:
+    parties = datasets.load("credit-default")
+    rows = (np.concatenate([getattr(party, name) for party in parties]) for name in ("y_true", "y_score"))
+    return PartyData.from_arrays("pool", *rows)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """One report on bundled data, as files and as JSON on stdout."""
+    folder = tmp_path_factory.mktemp("reports") / "new" / "credit"
+    result = call(*CREDIT, *AT, "--out", str(folder), "--title", "Credit <cards>", "--json")
+    assert result.exit_code == 0, result.stderr
+    return folder, result
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+    return tmp_path
+
+
+def write_csv(name: str, scores: list[float]) -> str:
+    lines = [f"{row % 2},{score}" for row, score in enumerate(scores)]
+    Path(name).write_text("\n".join(["y_true,y_score", *lines, ""]))
+    return name
+
+
+def edges(grid: str) -> NDArray[np.float64]:
+    return np.concatenate(([0.0], thresholds.parse(grid)[1:], [1.0]))
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_the_json_file_and_stdout_hold_the_same(made: tuple[Path, Result]) -> None:
+    folder, result = made
+    assert json.loads(result.stdout) == json.loads((folder / "report.json").read_text())
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert result.stderr.splitlines() == [f"saved {folder / name}" for name in FILES]
+
+
+def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: tuple[Path, Result], pool: PartyData) -> None:
+    said = json.loads(made[1].stdout)
+    card = report_card(Histogram.from_rows(pool, edges("hybrid:1000")), threshold=0.3)
+    expected = json.loads(json.dumps(as_dict(card, Facts(title="", privacy="", session={}))))
+    for name in NUMBERS:
+        assert said[name] == expected[name], name
+
+
+def test_scikit_learns_values_on_the_rows_lie_in_the_ranges(made: tuple[Path, Result], pool: PartyData) -> None:
+    said = json.loads(made[1].stdout)
+    for name, metric in (("roc_auc", roc_auc_score), ("average_precision", average_precision_score)):
+        found = said["metrics"][name]
+        assert found["low"] <= metric(pool.y_true, pool.y_score) <= found["high"]
+    best = said["decisions"]["best_f1"]
+    predicted = pool.y_score >= best["threshold"]
+    for name, metric in (("precision", precision_score), ("recall", recall_score)):
+        assert best["metrics"][name]["value"] == pytest.approx(metric(pool.y_true, predicted), abs=1e-12)
+
+
+def test_the_session_and_what_it_reveals_are_stated(made: tuple[Path, Result]) -> None:
+    said = json.loads(made[1].stdout)
+    session = said["session"]
+    assert (session["protocol"], session["parties"], session["keys"]) == ("histogram-federated", 6, "sealed")
+    assert (session["thresholds"], session["security, bits"], session["rounds"]) == ("hybrid:1000", 128, 2)
+    assert session["bytes a party sent"] > 100_000
+    assert session["seconds in all"] > 0
+    for words in ("saw ciphertexts only", "exact number of positive", "1,000 bins", "No noise is added", "one process"):
+        assert words in said["privacy"]
+
+
+def test_no_row_and_no_partys_name_is_in_the_files(made: tuple[Path, Result], pool: PartyData) -> None:
+    scores = {repr(score) for score in pool.y_score.tolist()}
+    assert len(scores) > 1000
+    for name in ("report.html", "report.json"):
+        text = (made[0] / name).read_text()
+        assert not scores & set(re.findall(r"\d+\.\d+(?:e-\d+)?", text))
+        assert not [party.name for party in datasets.load("credit-default") if party.name in text]
+
+
+class Page(HTMLParser):
+    """Tags that must close do, and where everything that a browser could fetch comes from."""
+
+    VOID = ("meta", "img", "link", "br", "hr")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.tags: set[str] = set()
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.sources += [value or "" for name, value in attributes if name in ("src", "href", "srcset", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_refers_to_nothing_outside(made: tuple[Path, Result]) -> None:
+    text = (made[0] / "report.html").read_text()
+    page = Page(text)
+    assert page.open == []
+    assert {"h1", "table", "figure", "img"} <= page.tags
+    assert not page.tags & {"script", "iframe", "object", "base", "form"}
+    assert len(page.sources) == 5  # four figures, and an icon that is none
+    assert all(source.startswith("data:") for source in page.sources)
+    assert not re.search(r"url\((?!['\"]?data:)|@import", text)
+    assert "<h1>Credit &lt;cards&gt;</h1>" in text
+
+
+def test_the_figures_are_png_files(made: tuple[Path, Result]) -> None:
+    for name in FILES[2:]:
+        assert (made[0] / name).read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path, pool: PartyData) -> None:
+    result = call(*CREDIT, "--thresholds", "uniform:100", "--backend", "tenseal")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = " ".join(result.stdout.split())
+    value, half_width = map(float, re.search(r"AUC (\S+) ± (\S+)", text).groups())
+    assert abs(roc_auc_score(pool.y_true, pool.y_score) - value) <= half_width
+    for words in ("Classifier on the rows of 6 parties: 15,000 rows", "Average precision 0.", "Brier score 0."):
+        assert words in text
+    for words in (
+        "Best F1 threshold 0.",
+        "precision 0.",
+        "Calibration error 0.",
+        "report/report.html",
+        "warning: many",
+    ):
+        assert words in text
+    assert (folder / "report" / "report.html").exists()
+
+
+@needs_openfhe
+def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]) -> None:
+    result = call(*CREDIT, *AT, "--keys", "joint", "--json")
+    said, sealed = json.loads(result.stdout), json.loads(made[1].stdout)
+    assert said["session"]["keys"] == "joint"
+    assert "only all of them together can decrypt" in said["privacy"]
+    assert [said[name] for name in NUMBERS] == [sealed[name] for name in NUMBERS]
+
+
+# --- models with noise ------------------------------------------------------------------------------------------------
+
+
+class NoisyTask(FederatedTask):
+    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
+        noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
+        exact = super().outcome(slots, parties)
+        return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
+
+
+class Noisy(HistogramFederated):
+    """Stands for a model that adds noise: what it answers is fixed."""
+
+    name = "histogram-local-dp"
+    options = {"epsilon": "privacy budget"}  # noqa: RUF012
+
+    def task(self, manifest, data):
+        return NoisyTask(manifest, data)
+
+
+@pytest.fixture
+def with_noisy_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"histogram-federated": HistogramFederated, "histogram-local-dp": Noisy}
+    points = {name: {Installed(name, kind)} for name, kind in installed.items()}
+    monkeypatch.setattr(registry, "_installed", lambda: points)
+
+
+@dataclass(frozen=True)
+class Installed:
+    value: str
+    kind: type
+
+    def load(self) -> type:
+        return self.kind
+
+
+@pytest.mark.usefixtures("with_noisy_model")
+def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(folder: Path) -> None:
+    result = call(*CREDIT, "--model", "local-dp", "--epsilon", "2")
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    exact = (40.25 * 30 + 0.5 * 10.5 * 30 + 0.5 * 40.25 * 21) / (50.75 * 51)
+    assert f"AUC {exact:.6f} the noise is random" in text
+    assert "about 102 rows" in text
+    said = json.loads((folder / "report" / "report.json").read_text())
+    assert said["histogram"]["positives"] == [10.5, 40.25]
+    assert said["session"]["settings"] == {"epsilon": 2}
+    assert said["noisy"] is True
+    assert "random noise (epsilon 2)" in said["privacy"]
+    assert "No noise" not in said["privacy"]
+
+
+@pytest.mark.parametrize("grid", [[0.2, 0.5, 0.8], [0, 0.5, 1], [0, 1], [0.25, 0.5]])
+def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]) -> None:
+    """Rows at every threshold, beside it, and at both ends; the first threshold acts as 0."""
+    scores = np.unique([0, 1, *grid, *np.nextafter(grid, 0), *np.nextafter(grid, 1)])
+    data = PartyData.from_arrays("one", np.arange(len(scores)) % 3 == 0, scores)
+    counts = count(data, grid)
+    found = pooled_histogram(thresholds.explicit(grid), np.stack([counts.bin_positives, counts.bin_negatives]))
+    expected = Histogram.from_rows(data, [0, *grid[1:], 1])
+    assert found.edges.tolist() == [0, *grid[1:], 1]
+    assert found.positives.tolist() == expected.positives.tolist()
+    assert found.negatives.tolist() == expected.negatives.tolist()
+
+
+def test_a_protocol_without_a_histogram_is_an_error() -> None:
+    evaluation = SimpleNamespace(histogram=None, protocol="histogram-none")
+    options = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
+    session = HistogramSession("none", options)  # type: ignore[arg-type]
+    with pytest.raises(EvaluationError, match="'histogram-none' gives the parties no score histogram"):
+        session.run([PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "telepathic"), "'telepathic' is not installed: .*'histogram-telepathic'.*federated"),
+        (("--epsilon", "1"), "'histogram-federated' has no option 'epsilon'"),
+        (("--epsilon", "1", "-o", "epsilon=2"), "epsilon is given twice"),
+        (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
+        (("--threshold", "1.5"), "1.5 is not in the range"),
+        (("--threshold", "nan"), "nan is not a threshold"),
+        (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
+        (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
+        (("--out", "grid.txt"), "folder 'grid.txt' cannot be written to"),
+        (("--out", "grid.txt/deeper"), "cannot be written to"),
+    ],
+)
+def test_bad_options_are_refused_before_any_file_is_written(
+    folder: Path, options: tuple[str, ...], message: str
+) -> None:
+    (folder / "grid.txt").write_text("-3\n0\n2\n")
+    (folder / "held").mkdir()
+    (folder / "held" / "scores.png").write_text("mine")
+    assert_refused(call(write_csv("north.csv", [0.2, 0.7]), *options), message)
+    assert not (folder / "report").exists()
+    assert (folder / "held" / "scores.png").read_text() == "mine"
+
+
+def test_a_score_outside_0_to_1_names_party_and_row(folder: Path) -> None:
+    files = write_csv("north.csv", [0.2, 0.7]), write_csv("south.csv", [0.5, 0.9, 1.25, 7])
+    assert_refused(call(*files), "party 'south', row 2: score is 1.25, but the bins cover 0.0 to 1.0")
+
+
+def test_rows_of_one_class_fail_and_leave_nothing(folder: Path) -> None:
+    (folder / "one.csv").write_text("y_true,y_score\n1,0.5\n1,0.25\n")
+    result = call("one.csv", "--backend", "tenseal", "--thresholds", "uniform:10")
+    assert result.exit_code == 1
+    assert "no negative row" in result.stderr
+    assert not (folder / "report").exists()
+
+
+def test_force_overwrites(folder: Path) -> None:
+    (folder / "report").mkdir()
+    (folder / "report" / "report.html").write_text("old")
+    (folder / "report" / "notes.txt").write_text("mine")
+    file = write_csv("north.csv", [0.2, 0.7, 0.1, 0.9])
+    result = call(file, "--force", "--backend", "tenseal", "--thresholds", "uniform:10")
+    assert result.exit_code == 0, result.stderr
+    assert (folder / "report" / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert (folder / "report" / "notes.txt").read_text() == "mine"

@@ -1,0 +1,577 @@
+"""Both Flower apps over a grid that only pretends to be one: the right result, and every fault named and survived."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from operator import add
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Error, Message, RecordDict
+from flwr.common.config import parse_config_args
+from flwr.common.message import remove_content_from_message
+from flwr.common.serde import message_to_proto
+from flwr.proto.appio_pb2 import PullAppMessagesResponse
+from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.proto.node_pb2 import Node as FlowerNode
+from flwr.server.grid.grpc_grid import GrpcGrid
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supernode import start_client_internal as internals
+
+from fhe_auc import federated_auc, registry
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
+from fhe_auc.flower.bundle import write_config
+from fhe_auc.flower.limited_replies import limited
+from fhe_auc.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.flower.server_app import evaluate
+from fhe_auc.protocol import Request
+from fhe_auc.site_state import Rehearsal, custodian
+
+GRID = np.linspace(0, 1, 16)
+Answer = Callable[[Message], "Message | None"]
+
+
+@dataclass
+class Node:
+    """A site behind the grid: what it answers, and when it comes."""
+
+    answer: Answer
+    joins_at: float = 0.0  # seconds from the start
+
+
+@dataclass
+class FakeGrid:
+    """As much of Flower's `Grid` as the ServerApp uses; replies come at the first question after they were made."""
+
+    nodes: dict[int, Node]
+    started: float = field(default_factory=time.monotonic)
+    pushed: list[Message] = field(default_factory=list)
+    replies: list[Message] = field(default_factory=list)
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node, site in self.nodes.items() if time.monotonic() - self.started >= site.joins_at]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = f"m{len(self.pushed)}"
+            self.pushed.append(message)
+            ids.append(message.metadata.message_id)
+            reply = self.nodes[message.metadata.dst_node_id].answer(message)
+            if reply is not None:
+                self.replies.append(reply)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
+        found, self.replies = self.replies, []
+        return found
+
+
+@dataclass
+class Consortium:
+    """Three sites with key stores, and the run configuration of their session."""
+
+    made: Rehearsal
+    folder: Path
+    sites: dict[str, PartyData]
+
+    def site(self, name: str, **changes: str) -> Node:
+        config = {**self.made.sites[name], "data": str(self.folder / f"{name}.npz"), "result": str(self.result(name))}
+        context: Any = SimpleNamespace(node_config={**config, **changes})
+        return Node(lambda message: client_app.answer(message, context))
+
+    def result(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def grid(self, **instead: Node) -> FakeGrid:
+        return FakeGrid({number: instead.get(name) or self.site(name) for number, name in enumerate(self.sites, 1)})
+
+    def config(self, **changes: Any) -> dict[str, Any]:
+        return {**self.made.aggregator, "record": str(self.folder / "record.json"), "round-timeout": 20.0, **changes}
+
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "record.json").read_text())
+        return found
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "_POLL", 0.01)
+
+
+@pytest.fixture(scope="module")
+def rehearsed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Consortium]:
+    """A consortium for each policy, made once: most of a test's time would be spent on its certificates and keys."""
+    names = tuple(data.name for data in site_rows)
+
+    @functools.cache
+    def made(min_parties: int) -> Consortium:
+        folder = tmp_path_factory.mktemp("consortium")
+        request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
+        rehearsal = custodian().rehearse(registry.load("semi-honest").prepare(request), folder, {})
+        for data in site_rows:
+            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
+        return Consortium(rehearsal, folder, {data.name: data for data in site_rows})
+
+    return made
+
+
+@pytest.fixture
+def convene(rehearsed: Callable[[int], Consortium], tmp_path: Path) -> Callable[..., Consortium]:
+    def convened(min_parties: int = 2) -> Consortium:
+        made = rehearsed(min_parties)
+        folder = tmp_path / "consortium"
+        shutil.copytree(made.folder, folder, copy_function=os.link)  # what changes there is written anew
+
+        def moved(config: Mapping[str, str]) -> dict[str, str]:
+            return {name: value.replace(str(made.folder), str(folder)) for name, value in config.items()}
+
+        sites = {name: moved(config) for name, config in made.made.sites.items()}
+        return Consortium(Rehearsal(moved(made.made.aggregator), sites), folder, made.sites)
+
+    return convened
+
+
+def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
+    found = federated_auc(
+        [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])], protocol="exact", round_scores=1
+    )
+
+    class Site:
+        name, manifest = "a", SimpleNamespace(session=bytes(16))
+
+        def result(self) -> Evaluation:
+            return found
+
+    outcomes.write(tmp_path / "result", cast(Any, Site()))
+    read = outcomes.read(tmp_path / "result")
+    assert isinstance(read, Evaluation)
+    assert read == found
+    assert read.fraction == Fraction(3, 4)
+
+
+def exact(sites: Iterable[PartyData]) -> float:
+    return trapezoid(reduce(add, (count(data, GRID) for data in sites))).auc
+
+
+def silent(_: Message) -> None:
+    return None
+
+
+def saying(content: RecordDict) -> Answer:
+    return lambda message: Message(content, reply_to=message)
+
+
+def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
+    """A site that is well until its so-manieth message."""
+    seen: list[Message] = []
+
+    def answer(message: Message) -> Message | None:
+        seen.append(message)
+        return (fault if len(seen) >= number else otherwise.answer)(message)
+
+    return Node(answer)
+
+
+def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(convene: Callable[..., Consortium]) -> None:
+    consortium = convene()
+    grid: Any = consortium.grid()
+    record = evaluate(grid, consortium.config())
+    assert record.counted == ("north", "south", "east")
+    for name in consortium.sites:
+        found = outcomes.read(consortium.result(name))
+        assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+        assert found.parties == 3
+        assert consortium.result(name).stat().st_mode & 0o777 == 0o600
+    told = consortium.record()
+    assert set(told) == {"session", "counted", "missing", "refused"}
+    assert len(grid.pushed) == 6  # two rounds, nobody asked twice
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        pytest.param(silent, "no answer within 1 s", id="never answers"),
+        pytest.param(
+            lambda m: Message(Error(2, "<class 'ValueError'>:<'row 7: 0.3'>"), reply_to=m), "ValueError", id="raises"
+        ),
+        pytest.param(lambda m: Message(Error(5), reply_to=m), "Flower code 5", id="is killed"),
+        pytest.param(saying(RecordDict()), "not a message of a session", id="says nothing"),
+        pytest.param(saying(packed(b"garbage")), "not a fhe-auc message", id="garbage"),
+        pytest.param(saying(packed(b"")), "not a fhe-auc message", id="empty"),
+    ],
+)
+@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
+    fault: Answer, why: str, nodes: str, convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
+    consortium = convene(2)
+    changes = {"round-timeout": 1.0, "nodes": nodes}
+    record = evaluate(consortium.grid(east=Node(fault)), consortium.config(**changes))  # type: ignore[arg-type]
+    assert (record.counted, record.missing) == (("north", "south"), ("east",))
+    found = outcomes.read(consortium.result("north"))
+    assert found.auc == pytest.approx(exact(list(consortium.sites.values())[:2]), abs=1e-6)
+    assert found.parties == 2
+    assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
+    assert not consortium.result("east").exists()
+    assert any("node 3" in line and why in line for line in told), told
+
+
+@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_the_site(
+    nodes: str, convene: Callable[..., Consortium]
+) -> None:
+    consortium = convene(3)
+    secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
+    with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
+        evaluate(consortium.grid(east=secret), consortium.config(nodes=nodes))  # type: ignore[arg-type]
+    assert "ValueError" in str(caught.value)
+    assert "row 7" not in str(caught.value)
+    assert not any(consortium.result(name).exists() for name in consortium.sites)
+    assert consortium.record()["error"]["type"] == "TooFewPartiesError"
+
+
+def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(
+    convene: Callable[..., Consortium],
+) -> None:
+    consortium = convene(2)
+    lost = in_round(2, silent, consortium.site("east"))
+    record = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+    assert record.counted == ("north", "south", "east")  # its rows are in the result
+    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert not consortium.result("east").exists()
+
+
+def test_a_site_that_joins_late_is_waited_for(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(3)
+    late = Node(consortium.site("east").answer, joins_at=1.0)
+    assert evaluate(consortium.grid(east=late), consortium.config()).counted == ("north", "south", "east")  # type: ignore[arg-type]
+
+
+def test_an_answer_that_comes_twice_or_to_another_question_counts_once(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(3)
+    grid: Any = consortium.grid()
+    well = consortium.site("east").answer
+
+    def twice(message: Message) -> Message | None:
+        reply = well(message)
+        assert reply is not None
+        grid.replies.append(reply)
+        return reply
+
+    grid.nodes[3] = Node(twice)
+    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
+    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+
+
+def test_two_nodes_that_say_they_are_the_same_party_end_the_session(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(2)
+    grid: Any = consortium.grid()
+    grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
+    with pytest.raises(EvaluationError, match="nodes 1 and 2 both answer as party 'north'"):
+        evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
+
+
+def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(2)
+    grid: Any = consortium.grid(east=consortium.site("north"))
+    record = evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
+    assert record.counted == ("north", "south")
+    assert dict(record.refused)["east"].startswith("message with sender 'north'")
+
+
+def test_nodes_that_are_not_named_are_not_addressed(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(3)
+    grid: Any = consortium.grid()
+    grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
+    evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
+    assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
+
+
+def test_strangers_are_passed_over_where_no_nodes_are_named(convene: Callable[..., Consortium]) -> None:
+    consortium = convene(3)
+    grid: Any = consortium.grid()
+    grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
+    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
+
+
+def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(convene: Callable[..., Consortium]) -> None:
+    """A server that begins a session anew gets what it had: a site answers a round in one way."""
+    consortium = convene(3)
+    first: Any = consortium.grid()
+    sent: list[bytes] = []
+    for node in first.nodes.values():
+        node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
+    evaluate(first, consortium.config())
+    with pytest.raises(TooFewPartiesError, match="MessageError"):  # they are beyond the first round
+        evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
+    assert len(sent) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"protocol": "malicious"}, "is for protocol 'semi-honest', not 'malicious'"),
+        ({"thresholds": "uniform:17"}, "not for the thresholds 'uniform:17'"),
+        ({"min-parties": 3}, "goes on from 2 parties on, not from 3"),
+        ({"nodes": "north:1, south:2"}, "'east' has no node"),
+        ({"nodes": "north:1, south:2, west:3"}, "'west' is not a party"),
+        ({"nodes": "north:1, south:1, east:3"}, "there twice"),
+        ({"nodes": "north"}, "'north' are not parties with their node ids"),
+        ({"round-timeout": -1.0}, "round-timeout must be"),
+        ({"holder": ""}, "holder is not configured"),
+    ],
+)
+def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
+    changes: dict[str, Any], message: str, convene: Callable[..., Consortium]
+) -> None:
+    consortium = convene()
+    grid: Any = consortium.grid()
+    with pytest.raises(InputError, match=message):
+        evaluate(grid, consortium.config(**changes))
+    assert not grid.pushed
+    assert message in consortium.record()["error"]["message"]
+
+
+def test_what_the_configuration_expects_and_finds_is_taken(convene: Callable[..., Consortium]) -> None:
+    consortium = convene()
+    changes = {"protocol": "semi-honest", "thresholds": "uniform:16", "min-parties": 2}
+    assert len(evaluate(consortium.grid(), consortium.config(**changes)).counted) == 3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "logged"),
+    [
+        ({"data": "/nowhere/rows.csv"}, "InputError", "rows.csv"),
+        ({"data": ""}, "InputError", "data is not configured"),
+        ({"holder": "mallory"}, "UnknownIssuerError", "not by 'mallory'"),
+        ({"store": "/nowhere"}, "MissingError", "no key store"),
+    ],
+)
+def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
+    changes: dict[str, str],
+    kind: str,
+    logged: str,
+    convene: Callable[..., Consortium],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    consortium = convene()
+    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    reply = consortium.site("north", **changes).answer(message)
+    assert reply is not None
+    assert (reply.error.code, reply.error.reason) == (REFUSED, kind)
+    assert not reply.has_content()
+
+
+def test_an_error_that_nobody_foresaw_does_not_travel_either(
+    convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = convene()
+
+    def burst(*_: object, **__: object) -> None:
+        raise RuntimeError("score 0.123 of patient 7")
+
+    monkeypatch.setattr("fhe_auc.tables.read_parties", burst)
+    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    reply = consortium.site("north").answer(message)
+    assert reply is not None
+    assert reply.error.reason == "RuntimeError"
+
+
+def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record_does_not_stand_for_it(
+    convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = convene()
+    (consortium.folder / "record.json").write_text('{"counted": ["north", "south", "east"]}')
+    grid: Any = consortium.grid()
+
+    def burst() -> list[int]:
+        assert not (consortium.folder / "record.json").exists()
+        raise ConnectionResetError("the SuperLink has gone")
+
+    monkeypatch.setattr(grid, "get_node_ids", burst)
+    with pytest.raises(ConnectionResetError):
+        evaluate(grid, consortium.config())
+    assert consortium.record()["error"] == {"type": "ConnectionResetError", "message": "the SuperLink has gone"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"result": ""}, "result is not configured"),
+        ({"result": "/nowhere/result.json"}, "no file can be written in '/nowhere'"),
+        ({"passphrase-file": ""}, "passphrase-file is not configured"),
+    ],
+)
+def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
+    changes: dict[str, str],
+    why: str,
+    convene: Callable[..., Consortium],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(client_app, "log", lambda level, text, *given: told.append(text % given))
+    monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
+    consortium = convene()
+    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    reply = consortium.site("north", **changes).answer(message)
+    assert reply is not None
+    assert reply.error.reason == "InputError"
+    assert why in told[0]
+    store = Path(consortium.made.sites["north"]["store"])
+    assert not list((store / "state").iterdir())
+
+
+class Stub:
+    """What Flower's grid asks of a SuperLink: replies of which one is not, or never, as announced."""
+
+    def __init__(self, replies: dict[int, Message]) -> None:
+        self.trees, self.found, self.protos = [], {}, []
+        for node, reply in replies.items():
+            reply.metadata.__dict__["_reply_to_message_id"] = f"to {node}"
+            reply.metadata.__dict__["_message_id"] = reply.object_id
+            self.trees.append(get_object_tree(reply))
+            self.protos.append(message_to_proto(remove_content_from_message(reply)))
+            self.found.update({key: part.deflate() for key, part in get_all_nested_objects(reply).items()})
+
+    def PullMessages(self, request: Any) -> PullAppMessagesResponse:
+        return PullAppMessagesResponse(messages_list=self.protos, message_object_trees=self.trees)
+
+    def PullObject(self, request: Any) -> PullObjectResponse:
+        content = self.found.get(request.object_id)
+        return PullObjectResponse(
+            object_found=True, object_available=content is not None, object_content=content or b""
+        )
+
+    def ConfirmMessageReceived(self, request: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("malformed", [False, True], ids=["never comes", "is malformed"])
+def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(malformed: bool) -> None:
+    asked = Message(packed(b"question"), 1, "query.fhe_auc")
+    asked.metadata.__dict__["_message_id"] = "m"
+    good, bad = (Message(packed(text), reply_to=asked) for text in (b"good", b"bad"))
+    stub = Stub({2: bad, 1: good})
+    content = next(key for key in get_all_nested_objects(bad) if key not in get_all_nested_objects(good))
+    if malformed:
+        stub.found[content] = b"Array 3\0\xff\xff\xff"
+    else:
+        del stub.found[content]
+    grid = GrpcGrid.__new__(GrpcGrid)
+    vars(grid).update(_run=SimpleNamespace(run_id=1), _grpc_stub=stub, _channel=object(), node=FlowerNode(node_id=1))
+    started = time.monotonic()
+    with limited(started + 1.0):
+        replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
+    assert time.monotonic() - started < 10.0
+    assert unpacked(replies["to 1"]) == b"good"
+    assert replies["to 2"].has_error()
+
+
+@pytest.mark.parametrize(
+    ("changes", "runs"),
+    [
+        ({}, True),
+        ({"content": b"another"}, False),
+        ({"hash_str": "0" * 64}, False),
+        ({"fab_hash": "0" * 64}, False),
+        ({"fab_id": "publisher/other"}, False),
+        ({"fab_version": "../../other"}, False),
+    ],
+)
+def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
+    changes: dict[str, Any], runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"the bundle"
+    pinned = hashlib.sha256(content).hexdigest()
+    told = {"content": content, "hash_str": pinned, "fab_hash": pinned, "fab_id": "a/b", "fab_version": "1"} | changes
+    for name in ("_pull_and_store_message", "_verify_fab"):
+        monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back
+    monkeypatch.setattr("sys.argv", ["test"])
+    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", lambda: None)
+    monkeypatch.setattr("flwr.common.config.get_fab_config", lambda found: found)
+    monkeypatch.setattr("flwr.common.config.get_metadata_from_config", lambda found: ("a/b", "1"))
+    supernode.run([], bundle_sha256=pinned)
+
+    asked = Message(packed(b"question"), 1, "query.fhe_auc")
+    asked.metadata.__dict__.update(_message_id="m", _run_id=1)
+    run = SimpleNamespace(**{name: told[name] for name in ("fab_hash", "fab_id", "fab_version")})
+    fab = SimpleNamespace(content=told["content"], hash_str=told["hash_str"], verifications={})
+    replies: list[Message] = []
+    begun: list[str] = []
+
+    def begin(*_: object) -> None:
+        begun.append("runs")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(internals, "_insert_message", lambda message, *_: replies.append(message))
+    monkeypatch.setattr(internals, "get_fused_config_from_fab", begin)
+    with contextlib.suppress(KeyboardInterrupt):
+        internals._pull_and_store_message(
+            state=SimpleNamespace(get_run=lambda _: None),
+            object_store=None,
+            node_config={},
+            receive=lambda: (asked, None),
+            get_run=lambda _: run,
+            get_fab=lambda *_: fab,
+            pull_object=None,
+            confirm_message_received=None,
+            trusted_entities=None,
+        )
+    assert (begun, len(replies)) == ((["runs"], 0) if runs else ([], 1))
+
+
+def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
+    config = {"store": '/home/O\'Neil "x" \U0001f600/ü', "holder": "north, south"}
+    write_config(tmp_path / "node.toml", config)
+    assert parse_config_args([str(tmp_path / "node.toml")]) == config
+
+
+def opening(consortium: Consortium) -> bytes:
+    manifest, material = custodian().aggregator(consortium.made.aggregator)
+    return registry.load(manifest.protocol).aggregator(manifest, material).start()
+
+
+def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context: Any = SimpleNamespace(node_config={"store": "own"}, run_config={"virtual-sites": str(tmp_path)})
+    assert client_app.site_config(context) == {"store": "own"}
+    (tmp_path / "3.json").write_text('{"store": "third"}')
+    monkeypatch.setenv(client_app.VIRTUAL_SITES, str(tmp_path))
+    assert client_app.site_config(SimpleNamespace(node_config={"partition-id": 3})) == {"store": "third"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [0, 1, 100_000])
+def test_bytes_survive_their_record(size: int) -> None:
+    data = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    assert unpacked(Message(packed(data), 1, "query")) == data
+
+
+def test_a_record_of_another_kind_is_refused() -> None:
+    with pytest.raises(MessageError, match="not a message of a session"):
+        unpacked(Message(RecordDict(), 1, "query"))

@@ -1,0 +1,228 @@
+"""Real faults in a real deployment: processes are killed, stopped, started late, and made to say nonsense."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+
+from fhe_auc import federated_auc, registry
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import TooFewPartiesError
+from fhe_auc.flower import outcomes
+from fhe_auc.flower.certificates import node_keys
+from fhe_auc.flower.runtime import Runtime
+from fhe_auc.protocol import Request
+from fhe_auc.site_state import custodian
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
+
+GRID = np.linspace(0, 1, 16)
+SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
+PATIENCE = 30.0
+"""Seconds for a round: what an honest site takes on a busy machine, and more."""
+
+
+class Deployment:
+    """A SuperLink and a SuperNode for each of three sites, with a session that they have all joined."""
+
+    def __init__(self, runtime: Runtime, sites: list[PartyData], *, min_parties: int) -> None:
+        self.runtime = runtime
+        self.names = [data.name for data in sites]
+        plugin = registry.load("semi-honest")
+        session = plugin.prepare(Request(parties=tuple(self.names), thresholds=GRID, min_parties=min_parties))
+        folder = runtime.folder / "session"
+        folder.mkdir(mode=0o700)
+        made = custodian().rehearse(session, folder, {})
+        runtime.start_superlink()
+        self.configs, self.keys, nodes = {}, {}, []
+        for number, data in enumerate(sites):
+            np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
+            result = {"data": str(folder / f"{data.name}.npz"), "result": str(folder / f"{data.name}.json")}
+            self.configs[data.name] = {**made.sites[data.name], **result}
+            self.keys[data.name], public = node_keys(folder, f"node-{number}")
+            nodes.append(f"{data.name}:{runtime.register(public)}")
+        self.config = {**made.aggregator, "nodes": ", ".join(nodes), "round-timeout": PATIENCE}
+
+    def start(self, name: str, variables: dict[str, str] | None = None, **changes: str) -> None:
+        self.runtime.start_supernode(name, self.keys[name], {**self.configs[name], **changes}, **(variables or {}))
+
+    def run(self, **changes: Any) -> dict[str, Any]:
+        return self.runtime.run({**self.config, **changes})
+
+    def auc(self, name: str) -> Any:
+        return outcomes.read(Path(self.configs[name]["result"]))
+
+    def has_result(self, name: str) -> bool:
+        return Path(self.configs[name]["result"]).exists()
+
+    def children_of(self, name: str, program: str) -> list[int]:
+        """Ids of the processes with which a site answers."""
+        mark = f"FHE_AUC_SITE={name}".encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                is_site = mark in (entry / "environ").read_bytes().split(b"\0")
+                if is_site and program in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+        return found
+
+
+@pytest.fixture
+def deploy(site_rows: list[PartyData]) -> Iterator[Callable[..., Deployment]]:
+    with Runtime(secured=True) as runtime:
+        yield lambda min_parties=2: Deployment(runtime, site_rows, min_parties=min_parties)
+
+
+def patched(deployment: Deployment, code: str) -> dict[str, str]:
+    """Variables with which a site's Python runs some code of the test's first."""
+    folder = deployment.runtime.folder / "patch"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(code)
+    return {"PYTHONPATH": str(folder), "FHE_AUC_SITE": "east"}
+
+
+def assert_two_have_it(deployment: Deployment, record: dict[str, Any], sites: list[PartyData]) -> None:
+    assert record["counted"] == ["north", "south"]
+    expected = federated_auc(sites[:2], thresholds=GRID)
+    for name in ("north", "south"):
+        found = deployment.auc(name)
+        assert found.auc == pytest.approx(expected.auc, abs=1e-6)
+        assert found.parties == 2
+        assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
+    assert not deployment.has_result("east")
+
+
+def test_a_site_that_never_answers_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
+    deployment = deploy()
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.start("east", patched(deployment, SLEEPS.format(999)))
+    started = time.monotonic()
+    assert_two_have_it(deployment, deployment.run(), site_rows)
+    assert time.monotonic() - started < 3 * PATIENCE
+
+
+def test_a_site_that_raises_is_left_out_and_its_words_stay_with_it(
+    deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy()
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.start("east", data="/nowhere/patient-4711.csv")
+    assert_two_have_it(deployment, deployment.run(), site_rows)
+    (run,) = json.loads(deployment.runtime.processes.call(["flwr", "list", "--format", "json"]))["runs"]
+    log = deployment.runtime.processes.call(["flwr", "log", str(run["run-id"]), "--show"])
+    assert "InputError" in log
+    assert "4711" not in log
+    superlink = (deployment.runtime.folder / "superlink.log").read_text()
+    assert "4711" not in superlink
+    assert "4711" in (deployment.runtime.folder / "east.log").read_text()
+
+
+def test_a_site_that_says_nonsense_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
+    deployment = deploy()
+    for name in ("north", "south"):
+        deployment.start(name)
+    nonsense = """
+import sys
+if any('flwr-clientapp' in each for each in sys.orig_argv):
+    import fhe_auc.site_state
+    fhe_auc.site_state.answer = lambda *given: bytes(range(256)) * 100
+"""
+    deployment.start("east", patched(deployment, nonsense))
+    assert_two_have_it(deployment, deployment.run(), site_rows)
+
+
+def test_a_site_whose_process_is_killed_in_mid_round_is_left_out(
+    deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy()
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.start("east", patched(deployment, SLEEPS.format(20)))
+    killed: list[int] = []
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while not killed and time.monotonic() < deadline:
+            for pid in deployment.children_of("east", "flwr-clientapp"):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+            time.sleep(0.2)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    record = deployment.run()
+    killer.join()
+    assert killed
+    assert_two_have_it(deployment, record, site_rows)
+
+
+def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(
+    deploy: Callable[..., Deployment],
+) -> None:
+    deployment = deploy(3)
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.start("east", patched(deployment, SLEEPS.format(20)))
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if deployment.children_of("east", "flwr-clientapp"):
+                for pid in deployment.children_of("east", ""):
+                    os.kill(pid, signal.SIGKILL)
+                return
+            time.sleep(0.2)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    started = time.monotonic()
+    with pytest.raises(TooFewPartiesError, match="missing: 'east'"):
+        deployment.run()
+    killer.join()
+    assert time.monotonic() - started < 3 * PATIENCE
+    assert not any(deployment.has_result(name) for name in deployment.names)
+
+
+def test_a_site_that_joins_late_is_waited_for_and_one_that_is_asked_again_answers_in_one_way(
+    deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy(3)
+    for name in ("north", "south"):
+        deployment.start(name)
+    late = threading.Timer(12.0, deployment.start, ["east"])
+    late.start()
+    assert deployment.run()["counted"] == ["north", "south", "east"]
+    late.join()
+    assert deployment.auc("east").auc == pytest.approx(federated_auc(site_rows, thresholds=GRID).auc, abs=1e-6)
+    with pytest.raises(TooFewPartiesError, match="MessageError"):  # a second run of a session that has ended
+        deployment.run()
+
+
+def test_a_site_runs_no_other_bundle_than_the_one_it_was_started_for(deploy: Callable[..., Deployment]) -> None:
+    deployment = deploy(3)
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.runtime.bundle_sha256, right = "0" * 64, deployment.runtime.bundle_sha256
+    deployment.start("east")
+    deployment.runtime.bundle_sha256 = right
+    with pytest.raises(TooFewPartiesError, match=r"missing: 'east'.*could not answer"):  # and nobody waits for it
+        deployment.run()
+    log = (deployment.runtime.folder / "east.log").read_text()
+    assert "FAB verification failed" in log
+    assert "Start `flwr-clientapp` process" not in log
+    assert "Start `flwr-clientapp` process" in (deployment.runtime.folder / "north.log").read_text()

@@ -1,0 +1,269 @@
+"""The report in a real browser: no request, no complaint, nothing cut off on a phone, nothing only for the eye.
+
+Chromium is driven over its debugging pipe, so that no driver is needed. CHROMIUM names another executable.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib.image
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+
+from fhe_auc import datasets, report
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.metrics import Histogram
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
+CHROMIUM = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *_NAMES))), None)
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason=f"no Chromium: none of {', '.join(_NAMES)} is on the path, and CHROMIUM names none"
+)
+
+_HOSTILE = (
+    '<script>console.error("ran")</script><img src="http://example.invalid/x.png" onerror="console.error(1)">&amp;"\''
+)
+
+
+# Where Chromium expects its debugging pipe; ours may be anywhere, there as well.
+_ON_DESCRIPTORS_3_AND_4 = """
+import os, sys
+reads, writes = (os.dup(int(given)) for given in sys.argv[1:3])
+while min(reads, writes) < 5:
+    reads, writes = os.dup(reads), os.dup(writes)
+os.dup2(reads, 3)
+os.dup2(writes, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Browser:
+    """One page of a headless Chromium, and all events that it has reported."""
+
+    def __init__(self, profile: Path) -> None:
+        child_reads, self._write = os.pipe()
+        self._read, child_writes = os.pipe()
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                _ON_DESCRIPTORS_3_AND_4,
+                str(child_reads),
+                str(child_writes),
+                str(CHROMIUM),
+                "--headless",
+                "--remote-debugging-pipe",
+                "--no-sandbox",  # it opens one page, of ours; without it root, as in containers, is refused
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--disable-background-networking",
+                "--no-first-run",
+                f"--user-data-dir={profile}",
+            ],
+            pass_fds=(child_reads, child_writes),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(child_reads)
+        os.close(child_writes)
+        self._pending = b""
+        self._number = 0
+        self.events: list[dict[str, Any]] = []
+        self._session: str | None = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        """Send a command and return its result."""
+        self._number += 1
+        command = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            command["sessionId"] = self._session
+        os.write(self._write, json.dumps(command).encode() + b"\0")
+        while True:
+            message = self._receive()
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                return message["result"]
+            self.events.append(message)
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\0" not in self._pending:
+            chunk = os.read(self._read, 2**16)
+            assert chunk, "Chromium has ended"
+            self._pending += chunk
+        first, _, self._pending = self._pending.partition(b"\0")
+        return dict(json.loads(first))
+
+    def load(self, file: Path) -> None:
+        """Open a file and wait until it is shown."""
+        self.events.clear()
+        self.call("Page.navigate", url=file.as_uri())
+        while not self.happened("Page.loadEventFired"):
+            self.events.append(self._receive())
+        self.evaluate("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of a JavaScript expression in the page."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def resize(self, width: int, *, mobile: bool = False) -> None:
+        """Give the window another width, in CSS pixels."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=mobile)
+
+    def screenshot(self) -> bytes:
+        """Return the whole page as PNG."""
+        return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
+
+    def happened(self, method: str) -> list[dict[str, Any]]:
+        """Return the parameters of all events of a kind."""
+        return [event["params"] for event in self.events if event["method"] == method]
+
+    def close(self) -> None:
+        """End the browser."""
+        os.close(self._write)
+        os.close(self._read)
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(10)
+        self._process.kill()
+        self._process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report on real rows, with hostile texts in every place that takes one."""
+    parties = datasets.load("covid-clinics")
+    rows = [np.concatenate([getattr(party, name) for party in parties]) for name in ("y_true", "y_score")]
+    pool = PartyData.from_arrays("pool", *rows)
+    edges = hierarchy.equi_depth_edges(hierarchy.count(pool, 10), 50)
+    facts = report.Facts(
+        title=f"Test {_HOSTILE}",
+        privacy=f"First. {_HOSTILE}\n\nSecond.",
+        session={"Parties": 78, _HOSTILE: _HOSTILE, "A long word": "x" * 300},
+        warnings=(_HOSTILE,),
+    )
+    folder = tmp_path_factory.mktemp("report")
+    report.save(report.report_card(Histogram.from_rows(pool, edges), threshold=0.3), facts, folder)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def page_of_the_command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``fhe-auc report`` writes."""
+    folder = tmp_path_factory.mktemp("command")
+    data = resources.files("fhe_auc") / "data" / "covid_clinics.npz"
+    result = CliRunner().invoke(main, ["report", str(data), "--site-column", "site", "--out", str(folder)])
+    assert result.exit_code == 0, result.stderr
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("made_by", ["page", "page_of_the_command"])
+def test_the_page_makes_no_request_and_no_complaint(
+    browser: Browser, made_by: str, request: pytest.FixtureRequest
+) -> None:
+    page = request.getfixturevalue(made_by)
+    browser.load(page)
+    requested = {event["request"]["url"].split(",")[0] for event in browser.happened("Network.requestWillBeSent")}
+    assert requested == {page.as_uri(), "data:image/svg+xml;base64"}
+    for complaint in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed"):
+        assert browser.happened(complaint) == []
+
+
+def test_the_browser_would_have_noticed_a_request_or_a_complaint(browser: Browser, page: Path) -> None:
+    """Without this, the test above could be blind."""
+    bad = page.with_name("bad.html")
+    bad.write_text('<!DOCTYPE html><img src="http://127.0.0.1:9/x.png"><script>console.error("no")</script>')
+    browser.load(bad)
+    assert "http://127.0.0.1:9/x.png" in {e["request"]["url"] for e in browser.happened("Network.requestWillBeSent")}
+    assert browser.happened("Runtime.consoleAPICalled")
+    assert browser.happened("Network.loadingFailed")
+
+
+def test_texts_passed_in_are_shown_as_they_are(browser: Browser, page: Path) -> None:
+    browser.load(page)
+    assert browser.evaluate("document.scripts.length") == 0
+    assert browser.evaluate("document.querySelector('h1').textContent") == f"Test {_HOSTILE}"
+    shown = browser.evaluate("document.body.textContent")
+    assert shown.count(_HOSTILE) == 5
+
+
+@pytest.mark.parametrize("width", [320, 390, 768, 1280])
+def test_nothing_is_cut_off_at_any_width(browser: Browser, page: Path, width: int) -> None:
+    browser.resize(width, mobile=width < 500)
+    browser.load(page)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    outside = browser.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1)"
+        ".map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert outside == []
+
+
+def test_a_screen_reader_finds_headings_tables_and_a_text_for_every_figure(browser: Browser, page: Path) -> None:
+    browser.load(page)
+    levels = browser.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+    assert browser.evaluate("document.documentElement.lang") == "en"
+    assert browser.evaluate("[...document.querySelectorAll('th')].every(th => th.scope)")
+    assert browser.evaluate("[...document.querySelectorAll('table')].every(table => table.caption)")
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    texts = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "image"]
+    assert len(texts) == 4
+    assert all(len(text) > 60 for text in texts)
+
+
+def test_the_page_needs_no_colour(browser: Browser, page: Path) -> None:
+    browser.resize(900)
+    browser.load(page)
+    pixels = matplotlib.image.imread(io.BytesIO(browser.screenshot()))[..., :3]
+    assert pixels.shape[0] > 1500
+    assert np.ptp(pixels, axis=2).max() < 0.05
+    assert pixels.min() < 0.1
+
+
+def test_contrast_of_every_text_is_enough(browser: Browser, page: Path) -> None:
+    """WCAG 2.2 AA asks for 4.5 : 1."""
+    browser.load(page)
+    colours = browser.evaluate(
+        "[...new Set([...document.querySelectorAll('main *')].map(e => getComputedStyle(e).color))]"
+    )
+    wash = 243 / 255  # the darker of the two backgrounds
+    for colour in colours:
+        light = _luminance([int(part) / 255 for part in colour[4:-1].split(",")])
+        assert (_luminance([wash] * 3) + 0.05) / (light + 0.05) >= 4.5
+
+
+def _luminance(channels: list[float]) -> float:
+    linear: Callable[[float], float] = lambda c: c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4  # noqa: E731
+    return 0.2126 * linear(channels[0]) + 0.7152 * linear(channels[1]) + 0.0722 * linear(channels[2])

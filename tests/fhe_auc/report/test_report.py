@@ -1,0 +1,303 @@
+"""The report: the same numbers on the page and in JSON, every text escaped, figures that can be read."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from fhe_auc import metrics, report
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.metrics import Histogram
+from fhe_auc.report.figures import FIGURES, _shares, png, svg
+
+FACTS = report.Facts(
+    title="Three sites",
+    privacy="Only the sum was decrypted.\n\nNothing else left a site.",
+    session={
+        "protocol": "histogram-federated",
+        "parties": 1234,
+        "joint keys": True,
+        "seconds": {"keys": 0.27534567, "submit": np.float64(0.5)},
+        "sites": ("north", "south"),
+        "epsilon": None,
+        "limit": float("inf"),
+    },
+    warnings=("Pooled quantiles are known to parties.",),
+)
+
+
+def rows(kind: str = "plain", size: int = 4000) -> PartyData:
+    generator = np.random.default_rng(8)
+    scores = {
+        "plain": lambda: generator.random(size),
+        "rare": lambda: 0.05 * generator.random(size) ** 2,
+        "sure": lambda: np.round(generator.random(size)),
+    }[kind]()
+    labels = generator.random(size) < np.clip(scores, 0.002, 0.998)
+    return PartyData.from_arrays("pool", labels, scores)
+
+
+@lru_cache
+def card(kind: str = "plain", threshold: float = 0.4) -> report.ReportCard:
+    data = rows(kind)
+    edges = hierarchy.equi_depth_edges(hierarchy.count(data, 10), 30, max_width=0.05)
+    return report.report_card(Histogram.from_rows(data, edges), threshold=threshold)
+
+
+class Page(HTMLParser):
+    """Texts and attributes of a page; unbalanced tags are an error."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in {"meta", "link", "img"}:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_json_holds_what_the_metrics_say() -> None:
+    ours = card()
+    plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
+    auc = metrics.roc_auc_score(ours.histogram)
+    assert plain["metrics"]["roc_auc"] == {"value": auc.value, "low": auc.low, "high": auc.high}
+    assert plain["metrics"].keys() == {
+        "roc_auc",
+        "average_precision",
+        "ks",
+        "expected_calibration_error",
+        "brier",
+        "log_loss",
+        "normalised_entropy",
+    }
+    chosen = plain["decisions"]["chosen"]
+    assert chosen["threshold"] == 0.4
+    assert chosen["metrics"]["recall"]["value"] == metrics.recall_score(ours.histogram, 0.4).value
+    assert chosen["confusion_matrix"] == metrics.confusion_matrix(ours.histogram, 0.4).tolist()
+    assert plain["decisions"]["best_f1"]["threshold"] == metrics.best_f1_threshold(ours.histogram)
+    assert plain["roc_curve"]["thresholds"][0] is None
+    assert plain["histogram"]["positives"] == ours.histogram.positives.tolist()
+    assert plain["session"]["seconds"] == {"keys": 0.27534567, "submit": 0.5}
+    assert plain["session"]["limit"] == "inf"
+
+
+def test_the_page_holds_the_numbers_of_the_json() -> None:
+    ours = card()
+    texts = Page(report.render(ours, FACTS)).texts
+    plain = report.as_dict(ours, FACTS)
+    for estimate in [*plain["metrics"].values(), *plain["decisions"]["chosen"]["metrics"].values()]:
+        assert f"{estimate['value']:.4f}" in texts
+    shown = " ".join(texts)
+    for text in ("Only the sum was decrypted.", "Nothing else left a site.", "Pooled quantiles", "1,234", "0.275346"):
+        assert text in shown
+    assert "keys: 0.275346, submit: 0.5" in texts
+    assert "north, south" in texts
+    assert "yes" in texts
+
+
+def test_every_text_passed_in_is_escaped() -> None:
+    hostile = "<script>alert(1)</script><img src=x onerror=y>\"'&amp;$title ${privacy}"
+    facts = report.Facts(title=hostile, privacy=hostile, session={hostile: [hostile]}, warnings=(hostile,))
+    text = report.render(card(), facts)
+    page = Page(text)
+    assert "<script" not in text
+    assert page.texts.count(hostile) == 5
+    assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
+
+
+def test_what_a_page_cannot_hold_is_replaced() -> None:
+    facts = report.Facts(title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",))
+    text = report.render(card(), facts)
+    assert {"a��", "b�", "c�", "d�", "e�"} <= set(Page(text).texts)
+    text.encode()
+    json.dumps(report.as_dict(card(), facts)).encode()
+
+
+def test_the_page_refers_to_nothing_outside_itself() -> None:
+    text = report.render(card(), FACTS)
+    assert "http://" not in text
+    assert "https://" not in text
+    assert "default-src 'none'" in text
+    for tag, attributes in Page(text).tags:
+        assert tag not in {"script", "iframe", "object", "form"}
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "data:").startswith("data:")
+    images = re.findall('base64,([^"]+)"', text)
+    assert len(images) == len(FIGURES)
+    for image in images:
+        drawing = ElementTree.fromstring(base64.b64decode(image))  # noqa: S314 - our own
+        links = [value for node in drawing.iter() for name, value in node.items() if name.endswith("href")]
+        assert all(link.startswith("#") for link in links)
+
+
+def test_tables_have_captions_and_scopes_and_figures_have_words() -> None:
+    page = Page(report.render(card(), FACTS))
+    tags = [tag for tag, _ in page.tags]
+    assert tags.count("table") == tags.count("caption") == 3
+    assert all(attributes.get("scope") in {"row", "col"} for tag, attributes in page.tags if tag == "th")
+    alternatives = [attributes["alt"] for tag, attributes in page.tags if tag == "img"]
+    assert f"area of {card().auc.value:.3f}" in str(alternatives[0])
+    assert len(set(alternatives)) == 4
+
+
+def test_the_same_report_is_written_byte_for_byte_again() -> None:
+    ours = card()
+    assert report.render(ours, FACTS) == report.render(ours, FACTS)
+    assert png(report.draw(ours, "roc")) == png(report.draw(ours, "roc"))
+
+
+def test_saving_writes_page_json_and_figures(tmp_path: Path) -> None:
+    files = report.save(card(), FACTS, tmp_path / "new" / "folder")
+    names = ["report.html", "report.json", "roc.png", "precision_recall.png", "reliability.png", "scores.png"]
+    assert [file.name for file in files] == names
+    assert json.loads(files[1].read_bytes())["title"] == "Three sites"
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files[2:])
+
+
+def test_nothing_predicted_positive_is_said_so() -> None:
+    data = rows("rare")
+    ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), threshold=1.5)
+    plain = report.as_dict(ours, FACTS)
+    assert plain["decisions"]["chosen"]["metrics"]["precision"] is None
+    assert "undefined" in Page(report.render(ours, FACTS)).texts
+    assert "no row is predicted positive" in Page(report.render(ours, FACTS)).texts
+
+
+def test_no_warnings_leave_no_empty_box() -> None:
+    facts = report.Facts(title="t", privacy="p", session={})
+    assert "Read this first" not in report.render(card(), facts)
+
+
+def test_exact_counts_say_that_nothing_is_open() -> None:
+    texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), FACTS)).texts
+    assert "the bins leave nothing open" in texts
+    assert "none" in texts
+
+
+def test_one_class_alone_has_no_report() -> None:
+    with pytest.raises(UndefinedAucError, match="no negative row"):
+        report.report_card(Histogram([0, 1], [3], [0]))
+
+
+def test_scores_that_are_no_probabilities_have_no_report() -> None:
+    with pytest.raises(InputError, match="must be probabilities"):
+        report.report_card(Histogram([-1, 0, 1], [1, 2], [2, 1]))
+
+
+def test_noisy_counts_make_a_report() -> None:
+    generator = np.random.default_rng(9)  # an experiment
+    true = card().histogram
+    noisy = [counts + generator.normal(0, 40, true.bins) for counts in (true.positives, true.negatives)]
+    assert min(counts.min() for counts in noisy) < 0
+    Page(report.render(report.report_card(Histogram(true.edges, *noisy)), FACTS))
+
+
+def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
+    exact, noisy = (
+        " ".join(" ".join(Page(report.render(card(), facts)).texts).split())
+        for facts in (FACTS, dataclasses.replace(FACTS, noisy=True))
+    )
+    for claim in (
+        "wherever rows lie inside their bins",
+        "metric of the counted rows lies inside it",
+        "from 4,000 rows",
+    ):
+        assert claim in exact
+        assert claim not in noisy
+    for caution in (
+        "which no range on this page covers",
+        "metric of the rows may lie outside",
+        "from about 4,000 rows",
+    ):
+        assert caution in noisy
+        assert caution not in exact
+    assert report.as_dict(card(), dataclasses.replace(FACTS, noisy=True))["noisy"] is True
+
+
+@st.composite
+def noisy_histograms(draw: st.DrawFn) -> Histogram:
+    """Few bins, or one; counts of any sign and size, or none; perhaps a last bin of the score 1 alone."""
+    inner = draw(st.lists(st.floats(0, 1), max_size=5))
+    edges = np.append(np.unique([0.0, *inner, 1.0]), [1.0] * draw(st.booleans()))
+    some = st.one_of(st.just(0), st.integers(-50, 100), st.integers(-(10**9), 10**12).map(lambda k: k / 2**20))
+    counts = st.lists(some, min_size=len(edges) - 1, max_size=len(edges) - 1)
+    return Histogram(edges, draw(counts), draw(counts))
+
+
+@settings(max_examples=30, deadline=None)
+@given(histogram=noisy_histograms(), threshold=st.floats(0, 1), drawn=st.sampled_from([True] + [False] * 9))
+def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
+    histogram: Histogram, threshold: float, drawn: bool
+) -> None:
+    try:
+        ours = report.report_card(histogram, threshold=threshold)
+    except (UndefinedAucError, UndefinedMetricError):
+        cleaned = histogram.cleaned()
+        assert not (cleaned.positives.sum() > 0 and cleaned.negatives.sum() > 0)
+        return
+    plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
+    for decision in plain["decisions"].values():
+        assert np.min(decision["confusion_matrix"]) >= 0
+    for estimate in [*plain["metrics"].values(), *plain["decisions"]["best_f1"]["metrics"].values()]:
+        assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
+    for axis in ("fpr", "tpr"):
+        points = plain["roc_curve"][axis]
+        assert points == sorted(points)
+        assert (points[0], points[-1]) == (0, 1)
+    assert plain["precision_recall_curve"]["recall"] == sorted(plain["precision_recall_curve"]["recall"], reverse=True)
+    if drawn:
+        Page(report.render(ours, FACTS))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("kind", ["plain", "rare", "sure"])
+def test_no_text_of_a_figure_overlaps_another_or_leaves_it(
+    name: str, kind: str, assert_texts_apart: Callable[..., None]
+) -> None:
+    figure = report.draw(card(kind, threshold=0.02 if kind == "rare" else 0.4), name)
+    assert_texts_apart(figure, least=11, beyond=1)
+
+
+def test_figures_are_the_same_without_colour() -> None:
+    for name in FIGURES:
+        canvas = FigureCanvasAgg(report.draw(card(), name))
+        canvas.draw()
+        assert np.ptp(np.asarray(canvas.buffer_rgba())[..., :3].astype(int), axis=2).max() == 0
+
+
+def test_the_outlines_of_the_scores_hold_all_rows_of_either_class() -> None:
+    for kind in ("plain", "rare", "sure"):
+        cells, shares = _shares(card(kind).histogram)
+        assert [share.sum() for share in shares] == pytest.approx([1, 1])
+        assert 0 <= cells[0] < cells[-1] <= 1
+
+
+def test_svg_figures_carry_no_date() -> None:
+    assert b"dc:date" not in svg(report.draw(card(), "roc"))

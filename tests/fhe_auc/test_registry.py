@@ -1,0 +1,149 @@
+"""Protocols are found by name, also other people's; what is no protocol is refused."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import registry
+from fhe_auc.errors import UnknownProtocolError
+from fhe_auc.protocol import Protocol
+
+_MODULE = """
+from fhe_auc.protocol import Protocol
+
+class Coin(Protocol):
+    name = "coin"
+    summary = "guesses"
+    trust = "nobody"
+
+    def prepare(self, request): ...
+    def aggregator(self, manifest, material): ...
+    def party(self, manifest, material, data): ...
+
+class Unfinished(Protocol):
+    name = "unfinished"
+
+def function():
+    return Coin()
+
+instance = Coin()
+"""
+
+
+def test_a_plug_in_says_whether_it_encrypts() -> None:
+    found = {name: registry.load(name).encrypts for name in registry.names()}
+    assert {name for name, encrypts in found.items() if not encrypts} == {
+        "boundaries-local-dp",
+        "dpauc-gaussian",
+        "dpauc-laplace",
+        "dpauc-rr",
+        "histogram-local-dp",
+        "ustat-hierarchy",
+        "ustat-krr",
+    }
+
+
+@pytest.fixture
+def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that installs a distribution with these entry points."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def install(distribution: str = "coin", **entry_points: str) -> None:
+        (tmp_path / "coin_protocol.py").write_text(_MODULE)
+        (tmp_path / "coin_broken.py").write_text("import a_module_that_is_not_there\n")
+        information = tmp_path / f"{distribution}-1.0.dist-info"
+        information.mkdir()
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        lines = [f"{name} = {value}" for name, value in entry_points.items()]
+        (information / "entry_points.txt").write_text("\n".join(["[fhe_auc.protocols]", *lines, ""]))
+
+    return install
+
+
+@pytest.mark.parametrize("name", ["malicous", "", "semi_honest", "Semi-Honest", "semi-honest ", "../semi-honest"])
+def test_an_unknown_name_lists_what_there_is(name: str) -> None:
+    with pytest.raises(UnknownProtocolError) as caught:
+        registry.load(name)
+    assert f"unknown protocol {name!r} (installed: " in str(caught.value)
+    assert "semi-honest" in str(caught.value)
+
+
+def test_with_nothing_installed_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    assert registry.names() == ()
+    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'semi-honest' \(installed: none\)"):
+        registry.load("semi-honest")
+
+
+@pytest.mark.parametrize("thing", ["function", "instance", "Protocol.register", "__name__"])
+def test_what_is_not_a_protocol_class_is_refused(third_party: Any, thing: str) -> None:
+    third_party(odd=f"coin_protocol:{thing}")
+    with pytest.raises(UnknownProtocolError, match=rf"plug-in 'odd' \(coin_protocol:{thing}\) is not a"):
+        registry.load("odd")
+
+
+@pytest.mark.parametrize("value", ["collections:OrderedDict", "builtins:dict", "fhe_auc.rounds:Party"])
+def test_another_class_is_refused_and_not_constructed(third_party: Any, value: str) -> None:
+    third_party(odd=value)
+    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.protocol\.Protocol"):
+        registry.load("odd")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["coin_protocol:Unfinished", "coin_protocol:Missing", "coin_broken:Coin", "no_such_module:Coin"],
+    ids=["abstract", "missing attribute", "import fails", "missing module"],
+)
+def test_a_plugin_that_cannot_be_loaded_is_named(third_party: Any, value: str) -> None:
+    third_party(odd=value)
+    with pytest.raises(UnknownProtocolError, match="plug-in 'odd'"):
+        registry.load("odd")
+    assert isinstance(registry.load("semi-honest"), SemiHonest)  # the others still work
+
+
+def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whichever distribution comes first on the path: two of one name must not be resolved in silence.
+    genuine = EntryPoint("semi-honest", "fhe_auc_protocols.blinded_auc.semi_honest:SemiHonest", registry.GROUP)
+    intruder = EntryPoint("semi-honest", "intruder:Protocol", registry.GROUP)
+    for points in ([genuine, intruder], [intruder, genuine]):
+        monkeypatch.setattr(registry, "entry_points", lambda group, points=points: points)
+        with pytest.raises(UnknownProtocolError, match="semi-honest"):
+            registry.load("semi-honest")
+
+
+def test_the_semi_honest_protocol_is_installed() -> None:
+    assert "semi-honest" in registry.names()
+    plugin = registry.load("semi-honest")
+    assert type(plugin) is SemiHonest
+    assert isinstance(plugin, Protocol)
+
+
+def test_a_third_party_protocol_is_found_beside_ours(third_party: Any) -> None:
+    third_party(coin="coin_protocol:Coin")
+    assert {"coin", "semi-honest"} <= set(registry.names())
+    plugin = registry.load("coin")
+    assert isinstance(plugin, Protocol)
+    assert plugin.name == "coin"
+    with pytest.raises(UnknownProtocolError, match="coin"):
+        registry.load("toss")
+
+
+def test_names_are_sorted(third_party: Any) -> None:
+    third_party(zz="coin_protocol:Coin", aa="coin_protocol:Coin")
+    found = registry.names()
+    assert list(found) == sorted(found)
+    assert {"aa", "zz"} <= set(found)
+    assert registry.load("semi-honest").name == "semi-honest"
+
+
+def test_every_installed_protocol_says_what_it_is_and_whom_it_trusts() -> None:
+    for name in registry.names():
+        plugin = registry.load(name)
+        for line in (plugin.name, plugin.summary, plugin.trust):
+            assert line.strip()
+            assert "\n" not in line

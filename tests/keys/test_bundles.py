@@ -1,0 +1,675 @@
+"""Bundles: each way in which one can be wrong is refused with its own error, and the aggregator gets no secret."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys import announcement, bundles, sealing
+from fhe_auc_keys import signed_documents as documents
+from fhe_auc_keys.announcement import announce, open_announcement
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.bundles import (
+    PartyKeys,
+    SealedSession,
+    SeenInMemory,
+    keep_party_bundle,
+    kept_party_keys,
+    open_aggregator_bundle,
+    open_party_bundle,
+    seal_session,
+)
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.errors import (
+    ExistsError,
+    ExpiredError,
+    KeysError,
+    MissingError,
+    ReplayedError,
+    RevokedError,
+    SecretInBundleError,
+    TamperedError,
+    UnfitCertificateError,
+    UnfitNameError,
+    UnknownIssuerError,
+    WrongContextError,
+    WrongRecipientError,
+    WrongSessionError,
+)
+from fhe_auc_keys.identity import Identity, signed_bytes
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import ckks
+from fhe_auc.protocol import Session
+from fhe_auc.serialise import decode
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+HOLDER = "key holder"
+
+
+def secrets_of(held: PartyKeys | Session) -> PartySecrets:
+    return decode(held.material if isinstance(held, PartyKeys) else held.party_material, PartySecrets, "")
+
+
+@dataclass
+class Consortium:
+    authority: Authority
+    identities: dict[str, Identity]
+
+    @classmethod
+    def of(cls, *names: str) -> Consortium:
+        authority = Authority.create("consortium", at=NOW)
+        identities = {}
+        for name in (*names, HOLDER):
+            fresh = Identity.create(name)
+            identities[name] = fresh.certified(authority.issue(fresh.request(), name, days=90, at=NOW))
+        return cls(authority, identities)
+
+    def trust(self, at: datetime = NOW) -> Trust:
+        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
+
+    def peers(self, *names: str) -> list[Peer]:
+        return [verify(self.identities[name].credential, self.trust(), at=NOW) for name in names]
+
+    def seal(self, session: Session, *, holder: str = HOLDER, lifetime: timedelta = 7 * DAY) -> SealedSession:
+        peers = self.peers(*session.manifest.parties)
+        return seal_session(self.identities[holder], session, peers, self.trust(), lifetime=lifetime, at=NOW)
+
+    def open(self, data: bytes, name: str = "north", **changes):
+        at = changes.get("at", NOW)
+        usual = {"holder": HOLDER, "session": None, "context": None, "guard": SeenInMemory(), "at": at}
+        trust = changes.pop("trust", None) or self.trust(at)
+        return open_party_bundle(data, self.identities[name], trust, **{**usual, **changes})
+
+
+@pytest.fixture(scope="module")
+def consortium() -> Consortium:
+    return Consortium.of("north", "south", "east")
+
+
+@pytest.fixture(scope="module")
+def sealed(consortium, prepared) -> SealedSession:
+    return consortium.seal(prepared)
+
+
+@pytest.fixture(scope="module")
+def trust(consortium) -> Trust:
+    return consortium.trust()
+
+
+def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, sealed, prepared, other_prepared) -> None:
+    expected = {"session": prepared.manifest.session, "context": prepared.manifest.context}
+    opened = [consortium.open(sealed.parties[name], name, **expected) for name in prepared.manifest.parties]
+    assert {each.material for each in opened} == {prepared.party_material}
+    assert {each.announcement.manifest for each in opened} == {prepared.manifest}
+    (common_secret,) = {secrets_of(each).common_secret for each in opened}
+    assert len(common_secret) == 32
+    assert secrets_of(other_prepared).common_secret != common_secret
+
+
+def test_the_announcement_names_parties_with_their_certificates(consortium, sealed, prepared, trust) -> None:
+    announcement = open_announcement(sealed.announcement, trust, holder=HOLDER, at=NOW)
+    assert announcement.manifest == prepared.manifest
+    assert announcement.holder.name == HOLDER
+    expected = {peer.name: peer.fingerprint for peer in consortium.peers(*prepared.manifest.parties)}
+    assert announcement.fingerprints == expected
+    assert announcement.not_after == NOW + 7 * DAY
+
+
+# --- Who may sign -----------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_issuer(prepared, consortium) -> None:
+    strangers = Consortium.of(*prepared.manifest.parties)
+    with pytest.raises(UnknownIssuerError):
+        consortium.open(strangers.seal(prepared).parties["north"])
+
+
+def test_a_certified_party_is_not_thereby_the_key_holder(prepared, consortium, trust) -> None:
+    forged = consortium.seal(prepared, holder="east")
+    with pytest.raises(UnknownIssuerError, match="signed by 'east'"):
+        consortium.open(forged.parties["north"])
+    with pytest.raises(UnknownIssuerError):
+        open_announcement(forged.announcement, trust, holder=HOLDER, at=NOW)
+    with pytest.raises(UnknownIssuerError):
+        open_aggregator_bundle(forged.aggregator, trust, holder=HOLDER, session=None, at=NOW)
+
+
+@pytest.mark.parametrize("who", [HOLDER, "north"])
+def test_a_revoked_holder_or_recipient(prepared, who) -> None:
+    consortium = Consortium.of(*prepared.manifest.parties)
+    sealed = consortium.seal(prepared)
+    serial = next(line.serial for line in consortium.authority.register if line.name == who)
+    consortium.authority.revoke(serial, at=NOW)
+    with pytest.raises(RevokedError, match=who):
+        consortium.open(sealed.parties["north"])
+    if who == "north":
+        consortium.open(sealed.parties["south"], "south")
+
+
+# --- Validity, recipient, session, context, replay --------------------------------------------------------------------
+
+
+def test_an_expired_and_a_premature_bundle(consortium, sealed) -> None:
+    for at in (NOW + 7 * DAY + timedelta(seconds=1), NOW - timedelta(minutes=6), NOW + 100 * DAY):
+        with pytest.raises(ExpiredError):
+            consortium.open(sealed.parties["north"], at=at)
+    consortium.open(sealed.parties["north"], at=NOW + 7 * DAY - timedelta(seconds=1))
+
+
+def test_another_recipient(consortium, sealed) -> None:
+    with pytest.raises(WrongRecipientError, match="'north'"):
+        consortium.open(sealed.parties["south"])
+
+
+def test_the_same_party_under_a_new_certificate(prepared) -> None:
+    consortium = Consortium.of(*prepared.manifest.parties)
+    sealed = consortium.seal(prepared)
+    old = consortium.identities["north"]
+    renewed = consortium.authority.issue(old.request(), "north", days=90, at=NOW)
+    consortium.identities["north"] = old.certified(renewed)
+    with pytest.raises(WrongRecipientError):
+        consortium.open(sealed.parties["north"])
+
+
+def test_another_session_or_context(consortium, sealed, prepared, other_prepared, trust) -> None:
+    other = other_prepared.manifest
+    with pytest.raises(WrongSessionError, match=other.session.hex()):
+        consortium.open(sealed.parties["north"], session=other.session)
+    with pytest.raises(WrongContextError):
+        consortium.open(sealed.parties["north"], context=other.context)
+    with pytest.raises(WrongSessionError):
+        open_aggregator_bundle(sealed.aggregator, trust, holder=HOLDER, session=other.session, at=NOW)
+
+
+def test_a_bundle_opens_once_and_a_refusal_does_not_use_it_up(consortium, sealed, other_prepared) -> None:
+    guard = SeenInMemory()
+    data = sealed.parties["north"]
+    with pytest.raises(WrongSessionError):
+        consortium.open(data, guard=guard, session=other_prepared.manifest.session)
+    consortium.open(data, guard=guard)
+    with pytest.raises(ReplayedError):
+        consortium.open(data, guard=guard)
+
+
+# --- Tampering --------------------------------------------------------------------------------------------------------
+
+
+def flipped(data: bytes, position: int, *, mend: bool) -> bytes:
+    bad = bytearray(data)
+    bad[position] ^= 1 << position % 8
+    if mend:  # a forger puts the frame's checksum right
+        bad[8:40] = hashlib.sha256(bad[40:]).digest()
+    return bytes(bad)
+
+
+def positions(data: bytes, step: int) -> list[int]:
+    """Every byte of the first and last 1500, and a sample of the rest."""
+    return sorted({*range(min(1500, len(data))), *range(0, len(data), step), *range(len(data) - 300, len(data))})
+
+
+def test_a_tampered_byte_anywhere_in_a_party_s_bundle(consortium, sealed, trust) -> None:
+    data, guard = sealed.parties["north"], SeenInMemory()
+    for position in positions(data, 997):
+        with pytest.raises(TamperedError):
+            consortium.open(flipped(data, position, mend=False), trust=trust, guard=guard)
+        if position >= 40:
+            with pytest.raises(KeysError):
+                consortium.open(flipped(data, position, mend=True), trust=trust, guard=guard)
+    for length in {*range(0, 1500, 7), len(data) - 1}:
+        with pytest.raises(TamperedError):
+            consortium.open(data[:length], trust=trust, guard=guard)
+    consortium.open(data, trust=trust, guard=guard)
+
+
+def test_a_tampered_byte_anywhere_in_an_announcement(sealed, trust) -> None:
+    for position in range(len(sealed.announcement)):
+        with pytest.raises(TamperedError):
+            open_announcement(flipped(sealed.announcement, position, mend=False), trust, holder=HOLDER, at=NOW)
+        if position >= 40:
+            with pytest.raises(KeysError):
+                open_announcement(flipped(sealed.announcement, position, mend=True), trust, holder=HOLDER, at=NOW)
+
+
+def regions(data: bytes) -> dict[str, tuple[int, int]]:
+    """Where the parts of a signed document are."""
+    found = {}
+    position = 40
+    for name, part in zip(("credential", "body", "signature"), msgspec.msgpack.decode(data[40:]), strict=True):
+        position = data.index(part, position)
+        found[name] = (position, position + len(part))
+        position += len(part)
+    return found
+
+
+def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(sealed, trust) -> None:
+    data, generator = sealed.aggregator, random.Random(1)
+    found = regions(data)
+    inner = data.index(sealed.announcement)
+    found["announcement"] = (inner, inner + len(sealed.announcement))
+    found |= {"frame": (0, 40), "first": (40, found["credential"][0]), "second": (found["credential"][1], inner)}
+    for name, (start, end) in found.items():
+        for position in {start, end - 1, *(generator.randrange(start, end) for _ in range(4))}:
+            with pytest.raises(TamperedError):
+                open_aggregator_bundle(flipped(data, position, mend=False), trust, holder=HOLDER, session=None, at=NOW)
+            if position < 40:
+                continue
+            # A certificate that is altered may also be of nobody trusted, or unfit.
+            error = KeysError if name == "credential" else TamperedError
+            with pytest.raises(error):
+                open_aggregator_bundle(flipped(data, position, mend=True), trust, holder=HOLDER, session=None, at=NOW)
+    open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+
+def reframed(data: bytes, body: bytes) -> bytes:
+    return data[:8] + hashlib.sha256(body).digest() + body
+
+
+def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(sealed, trust) -> None:
+    def opened(data: bytes) -> object:
+        if data[:7] == sealed.announcement[:7]:
+            return open_announcement(data, trust, holder=HOLDER, at=NOW)
+        return open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+    for data, step in ((sealed.announcement, 1), (sealed.aggregator, len(sealed.aggregator) // 25)):
+        for length in {*range(7, len(data), step), 39, 40, 41, len(data) - 1}:
+            with pytest.raises(TamperedError):
+                opened(data[:length])
+            if length >= 40:
+                with pytest.raises(TamperedError, match="malformed"):
+                    opened(reframed(data, data[40:length]))
+        with pytest.raises(TamperedError, match="malformed"):
+            opened(reframed(data, data[40:] + b"\0"))
+    for data in (b"", sealed.aggregator[:6]):
+        with pytest.raises(TamperedError, match="not a"):
+            open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+
+
+def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other_prepared, trust) -> None:
+    other = consortium.seal(other_prepared)
+    for mine, theirs, opened in (
+        (sealed.announcement, other.announcement, lambda x: open_announcement(x, trust, holder=HOLDER, at=NOW)),
+        (
+            sealed.aggregator,
+            other.aggregator,
+            lambda x: open_aggregator_bundle(x, trust, holder=HOLDER, session=None, at=NOW),
+        ),
+        (sealed.parties["north"], other.parties["north"], lambda x: consortium.open(x, trust=trust)),
+    ):
+        (credential, body, signature), (_, other_body, other_signature) = parts(mine)[0], parts(theirs)[0]
+        opened(reframed(mine, msgspec.msgpack.encode((credential, body, signature))))
+        for mixed in ((credential, body, other_signature), (credential, other_body, signature)):
+            with pytest.raises(TamperedError, match="no genuine signature"):
+                opened(reframed(mine, msgspec.msgpack.encode(mixed)))
+        # The signature covers who signs: another certificate of the consortium is not put in its place.
+        stranger = consortium.identities["north"].credential
+        with pytest.raises(TamperedError, match="no genuine signature"):
+            opened(reframed(mine, msgspec.msgpack.encode((stranger, body, signature))))
+
+
+def test_the_aggregator_s_keys_do_not_move_to_another_session_even_where_the_holder_signs(
+    consortium, sealed, prepared, other_prepared, trust
+) -> None:
+    holder = consortium.identities[HOLDER]
+    other = consortium.seal(other_prepared).announcement
+
+    def opened(announcement: bytes, material: bytes, session: bytes | None = None) -> object:
+        signed = documents.sign(bundles.AGGREGATOR_KIND, holder, bundles._AggregatorBody(announcement, material))
+        return open_aggregator_bundle(signed, trust, holder=HOLDER, session=session, at=NOW)
+
+    opened(sealed.announcement, prepared.aggregator_material, prepared.manifest.session)
+    for mixed, error in (
+        ((other, prepared.aggregator_material), WrongContextError),
+        ((sealed.announcement, other_prepared.aggregator_material), WrongContextError),
+        ((other, other_prepared.aggregator_material, prepared.manifest.session), WrongSessionError),
+        ((sealed.announcement, prepared.party_material), SecretInBundleError),
+        ((sealed.announcement, prepared.aggregator_material + b"\0"), SecretInBundleError),
+    ):
+        with pytest.raises(error):
+            opened(*mixed)
+
+
+def parts(data: bytes) -> tuple[list, list]:
+    signed = msgspec.msgpack.decode(data[40:])
+    return signed, msgspec.msgpack.decode(signed[1])
+
+
+def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed, trust) -> None:
+    with pytest.raises(TamperedError, match="not a party bundle"):
+        consortium.open(sealed.aggregator, trust=trust)
+    # Nor where the body and its signature are put in the other kind's frame.
+    moved = b"fhebpar" + sealed.announcement[7:]
+    with pytest.raises(TamperedError, match="signature"):
+        consortium.open(moved, trust=trust)
+
+
+def resigned(consortium: Consortium, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
+    """A bundle that the holder's key signs although its parts do not belong together."""
+    body = bundles._PartyBody(announcement, header, sealed)
+    return documents.sign(bundles.PARTY_KIND, consortium.identities[HOLDER], body)
+
+
+def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
+    consortium, sealed, prepared, other_prepared
+) -> None:
+    _, (announcement, header, secret) = parts(sealed.parties["north"])
+    _, (other_announcement, other_header, other_secret) = parts(consortium.seal(other_prepared).parties["north"])
+    _, (_, south_header, south_secret) = parts(sealed.parties["south"])
+    consortium.open(resigned(consortium, announcement, header, secret))
+    for mixed, error in (
+        ((announcement, header, other_secret), TamperedError),
+        ((announcement, header, south_secret), TamperedError),
+        ((announcement, south_header, secret), WrongRecipientError),
+        ((announcement, other_header, other_secret), WrongSessionError),
+        ((other_announcement, header, secret), WrongSessionError),
+        # Signed at another time, or for other certificates: the ciphertext is bound to the announcement.
+        ((sealed_differently(consortium, prepared), header, secret), TamperedError),
+    ):
+        with pytest.raises(error):
+            consortium.open(resigned(consortium, *mixed))
+
+
+def sealed_differently(consortium: Consortium, session: Session) -> bytes:
+    return consortium.seal(session, lifetime=6 * DAY).announcement
+
+
+# --- A bundle kept in a key store -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[KeyStore]:
+    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+        yield made
+
+
+def keep(consortium: Consortium, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
+    usual = {"holder": HOLDER, "session": None, "context": None, "at": NOW}
+    return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
+
+
+def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, prepared, trust, store) -> None:
+    opened = keep(consortium, sealed.parties["north"], store, trust)
+    session = prepared.manifest.session
+    again = kept_party_keys(store, session, trust, holder=HOLDER, at=NOW)
+    assert again == opened
+    assert again.material == prepared.party_material
+    with pytest.raises(ReplayedError):
+        keep(consortium, sealed.parties["north"], store, trust)
+    with pytest.raises(ReplayedError):
+        consortium.open(sealed.parties["north"], guard=store)
+    with pytest.raises(MissingError):
+        kept_party_keys(store, bytes(16), trust, holder=HOLDER, at=NOW)
+
+
+def test_a_crash_between_keeping_and_registering_loses_nothing(
+    consortium, sealed, prepared, trust, store, monkeypatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(KeyStore, "register", crash)
+        with pytest.raises(KeyboardInterrupt):
+            keep(consortium, sealed.parties["north"], store, trust)
+    kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
+    assert keep(consortium, sealed.parties["north"], store, trust) == kept
+    with pytest.raises(ReplayedError):
+        keep(consortium, sealed.parties["north"], store, trust)
+
+
+def test_a_refused_bundle_leaves_no_trace_in_the_store(consortium, sealed, other_prepared, trust, store) -> None:
+    with pytest.raises(WrongSessionError):
+        keep(consortium, sealed.parties["north"], store, trust, session=other_prepared.manifest.session)
+    with pytest.raises(WrongRecipientError):
+        keep(consortium, sealed.parties["south"], store, trust)
+    assert store.names("bundle") == ()
+    keep(consortium, sealed.parties["north"], store, trust)
+
+
+def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
+    consortium, sealed, prepared, trust, store
+) -> None:
+    first = keep(consortium, sealed.parties["north"], store, trust)
+    second = consortium.seal(prepared, lifetime=6 * DAY).parties["north"]
+    for _ in range(2):  # and is not used up by the attempt
+        with pytest.raises(ExistsError, match=prepared.manifest.session.hex()):
+            keep(consortium, second, store, trust)
+    assert kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW) == first
+    consortium.open(second, guard=store)
+
+
+def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
+    consortium = Consortium.of(*prepared.manifest.parties)
+    keep(consortium, consortium.seal(prepared).parties["north"], store, consortium.trust())
+    session, late = prepared.manifest.session, NOW + 8 * DAY
+    with pytest.raises(ExpiredError, match="session announced"):
+        kept_party_keys(store, session, consortium.trust(late), holder=HOLDER, at=late)
+    with pytest.raises(UnknownIssuerError):
+        kept_party_keys(store, session, consortium.trust(), holder="north", at=NOW)
+    (serial,) = (line.serial for line in consortium.authority.register if line.name == HOLDER)
+    consortium.authority.revoke(serial, at=NOW)
+    with pytest.raises(RevokedError):
+        kept_party_keys(store, session, consortium.trust(), holder=HOLDER, at=NOW)
+
+
+# --- A session whose keys are made later ------------------------------------------------------------------------------
+
+
+def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared, trust) -> None:
+    holder = consortium.identities[HOLDER]
+    manifest = msgspec.structs.replace(prepared.manifest, context=b"")
+    peers = consortium.peers(*manifest.parties)
+    signed = announce(holder, manifest, peers, trust, lifetime=DAY, at=NOW)
+    announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
+    assert (announced.manifest, announced.not_after) == (manifest, NOW + DAY)
+    session = Session(manifest, prepared.aggregator_material, prepared.party_material)
+    with pytest.raises(WrongContextError):
+        seal_session(holder, session, peers, trust, lifetime=DAY, at=NOW)
+    body = bundles._AggregatorBody(signed, prepared.aggregator_material)
+    bundle = documents.sign(bundles.AGGREGATOR_KIND, holder, body)
+    with pytest.raises(WrongContextError):
+        open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
+    recipient = next(peer for peer in peers if peer.name == "north")
+    header = bundles._Header(
+        bytes(16), manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
+    )
+    encoded = msgspec.msgpack.encode(header)
+    secret = sealing.seal(
+        recipient.encryption_key,
+        prepared.party_material,
+        info=signed_bytes(bundles.PARTY_KIND.purpose, encoded),
+        associated=hashlib.sha256(signed).digest(),
+    )
+    with pytest.raises(WrongContextError, match="secret keys"):
+        consortium.open(resigned(consortium, signed, encoded, secret))
+
+
+@pytest.mark.parametrize("ends", [2**63 - 1, 2**64 - 1, 2**55, 10**12])
+def test_an_end_that_no_calendar_has_is_refused(consortium, prepared, trust, ends) -> None:
+    manifest = prepared.manifest
+    body = announcement._Body(manifest.to_bytes(), (b"",) * len(manifest.parties), 0, ends)
+    signed = documents.sign(announcement.KIND, consortium.identities[HOLDER], body)
+    with pytest.raises(TamperedError, match="malformed"):
+        open_announcement(signed, trust, holder=HOLDER, at=NOW)
+
+
+def test_kinds_of_documents_have_nothing_in_common() -> None:
+    kinds = (announcement.KIND, bundles.AGGREGATOR_KIND, bundles.PARTY_KIND)
+    assert len({kind.magic for kind in kinds}) == len({kind.purpose for kind in kinds}) == len(kinds)
+    assert all(len(kind.magic) == 7 for kind in kinds)
+
+
+# --- What the key holder is kept from ---------------------------------------------------------------------------------
+
+
+def test_parties_without_a_certificate_and_certificates_without_a_party(consortium, prepared, trust) -> None:
+    holder = consortium.identities[HOLDER]
+    north, south, east = consortium.peers("north", "south", "east")
+    for peers in ([north, south], [north, south, east, east], [north, south, east, *consortium.peers(HOLDER)], []):
+        with pytest.raises(UnfitNameError):
+            seal_session(holder, prepared, peers, trust, lifetime=DAY, at=NOW)
+    same_key = replace(east, encryption_key=south.encryption_key)
+    with pytest.raises(UnfitCertificateError, match="same encryption key"):
+        seal_session(holder, prepared, [north, south, same_key], trust, lifetime=DAY, at=NOW)
+
+
+def test_a_lifetime_out_of_range_or_beyond_a_certificate(consortium, prepared) -> None:
+    for lifetime in (timedelta(0), -DAY, 32 * DAY):
+        with pytest.raises(ExpiredError):
+            consortium.seal(prepared, lifetime=lifetime)
+    late = NOW + 88 * DAY
+    with pytest.raises(ExpiredError, match="not valid until"):
+        seal_session(
+            consortium.identities[HOLDER],
+            prepared,
+            consortium.peers(*prepared.manifest.parties),
+            consortium.trust(late),
+            lifetime=7 * DAY,
+            at=late,
+        )
+
+
+def test_secret_material_does_not_get_into_the_aggregator_s_bundle(consortium, prepared, other_prepared) -> None:
+    public = prepared.aggregator_material
+    riding = public + prepared.party_material
+    for material in (prepared.party_material, riding, b"", public[:-1]):
+        with pytest.raises(SecretInBundleError):
+            consortium.seal(Session(prepared.manifest, material, prepared.party_material))
+    with pytest.raises(WrongContextError):
+        consortium.seal(Session(prepared.manifest, other_prepared.aggregator_material, prepared.party_material))
+    with pytest.raises(WrongContextError):
+        consortium.seal(Session(prepared.manifest, public, other_prepared.party_material))
+
+
+def test_the_byte_search_sees_a_key_inside_well_formed_public_material(prepared) -> None:
+    public, context = prepared.aggregator_material, prepared.manifest.context
+    # As if the secret were a part of the public keys: the material itself stands for the secret.
+    with pytest.raises(SecretInBundleError, match="secret key material"):
+        bundles.check_no_secret(public, context, PartySecrets(public[5000:60000], bytes(32)))
+    with pytest.raises(SecretInBundleError, match="secret key material"):
+        bundles.check_no_secret(public, context, PartySecrets(secrets_of(prepared).context, public[7000:7032]))
+
+
+def secret_samples(party_material: bytes) -> list[bytes]:
+    """Every 16 bytes in a row of the packed secret key, and its residues as 64-bit words."""
+    key: bytes = ckks.load_secret(decode(party_material, PartySecrets, "").context)._stored.secret_key
+    packed = [key[start : start + 16] for start in range(0, len(key) - 16, 509)]
+    words = []
+    for width in (6, 7, 8):
+        whole = np.frombuffer(key[: len(key) // width * width], np.uint8).reshape(-1, width)
+        wide = np.zeros((len(whole), 8), np.uint8)
+        wide[:, :width] = whole
+        flat = wide.tobytes()
+        words += [flat[start : start + 24] for start in range(0, len(flat) - 24, 8 * 997)]
+    return [each for each in packed + words if len(set(each)) > 6]
+
+
+def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
+    tmp_path, consortium, sealed, prepared, site_rows, trust
+) -> None:
+    path = tmp_path / "aggregator.bundle"
+    path.write_bytes(sealed.aggregator)
+    announcement, material = open_aggregator_bundle(
+        path.read_bytes(), trust, holder=HOLDER, session=prepared.manifest.session, at=NOW
+    )
+    opened = {name: consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties}
+    aggregator = SemiHonest().aggregator(announcement.manifest, material)
+    parties = [SemiHonest().party(prepared.manifest, opened[data.name].material, data) for data in site_rows]
+    seen = [path.read_bytes(), sealed.announcement]
+    message = aggregator.start()
+    while message is not None:
+        seen.append(message)
+        for party in parties:
+            answer = party.respond(message)
+            seen.append(answer)
+            aggregator.receive(party.name, answer)
+        message = aggregator.finish_round()
+    assert 0 <= parties[0].result().auc <= 1
+
+    samples = secret_samples(prepared.party_material)
+    assert len(samples) > 100
+    # A party's bundle may pass through the aggregator's hands as well: it is sealed.
+    everything = b"".join([*seen, *sealed.parties.values()])
+    samples += [secrets_of(each).common_secret for each in opened.values()]
+    assert sum(each in prepared.party_material for each in samples) > 50  # the search finds what is there
+    assert not any(each in everything for each in samples)
+
+
+def pieces(data: bytes, width: int) -> np.ndarray:
+    """Every `width` bytes in a row, as one integer each."""
+    each = np.frombuffer(data, np.uint8)
+    count = len(each) - width + 1
+    whole = np.zeros(count, np.uint64)
+    for i in range(width):
+        whole |= each[i : i + count].astype(np.uint64) << np.uint64(8 * i)
+    return whole
+
+
+def shared(secret: bytes, data: bytes, width: int = 6) -> int:
+    """Count the pieces of `data` that `secret` contains, wherever they are."""
+    wanted, found = pieces(secret, width), pieces(data, width)
+    low = np.uint64(2**24 - 1)
+    possible = np.zeros(2**24, bool)  # sorts out nearly all before the exact comparison
+    possible[wanted & low] = True
+    return int(np.isin(found[possible[found & low]], wanted).sum())
+
+
+def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, prepared) -> None:
+    """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
+    key: bytes = ckks.load_secret(secrets_of(prepared).context)._stored.secret_key
+    common_secret = secrets_of(prepared).common_secret
+    bundle = sealed.aggregator
+    assert prepared.aggregator_material in bundle
+    # Among 10^12 pairs of random pieces one or two are alike by chance.
+    assert shared(key, bundle) <= 3
+    assert shared(key, bundle, 8) == 0
+    holder = consortium.identities[HOLDER]
+    own = holder._signing.private_bytes_raw() + holder._encryption.private_bytes_raw()
+    assert shared(common_secret + own, bundle) == 0
+    # The search would find: 20 coefficients as the library writes them, and half of the common secret.
+    start = bundle[:50000]
+    words = np.zeros((20, 8), np.uint8)
+    words[:, :7] = np.frombuffer(key[7000:7140], np.uint8).reshape(20, 7)
+    assert shared(key, start + words.tobytes()) >= 40
+    assert shared(key, start + key[333:350] + start) >= 12
+    assert shared(common_secret, start + common_secret[9:25]) == 11
+
+
+# --- Secrets stay secret, and cost ------------------------------------------------------------------------------------
+
+
+def test_opened_keys_are_not_printed_or_pickled(consortium, sealed) -> None:
+    opened = consortium.open(sealed.parties["north"])
+    assert secrets_of(opened).common_secret.hex() not in repr(opened)
+    assert repr(secrets_of(opened).common_secret) not in repr(opened)
+    assert repr(opened.material[-20:])[2:-1] not in repr(opened)
+    with pytest.raises(TypeError, match="not pickled"):
+        pickle.dumps(opened)
+
+
+def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
+    names = tuple(f"site {i}" for i in range(100))
+    consortium = Consortium.of(*names)
+    session = prepare(ckks.available_backends()[0], parties=names)
+    peers, trust = consortium.peers(*names), consortium.trust()
+    started = time.process_time()
+    sealed = seal_session(consortium.identities[HOLDER], session, peers, trust, lifetime=DAY, at=NOW)
+    sealing = time.process_time() - started
+    started = time.process_time()
+    opened = [consortium.open(sealed.parties[name], name, trust=trust) for name in names]
+    opening = time.process_time() - started
+    assert {keys.material for keys in opened} == {session.party_material}
+    assert sealing + opening < 3  # seconds of one core
+    record_property("seconds", {"sealing": sealing, "opening": opening})
+    record_property("bytes", len(sealed.parties[names[0]]))

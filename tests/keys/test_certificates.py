@@ -1,0 +1,810 @@
+"""Certificates: what the authority refuses to issue, and what a verifier refuses to believe."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import copy
+import hashlib
+import pickle
+import random
+from datetime import datetime, timedelta, timezone
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from fhe_auc_keys import existing_certificate as bindings
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.certificates import Trust, credential, fingerprint, verify
+from fhe_auc_keys.errors import (
+    DamagedFileError,
+    ExpiredError,
+    KeysError,
+    MissingError,
+    OutdatedListError,
+    RevokedError,
+    TamperedError,
+    UnfitCertificateError,
+    UnfitNameError,
+    UnknownIssuerError,
+)
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.public_keys import ENCRYPTION_KEY_OID, encryption_key_extension
+from fhe_auc_keys.revocation import newer_list
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+
+
+def trusting(*authorities: Authority, at: datetime = NOW) -> Trust:
+    return Trust.from_pem(
+        b"".join(each.certificate_pem() for each in authorities),
+        tuple(each.revocation_list(at=at) for each in authorities),
+    )
+
+
+def enrol(authority: Authority, name: str = "north", days: int = 90) -> Identity:
+    identity = Identity.create(name)
+    return identity.certified(authority.issue(identity.request(), name, days=days, at=NOW))
+
+
+def request_with(name: str, *extensions: x509.ExtensionType, key: object = None) -> bytes:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    for each in extensions:
+        builder = builder.add_extension(each, critical=False)
+    key = key or Ed25519PrivateKey.generate()
+    return builder.sign(key, None if isinstance(key, Ed25519PrivateKey) else hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
+@pytest.fixture
+def authority() -> Authority:
+    return Authority.create("consortium", at=NOW)
+
+
+@pytest.fixture
+def north(authority: Authority) -> Identity:
+    return enrol(authority)
+
+
+def test_a_certified_identity_is_verified_with_all_that_its_certificate_says(authority, north) -> None:
+    peer = verify(north.credential, trusting(authority), at=NOW)
+    assert (peer.name, peer.signing_key, peer.encryption_key) == ("north", north.signing_key, north.encryption_key)
+    assert peer.not_after == NOW + 90 * DAY
+    assert f"{peer.serial:x}" == authority.register[0].serial
+    with pytest.raises(AttributeError):
+        peer.name = "south"  # type: ignore[misc]
+
+
+def test_the_fingerprint_is_the_one_that_other_tools_print(authority) -> None:
+    identity = Identity.create("north")
+    pem = authority.issue(identity.request(), "north", days=3, at=NOW)
+    certificate = x509.load_pem_x509_certificate(pem)
+    peer = verify(identity.certified(pem).credential, trusting(authority), at=NOW)
+    assert peer.fingerprint == certificate.fingerprint(hashes.SHA256()) == fingerprint(certificate)
+
+
+# --- What the authority refuses ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x" * 65, "aggregator", "Aggregator ", "\uff41ggregator", " north", "no\nrth", "Ko\u0308ln"]
+)
+def test_names_that_no_party_may_have(authority, name) -> None:
+    with pytest.raises(UnfitNameError) as caught:
+        Identity.create(name)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UnfitNameError):
+        authority.issue(Identity.create("north").request(), name, days=3, at=NOW)
+
+
+def test_a_request_for_an_unfit_name_or_none(authority) -> None:
+    extension = encryption_key_extension(Identity.create("n").encryption_key)
+    with pytest.raises(UnfitCertificateError):
+        authority.issue(request_with("", extension), "north", days=3, at=NOW)
+    with pytest.raises(UnfitNameError):
+        authority.issue(request_with("aggregator", extension), "north", days=3, at=NOW)
+
+
+def test_every_flipped_byte_of_a_request_is_refused(authority) -> None:
+    der = x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER)
+    for position in range(len(der)):
+        bad = bytearray(der)
+        bad[position] ^= 1
+        pem = b"-----BEGIN CERTIFICATE REQUEST-----\n" + base64.encodebytes(bytes(bad))
+        with pytest.raises(KeysError):
+            authority.issue(pem + b"-----END CERTIFICATE REQUEST-----\n", "north", days=3, at=NOW)
+    assert authority.register == ()
+
+
+def test_a_request_with_a_forged_signature(authority) -> None:
+    der = bytearray(x509.load_pem_x509_csr(Identity.create("north").request()).public_bytes(Encoding.DER))
+    der[-1] ^= 1
+    pem = x509.load_der_x509_csr(bytes(der)).public_bytes(Encoding.PEM)
+    with pytest.raises(TamperedError, match="no genuine signature"):
+        authority.issue(pem, "north", days=3, at=NOW)
+
+
+def test_a_request_without_a_fit_encryption_key(authority) -> None:
+    small_order = encryption_key_extension(bytes(32))
+    not_a_key = x509.UnrecognizedExtension(ENCRYPTION_KEY_OID, b"\x04\x02hi")
+    trailing = x509.UnrecognizedExtension(
+        ENCRYPTION_KEY_OID, encryption_key_extension(b"\x09" + bytes(31)).value + b"0"
+    )
+    for extensions in ((), (small_order,), (not_a_key,), (trailing,)):
+        with pytest.raises(UnfitCertificateError):
+            authority.issue(request_with("north", *extensions), "north", days=3, at=NOW)
+
+
+def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
+    extension = encryption_key_extension(Identity.create("n").encryption_key)
+    with pytest.raises(UnfitCertificateError, match="Ed25519"):
+        authority.issue(
+            request_with("north", extension, key=ec.generate_private_key(ec.SECP256R1())), "north", days=3, at=NOW
+        )
+    with pytest.raises(UnfitCertificateError, match="'north', not for 'south'"):
+        authority.issue(Identity.create("north").request(), "south", days=3, at=NOW)
+
+
+@pytest.mark.parametrize("days", [0, -1, 399])
+def test_a_validity_out_of_range(authority, days) -> None:
+    with pytest.raises(UnfitCertificateError, match=f"got {days}"):
+        authority.issue(Identity.create("north").request(), "north", days=days, at=NOW)
+
+
+def test_an_authority_near_its_end_issues_nothing_that_outlives_it() -> None:
+    short = Authority.create("consortium", days=10, at=NOW)
+    for at, days in ((NOW, 11), (NOW + 11 * DAY, 1), (NOW - DAY, 3)):
+        with pytest.raises(ExpiredError):
+            short.issue(Identity.create("north").request(), "north", days=days, at=at)
+
+
+def test_a_name_is_not_given_twice_but_renewed_and_given_anew_after_revocation(authority, north) -> None:
+    with pytest.raises(UnfitCertificateError, match="revoke it first"):
+        enrol(authority)
+    authority.issue(north.request(), "north", days=90, at=NOW)
+    for line in authority.register:
+        authority.revoke(line.serial, at=NOW)
+    enrol(authority)
+
+
+def test_one_key_does_not_get_two_names(authority, north) -> None:
+    double = Identity("south", north._signing, north._encryption)
+    with pytest.raises(UnfitCertificateError, match="certified for 'north'"):
+        authority.issue(double.request(), "south", days=3, at=NOW)
+
+
+def test_a_revoked_key_is_not_certified_again(authority, north) -> None:
+    authority.revoke(authority.register[0].serial, at=NOW)
+    mixed = Identity("south", Ed25519PrivateKey.generate(), north._encryption)
+    for identity in (north, Identity("south", north._signing, north._encryption), mixed):
+        with pytest.raises(UnfitCertificateError, match="was revoked"):
+            authority.issue(identity.request(), identity.name, days=3, at=NOW)
+
+
+@pytest.mark.parametrize("name", ["North", "NORTH", "\uff4eorth"])
+def test_names_that_look_alike_are_not_both_certified(authority, north, name) -> None:
+    with pytest.raises(UnfitCertificateError, match="looks like 'north'"):
+        enrol(authority, name)
+    authority.revoke(authority.register[0].serial, at=NOW)
+    enrol(authority, name)
+
+
+def test_of_a_request_nothing_is_certified_that_was_not_compared(authority) -> None:
+    identity = Identity.create("north")
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, "University Hospital"),
+            x509.NameAttribute(NameOID.COMMON_NAME, "north"),
+        ]
+    )
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    builder = builder.add_extension(encryption_key_extension(identity.encryption_key), critical=False)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("south")]), critical=False)
+    request = builder.sign(identity._signing, None).public_bytes(Encoding.PEM)
+    certificate = x509.load_pem_x509_certificate(authority.issue(request, "north", days=3, at=NOW))
+    assert certificate.subject.rfc4514_string() == "CN=north"
+    assert not any(each.oid == x509.SubjectAlternativeName.oid for each in certificate.extensions)
+
+
+def test_a_second_spelling_of_an_encryption_key_is_refused(authority, north) -> None:
+    twin = bytes(north.encryption_key[:31]) + bytes([north.encryption_key[31] | 0x80])
+    with pytest.raises(UnfitCertificateError, match="X25519"):
+        authority.issue(request_with("south", encryption_key_extension(twin)), "south", days=3, at=NOW)
+
+
+# --- What a verifier refuses ------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_issuer_also_under_the_same_name(authority, north) -> None:
+    forger = Authority.create("consortium", at=NOW)
+    with pytest.raises(UnknownIssuerError, match="north"):
+        verify(north.credential, trusting(forger), at=NOW)
+    with pytest.raises(UnknownIssuerError):
+        verify(north.credential, Trust(()), at=NOW)
+
+
+def test_a_revoked_certificate_even_by_an_outdated_list(authority, north) -> None:
+    authority.revoke(authority.register[0].serial, at=NOW)
+    for at in (NOW, NOW + 30 * DAY):
+        with pytest.raises(RevokedError, match="north"):
+            verify(north.credential, trusting(authority), at=at)
+    with pytest.raises(MissingError):
+        authority.revoke("abc", at=NOW)
+
+
+def test_expired_and_not_yet_valid(authority, north) -> None:
+    for at in (NOW - DAY, NOW + 91 * DAY):
+        with pytest.raises(ExpiredError, match="valid from"):
+            verify(north.credential, trusting(authority, at=at), at=at)
+
+
+def test_a_clock_that_is_a_little_slow_is_no_reason_to_refuse(authority, north) -> None:
+    assert verify(north.credential, trusting(authority), at=NOW - timedelta(minutes=4)).name == "north"
+
+
+def test_a_time_without_a_zone_is_a_bug_of_the_caller(authority, north) -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        verify(north.credential, trusting(authority), at=datetime(2030, 5, 1))
+
+
+def test_a_missing_outdated_premature_or_forged_revocation_list(authority, north) -> None:
+    anchor = authority.certificate_pem()
+    with pytest.raises(UnknownIssuerError, match="no revocation list"):
+        verify(north.credential, Trust.from_pem(anchor), at=NOW)
+    with pytest.raises(ExpiredError, match="revocation list"):
+        verify(north.credential, trusting(authority, at=NOW - 8 * DAY), at=NOW)
+    with pytest.raises(ExpiredError, match="revocation list"):
+        verify(north.credential, trusting(authority, at=NOW + DAY), at=NOW)
+    forged = Authority.create("consortium", at=NOW).revocation_list(at=NOW)
+    with pytest.raises(TamperedError, match="forged"):
+        verify(north.credential, Trust.from_pem(anchor, (forged,)), at=NOW)
+
+
+def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) -> None:
+    der = x509.load_pem_x509_crl(authority.revocation_list(at=NOW)).public_bytes(Encoding.DER)
+    for position in range(len(der)):
+        bad = bytearray(der)
+        bad[position] ^= 1
+        try:
+            found = x509.load_der_x509_crl(bytes(bad))
+        except (ValueError, x509.InvalidVersion):
+            continue
+        with pytest.raises(KeysError):
+            verify(north.credential, Trust((authority.certificate,), (found,)), at=NOW)
+
+
+def test_every_flipped_byte_of_a_credential_is_refused(authority, north) -> None:
+    trust = trusting(authority)
+    for position in range(len(north.credential)):
+        bad = bytearray(north.credential)
+        bad[position] ^= 1
+        with pytest.raises(TamperedError):
+            verify(bytes(bad), trust, at=NOW)
+        # A forger puts the frame's checksum right.
+        bad[8:40] = hashlib.sha256(bad[40:]).digest()
+        if position >= 40:
+            with pytest.raises(KeysError):
+                verify(bytes(bad), trust, at=NOW)
+    for length in range(len(north.credential)):
+        with pytest.raises(TamperedError):
+            verify(north.credential[:length], trust, at=NOW)
+
+
+def test_the_authority_itself_is_no_party(authority) -> None:
+    with pytest.raises(KeysError):
+        verify(credential(authority.certificate_pem()), trusting(authority), at=NOW)
+
+
+def test_a_party_is_no_authority(authority, north) -> None:
+    impostor = Authority(north._signing, x509.load_der_x509_certificate(chain_of(north)[0]), (), 0)
+    impostor_party = Identity.create("south")
+    pem = impostor.issue(impostor_party.request(), "south", days=3, at=NOW)
+    shown = impostor_party.certified(pem).credential
+    trust = trusting(authority)
+    with pytest.raises(UnknownIssuerError):
+        verify(shown, trust, at=NOW)
+    with pytest.raises(UnknownIssuerError):
+        verify(shown, Trust((*trust.anchors, impostor.certificate), trust.revocation_lists), at=NOW)
+
+
+def chain_of(identity: Identity) -> list[bytes]:
+    return msgspec.msgpack.decode(identity.credential[40:])[0]
+
+
+def test_a_signature_with_a_count_of_unused_bits_is_refused() -> None:
+    """The library accepts it where the last bit happens to be zero, so keys are tried until it is."""
+    while True:
+        authority = Authority.create("consortium", at=NOW)
+        request = Identity.create("north").request()
+        der = bytearray(x509.load_pem_x509_csr(request).public_bytes(Encoding.DER))
+        if der[-1] % 2 == 0:
+            break
+    der[-65] = 1
+    altered = x509.load_der_x509_csr(bytes(der))
+    assert altered.is_signature_valid
+    with pytest.raises(TamperedError):
+        authority.issue(altered.public_bytes(Encoding.PEM), "north", days=3, at=NOW)
+
+
+def test_an_authority_under_constraints_that_we_do_not_check_certifies_nobody(authority, north) -> None:
+    constraints = x509.NameConstraints([x509.DNSName("example")], None)
+    builder = x509.CertificateBuilder(
+        authority.certificate.subject,
+        authority.certificate.subject,
+        authority.certificate.public_key(),
+        authority.certificate.serial_number,
+        NOW - DAY,
+        NOW + 60 * DAY,
+    ).add_extension(constraints, critical=True)
+    for each in authority.certificate.extensions:
+        builder = builder.add_extension(each.value, each.critical)
+    anchor = builder.sign(authority._key, None).public_bytes(Encoding.PEM)
+    with pytest.raises(UnfitCertificateError, match=r"critical extension 2\.5\.29\.30"):
+        verify(north.credential, Trust.from_pem(anchor, (authority.revocation_list(at=NOW),)), at=NOW)
+
+
+def test_validity_includes_its_first_and_its_last_second_in_any_time_zone(authority, north) -> None:
+    certificate = x509.load_der_x509_certificate(chain_of(north)[0])
+    begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    second = timedelta(seconds=1)
+    for hours in (-11, 0, 14):
+        zone = timezone(timedelta(hours=hours))
+        for at in (begins, ends):
+            verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
+        for at in (begins - second, ends + second):
+            with pytest.raises(ExpiredError, match="valid from"):
+                verify(north.credential, trusting(authority, at=at), at=at.astimezone(zone))
+
+
+def test_a_list_is_current_up_to_its_end_but_not_at_it(authority, north) -> None:
+    trust = trusting(authority)
+    ends = trust.revocation_lists[0].next_update_utc
+    verify(north.credential, trust, at=ends - timedelta(seconds=1))
+    with pytest.raises(ExpiredError, match="revocation list"):
+        verify(north.credential, trust, at=ends)
+
+
+def test_the_authority_s_certificate_in_the_same_file_is_no_part_of_a_credential(authority) -> None:
+    identity = Identity.create("north")
+    pem = authority.issue(identity.request(), "north", days=3, at=NOW)
+    both = identity.certified(pem + authority.certificate_pem())
+    assert verify(both.credential, trusting(authority), at=NOW).name == "north"
+
+
+def test_a_message_stays_a_line_however_long_a_forger_s_name_is(authority) -> None:
+    key = Ed25519PrivateKey.generate()
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "x\n\x1b[2J" * 8) for _ in range(50)]
+    builder = x509.CertificateBuilder(x509.Name(names), x509.Name(names), key.public_key(), 1, NOW, NOW + DAY)
+    shown = credential(builder.sign(key, None).public_bytes(Encoding.PEM))
+    messages = []
+    for each in (shown, reframed(shown, lambda parts: [parts[0], b"binding"])):
+        with pytest.raises(UnknownIssuerError) as caught:
+            verify(each, trusting(authority), at=NOW)
+        messages.append(str(caught.value))
+    assert messages[0] != messages[1]
+    assert all(len(each) < 350 and each.isprintable() for each in messages)
+
+
+def test_a_name_that_is_no_text_is_refused_with_our_own_error(authority, north) -> None:
+    der = chain_of(north)[0]
+    bits = der.replace(b"\x0c\x05north", b"\x03\x05\x00orth")  # a BIT STRING
+    assert bits != der
+    shown = reframed(north.credential, lambda parts: [[bits], parts[1]])
+    with pytest.raises(UnfitCertificateError, match="malformed"):
+        verify(shown, trusting(authority), at=NOW)
+    with pytest.raises(UnfitCertificateError):
+        north.certified(pem("CERTIFICATE", bits))
+
+
+# --- Newer and older revocation lists ---------------------------------------------------------------------------------
+
+
+def loaded(pem: bytes) -> x509.CertificateRevocationList:
+    return x509.load_pem_x509_crl(pem)
+
+
+def test_an_older_list_does_not_take_the_place_of_a_newer_one(authority) -> None:
+    lists = [loaded(authority.revocation_list(at=NOW)) for _ in range(7)]
+    issuer = authority.certificate
+    assert newer_list(lists[4], None, issuer) == lists[4]
+    for old, new in ((0, 1), (4, 6), (6, 6)):
+        assert newer_list(lists[new], lists[old], issuer) == lists[new]
+    for old, new in ((6, 4), (1, 0)):
+        with pytest.raises(OutdatedListError, match="consortium"):
+            newer_list(lists[new], lists[old], issuer)
+    # The number decides, not the date: a lower one is not made newer by a later date.
+    late = Authority(authority._key, issuer, (), 3).revocation_list(at=NOW + DAY)
+    with pytest.raises(OutdatedListError):
+        newer_list(loaded(late), lists[6], issuer)
+    early = Authority(authority._key, issuer, (), 20).revocation_list(at=NOW - DAY)
+    assert newer_list(loaded(early), lists[6], issuer) == loaded(early)
+
+
+def test_a_list_that_undoes_a_revocation_is_an_older_one(authority, north) -> None:
+    before = loaded(authority.revocation_list(at=NOW))
+    authority.revoke(authority.register[0].serial, at=NOW)
+    after = loaded(authority.revocation_list(at=NOW))
+    with pytest.raises(OutdatedListError):
+        newer_list(before, after, authority.certificate)
+    # As of an authority that was put back to an older backup: the same number and date, and other contents.
+    again = loaded(Authority(authority._key, authority.certificate, (), 1).revocation_list(at=NOW))
+    with pytest.raises(OutdatedListError):
+        newer_list(again, after, authority.certificate)
+
+
+def test_a_list_of_another_name_or_key_takes_no_place(authority) -> None:
+    mine = loaded(authority.revocation_list(at=NOW))
+    for name, error in (("consortium", TamperedError), ("other", UnknownIssuerError)):
+        other = loaded(Authority.create(name, at=NOW).revocation_list(at=NOW + DAY))
+        for old in (mine, None):
+            with pytest.raises(error):
+                newer_list(other, old, authority.certificate)
+
+
+def test_lists_without_a_number_go_by_their_dates(site) -> None:
+    def made(hours: int, number: int | None = None, **changes) -> x509.CertificateRevocationList:
+        return site.crl("root", site.root_key, number=number, last_update=NOW - timedelta(hours=hours), **changes)
+
+    for old, new in ((made(3), made(2)), (made(3, 9), made(2)), (made(3), made(2, 1)), (made(3, 5), made(2, 5))):
+        assert newer_list(new, old, site.root) == new
+        with pytest.raises(OutdatedListError):
+            newer_list(old, new, site.root)
+    with pytest.raises(OutdatedListError):
+        newer_list(site.crl("root", site.root_key, site.leaf, last_update=NOW - DAY), made(24), site.root)
+    # A delta list would hide all that was revoked before its base.
+    with pytest.raises(TamperedError, match="full list"):
+        newer_list(made(1, 9, critical=x509.DeltaCRLIndicator(5)), made(2, 8), site.root)
+
+
+# --- A certificate that the site already has --------------------------------------------------------------------------
+
+
+class Site:
+    """A real-world authority: an ECDSA root and an intermediate, and a leaf of the kind asked for."""
+
+    def __init__(
+        self, key=None, *, name: str = "north.example", usage: bool = True, ca: bool = False, constraint: str = ""
+    ) -> None:
+        self.constraint = constraint
+        self.root_key, self.middle_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+        self.key = key or ec.generate_private_key(ec.SECP256R1())
+        self.root = self._certificate("root", self.root_key, "root", self.root_key, ca=True)
+        self.middle = self._certificate("middle", self.middle_key, "root", self.root_key, ca=True)
+        self.leaf = self._certificate(name, self.key, "middle", self.middle_key, ca=ca, usage=usage)
+        self.chain = self.leaf.public_bytes(Encoding.PEM) + self.middle.public_bytes(Encoding.PEM)
+        self.lists = (self.crl("root", self.root_key), self.crl("middle", self.middle_key))
+
+    def _certificate(self, name, key, issuer, issuer_key, *, ca, usage=True):
+        named = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer)]
+        builder = x509.CertificateBuilder(
+            named[1], named[0], key.public_key(), x509.random_serial_number(), NOW - DAY, NOW + 60 * DAY
+        )
+        flags = [not ca and usage, False, not usage, False, False, ca, ca, False, False]
+        builder = builder.add_extension(x509.BasicConstraints(ca, None), critical=True)
+        builder = builder.add_extension(x509.KeyUsage(*flags), critical=True)
+        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        builder = builder.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False
+        )
+        if name == "middle" and self.constraint:
+            permitted = x509.NameConstraints([x509.DNSName(self.constraint)], None)
+            builder = builder.add_extension(permitted, critical=True)
+        if not ca:
+            alternative = x509.SubjectAlternativeName([x509.DNSName("alias.north.example")])
+            builder = builder.add_extension(alternative, critical=False)
+        return builder.sign(issuer_key, hashes.SHA256())
+
+    def crl(self, name, key, *revoked, number=None, last_update=NOW - DAY, critical=None):
+        issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        builder = x509.CertificateRevocationListBuilder(issuer, last_update, NOW + DAY)
+        if number is not None:
+            builder = builder.add_extension(x509.CRLNumber(number), critical=False)
+        if critical is not None:
+            builder = builder.add_extension(critical, critical=True)
+        for each in revoked:
+            entry = x509.RevokedCertificateBuilder(each.serial_number, NOW - DAY).build()
+            builder = builder.add_revoked_certificate(entry)
+        return builder.sign(key, hashes.SHA256())
+
+    @property
+    def trust(self) -> Trust:
+        return Trust((self.root,), self.lists)
+
+    def identity(self, name: str = "north.example", days: int = 30) -> Identity:
+        return Identity.create(name).bound(self.chain, self.key, days=days, at=NOW)
+
+
+@pytest.fixture(scope="module")
+def site() -> Site:
+    return Site()
+
+
+@pytest.mark.parametrize("name", ["north.example", "alias.north.example"])
+def test_a_site_s_own_ecdsa_certificate_vouches_for_our_keys(site, name) -> None:
+    identity = site.identity(name)
+    peer = verify(identity.credential, site.trust, at=NOW)
+    assert (peer.name, peer.signing_key, peer.encryption_key) == (name, identity.signing_key, identity.encryption_key)
+    assert peer.not_after == NOW + 30 * DAY
+    assert verify(site.identity(name).credential, site.trust, at=NOW).fingerprint != peer.fingerprint
+
+
+def test_so_does_an_rsa_certificate() -> None:
+    site = Site(rsa.generate_private_key(65537, 2048))
+    assert verify(site.identity().credential, site.trust, at=NOW).name == "north.example"
+
+
+def test_a_name_that_the_site_s_certificate_is_not_for(site) -> None:
+    with pytest.raises(UnfitCertificateError, match="not for the name"):
+        site.identity("south.example")
+
+
+def test_another_private_key_than_the_certificate_s(site) -> None:
+    other = ec.generate_private_key(ec.SECP256R1())
+    with pytest.raises(UnfitCertificateError, match="not that of the certificate"):
+        Identity.create("north.example").bound(site.chain, other, days=3, at=NOW)
+
+
+def test_a_binding_expires_before_its_certificate(site) -> None:
+    identity = site.identity(days=1)
+    # Site lists end here as well, so they are left out.
+    trust = Trust((site.root,), (), site_lists_required=False)
+    with pytest.raises(ExpiredError, match="key binding"):
+        verify(identity.credential, trust, at=NOW + 2 * DAY)
+    with pytest.raises(ExpiredError, match="site's certificate"):
+        verify(identity.credential, trust, at=NOW + 61 * DAY)
+
+
+def test_a_chain_to_nobody_trusted_or_with_a_gap(site) -> None:
+    identity = site.identity()
+    with pytest.raises(UnknownIssuerError, match=r"north\.example"):
+        verify(identity.credential, Site().trust, at=NOW)
+    leaf_only = Identity.create("north.example").bound(site.leaf.public_bytes(Encoding.PEM), site.key, days=3, at=NOW)
+    with pytest.raises(UnknownIssuerError):
+        verify(leaf_only.credential, site.trust, at=NOW)
+
+
+def test_a_revoked_site_or_intermediate_and_a_missing_list(site) -> None:
+    identity = site.identity()
+    root_list, middle_list = site.lists
+    revoked_leaf = (root_list, site.crl("middle", site.middle_key, site.leaf))
+    revoked_middle = (site.crl("root", site.root_key, site.middle), middle_list)
+    for lists in (revoked_leaf, revoked_middle):
+        for required in (True, False):
+            with pytest.raises(RevokedError):
+                verify(identity.credential, Trust((site.root,), lists, required), at=NOW)
+    with pytest.raises(UnknownIssuerError, match="no revocation list"):
+        verify(identity.credential, Trust((site.root,), (root_list,)), at=NOW)
+
+
+def test_a_certificate_not_for_signing_and_one_of_an_authority() -> None:
+    for unfit in (Site(usage=False), Site(ca=True)):
+        with pytest.raises(KeysError):
+            verify(unfit.identity().credential, unfit.trust, at=NOW)
+
+
+def test_an_authority_under_constraints_vouches_for_no_name_outside_them() -> None:
+    """The common name is outside, and no part of what the chain's verifier compares."""
+    outside = Site(name="south.example", constraint="north.example")
+    with pytest.raises(UnfitCertificateError, match=r"'south\.example' is no name"):
+        verify(outside.identity("south.example").credential, outside.trust, at=NOW)
+    inside = outside.identity("alias.north.example")
+    assert verify(inside.credential, outside.trust, at=NOW).name == "alias.north.example"
+
+
+def test_what_the_library_says_of_a_chain_is_passed_on_without_its_control_characters(site) -> None:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "x\n\x1b[2J")])
+    builder = x509.CertificateBuilder(site.leaf.issuer, subject, site.key.public_key(), 5, NOW - DAY, NOW + DAY)
+    unknown = x509.UnrecognizedExtension(x509.ObjectIdentifier("1.2.3"), b"")
+    leaf = builder.add_extension(unknown, critical=True).sign(site.middle_key, hashes.SHA256())
+    chain = leaf.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
+    with pytest.raises(UnknownIssuerError, match=r"1\.2\.3") as caught:
+        verify(credential(chain, b"binding"), site.trust, at=NOW)
+    assert str(caught.value).isprintable()
+
+
+def test_a_certificate_trusted_itself_is_refused_since_nobody_could_revoke_it(site) -> None:
+    identity = site.identity()
+    with pytest.raises(UnknownIssuerError, match="trusted itself"):
+        verify(identity.credential, Trust((site.leaf,), site.lists), at=NOW)
+    with pytest.raises(UnknownIssuerError, match="not signed by any authority"):
+        verify(identity.credential, Trust((), site.lists), at=NOW)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ec.generate_private_key(ec.SECP224R1()),
+        rsa.generate_private_key(65537, 1024),  # noqa: S505 - which is the point
+        Ed25519PrivateKey.generate(),
+    ],
+    ids=["P-224", "RSA-1024", "Ed25519"],
+)
+def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, key) -> None:
+    weak = site._certificate("north.example", key, "middle", site.middle_key, ca=False)
+    chain = weak.public_bytes(Encoding.PEM) + site.middle.public_bytes(Encoding.PEM)
+    with pytest.raises(UnfitCertificateError, match="needs an ECDSA key"):
+        Identity.create("north.example").bound(chain, key, days=3, at=NOW)
+    binding = msgspec.msgpack.decode(site.identity().credential[40:])[1]
+    with pytest.raises(KeysError):
+        verify(credential(chain, binding), site.trust, at=NOW)
+
+
+def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_as_it_says(site) -> None:
+    binding = msgspec.msgpack.decode(site.identity(days=bindings.MAX_DAYS).credential[40:])[1]
+    for at in (NOW - timedelta(minutes=5), NOW + bindings.MAX_DAYS * DAY):
+        assert bindings.verify(binding, site.leaf, at=at).name == "north.example"
+    for at in (NOW - timedelta(minutes=5, seconds=1), NOW + bindings.MAX_DAYS * DAY + timedelta(seconds=1)):
+        with pytest.raises(ExpiredError, match="key binding"):
+            bindings.verify(binding, site.leaf, at=at)
+    for days in (0, bindings.MAX_DAYS + 1):
+        with pytest.raises(UnfitCertificateError, match="days"):
+            site.identity(days=days)
+
+
+def test_every_flipped_byte_of_a_bound_credential_is_refused(site) -> None:
+    good = site.identity().credential
+    for position in range(40, len(good)):
+        bad = bytearray(good)
+        bad[position] ^= 1
+        bad[8:40] = hashlib.sha256(bad[40:]).digest()
+        with pytest.raises(KeysError):
+            verify(bytes(bad), site.trust, at=NOW)
+
+
+def test_a_binding_does_not_move_to_another_certificate(site) -> None:
+    other = Site()
+    chain, binding = msgspec.msgpack.decode(site.identity().credential[40:])
+    del chain
+    with pytest.raises(TamperedError, match="forged"):
+        verify(credential(other.chain, binding), other.trust, at=NOW)
+
+
+def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
+    """The certified key signs, but our signing key does not: no proof that it is held."""
+
+    class Pretender:
+        def public_key(self):
+            return north._signing.public_key()
+
+        def sign(self, data: bytes) -> bytes:
+            return Ed25519PrivateKey.generate().sign(data)
+
+    stolen = bindings.bind("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
+    with pytest.raises(TamperedError):
+        verify(credential(site.chain, stolen), site.trust, at=NOW)
+
+
+# --- Private keys stay private ----------------------------------------------------------------------------------------
+
+
+def test_private_keys_are_not_printed_pickled_or_copied(authority, north) -> None:
+    for holder, key in ((north, north._signing), (authority, authority._key)):
+        private = key.private_bytes_raw()
+        assert private.hex() not in repr(holder)
+        assert repr(private) not in repr(holder)
+        for leak in (pickle.dumps, copy.copy, copy.deepcopy):
+            with pytest.raises(TypeError, match="not pickled"):
+                leak(holder)
+
+
+def test_an_identity_and_an_authority_survive_being_stored(authority, north) -> None:
+    again = Identity.from_bytes(north.to_bytes())
+    assert (again.name, again.credential, again.signing_key) == (north.name, north.credential, north.signing_key)
+    back = Authority.from_bytes(authority.to_bytes())
+    assert back.register == authority.register
+    back.revoke(back.register[0].serial, at=NOW)
+    with pytest.raises(RevokedError):
+        verify(north.credential, trusting(back), at=NOW)
+    for kind, data in ((Identity, authority.to_bytes()), (Authority, north.to_bytes()), (Identity, b"")):
+        with pytest.raises(DamagedFileError):
+            kind.from_bytes(data)
+
+
+def reframed(data: bytes, change) -> bytes:
+    """The same frame around other contents, with its checksum put right."""
+    body = msgspec.msgpack.encode(change(msgspec.msgpack.decode(data[40:])))
+    return data[:8] + hashlib.sha256(body).digest() + body
+
+
+def test_parts_that_do_not_belong_together_are_no_stored_identity_or_authority(authority, north) -> None:
+    other = Authority.create("consortium", at=NOW)._key.private_bytes_raw()
+    for kind, data in (
+        (Identity, reframed(north.to_bytes(), lambda parts: ["aggregator", *parts[1:]])),
+        (Identity, reframed(north.to_bytes(), lambda parts: [parts[0], b"short", *parts[2:]])),
+        (Authority, reframed(authority.to_bytes(), lambda parts: [other, *parts[1:]])),
+        (Authority, reframed(authority.to_bytes(), lambda parts: [parts[0], b"none", *parts[2:]])),
+    ):
+        with pytest.raises(DamagedFileError):
+            kind.from_bytes(data)
+
+
+# --- Bytes from anywhere ----------------------------------------------------------------------------------------------
+
+
+def mutated(generator: random.Random, data: bytes) -> bytes:
+    """Some bytes altered, left out, put in or moved, as no bit flip alone does."""
+    bad = bytearray(data)
+    for _ in range(generator.choice((1, 1, 2, 5))):
+        at, other = generator.randrange(len(bad)), generator.randrange(len(bad))
+        kind = generator.randrange(4)
+        if kind == 0:
+            bad[at] = generator.choice((0, 1, 3, 0x30, 0x7F, 0x80, 0xFF))
+        elif kind == 1:
+            del bad[at : at + generator.randrange(1, 9)]
+            bad = bad or bytearray(1)
+        elif kind == 2:
+            bad[at:at] = generator.randbytes(3)
+        else:
+            bad[at : at + 4] = bad[other : other + 4]
+    return bytes(bad)
+
+
+def pem(kind: str, der: bytes) -> bytes:
+    return f"-----BEGIN {kind}-----\n".encode() + base64.encodebytes(der) + f"-----END {kind}-----\n".encode()
+
+
+# The library warns of a serial number that is not positive, and goes on.
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")
+def test_whatever_the_bytes_only_our_own_errors_come_out(authority, north, site) -> None:
+    bound = site.identity("north.example")
+    trust = trusting(authority)
+    crl = trust.revocation_lists[0]
+    der = chain_of(north)[0]
+    request = x509.load_pem_x509_csr(north.request()).public_bytes(Encoding.DER)
+    head = {each[:7]: each[:8] for each in (north.credential, north.to_bytes(), authority.to_bytes())}
+
+    def framed(magic: bytes, body: bytes) -> bytes:
+        return head[magic] + hashlib.sha256(body).digest() + body
+
+    def in_credential(leaf: bytes) -> bytes:
+        chain, binding = msgspec.msgpack.decode(bound.credential[40:])
+        return framed(b"fhecred", msgspec.msgpack.encode([[leaf, chain[1]], binding]))
+
+    def listed(data: bytes) -> None:
+        found = Trust.from_pem(authority.certificate_pem(), (pem("X509 CRL", data),))
+        with contextlib.suppress(KeysError):
+            newer_list(found.revocation_lists[0], crl, authority.certificate)
+        verify(north.credential, found, at=NOW)
+
+    def anchored(data: bytes) -> None:
+        found = Trust.from_pem(pem("CERTIFICATE", data), (authority.revocation_list(at=NOW),))
+        with contextlib.suppress(KeysError):
+            newer_list(crl, None, found.anchors[0])
+        verify(north.credential, found, at=NOW)
+
+    entrances = {
+        "credential": (north.credential, lambda data: verify(data, trust, at=NOW)),
+        "its inside": (north.credential[40:], lambda data: verify(framed(b"fhecred", data), trust, at=NOW)),
+        "bound": (bound.credential[40:], lambda data: verify(framed(b"fhecred", data), site.trust, at=NOW)),
+        "site": (site.leaf.public_bytes(Encoding.DER), lambda data: verify(in_credential(data), site.trust, at=NOW)),
+        "request": (request, lambda data: authority.issue(pem("CERTIFICATE REQUEST", data), "north", days=3, at=NOW)),
+        "certificate": (der, lambda data: north.certified(pem("CERTIFICATE", data))),
+        "chain": (
+            site.leaf.public_bytes(Encoding.DER),
+            lambda data: Identity.create("north.example").bound(pem("CERTIFICATE", data), site.key, days=3, at=NOW),
+        ),
+        "list": (crl.public_bytes(Encoding.DER), listed),
+        "authority": (authority.certificate.public_bytes(Encoding.DER), anchored),
+        "pem": (north.request(), lambda data: authority.issue(data, "north", days=3, at=NOW)),
+        "identity": (north.to_bytes()[40:], lambda data: Identity.from_bytes(framed(b"fheiden", data))),
+        "stored": (authority.to_bytes()[40:], lambda data: Authority.from_bytes(framed(b"fheauth", data))),
+    }
+    generator = random.Random(5280)
+    for what, (good, enter) in entrances.items():
+        enter(good)
+        refused = 0
+        for _ in range(400):
+            bad = mutated(generator, good)
+            try:
+                enter(bad)
+            except KeysError as error:
+                refused += "\n" not in str(error)
+            except Exception as error:
+                pytest.fail(f"{what}: {error!r} for {bad.hex()}")
+        assert refused > 200, f"{what}: {refused} of 400"

@@ -1,0 +1,890 @@
+"""``fhe-auc keys`` as the engineers of a consortium meet it: each refusal is one line and the right status."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.bundles import kept_party_keys
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli import keys as group
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import kept_joint_session
+from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import OWN
+
+from fhe_auc import ckks, registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.serialise import encode
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+PASSPHRASE = "correct horse battery staple"  # noqa: S105
+SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
+SITES = ("north", "south")
+needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+
+
+class Clock:
+    """The time that the commands see."""
+
+    def __init__(self) -> None:
+        self.at = NOW
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+def call(*arguments: str, **options: str) -> Result:
+    return CliRunner().invoke(main, ["keys", *arguments], **options)
+
+
+def ok(*arguments: str, **options: str) -> Result:
+    result = call(*arguments, **options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def assert_fails(result: Result, status: int, message: str) -> None:
+    assert (result.exit_code, result.stdout) == (status, "")
+    assert re.fullmatch(rf"error: .*{message}.*", result.stderr.splitlines()[-1]), result.stderr
+
+
+def fingerprint_in(folder: str = "authority") -> str:
+    return x509.load_pem_x509_certificate(Path(folder, "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
+
+
+def request_fingerprint(path: str) -> str:
+    der = x509.load_pem_x509_csr(Path(path).read_bytes()).public_bytes(serialization.Encoding.DER)
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(der)
+    return digest.finalize().hex()
+
+
+def at_site(name: str, *more: str) -> tuple[str, ...]:
+    """The arguments of a site that takes its certificate in."""
+    files = (
+        "--certificate",
+        f"{name}/{name}.pem",
+        "--authority",
+        "authority/ca.pem",
+        "--revocation-list",
+        "authority/ca.crl",
+    )
+    return ("enrol", name, "--store", f"{name}/store", "--out", name, *files, *more)
+
+
+def make_site(name: str, stem: str | None = None) -> list[Result]:
+    stem = stem or name
+    Path(name).mkdir(exist_ok=True)
+    first = ok("enrol", stem, "--store", f"{name}/store", "--out", name)
+    request = next(Path(name).glob("*.csr"))
+    asked = ("--fingerprint", request_fingerprint(str(request)))
+    issued = ok("issue", str(request), stem, "--store", "authority/store", "--out", name, *asked)
+    certificate = str(request.with_suffix(".pem"))
+    files = ("--certificate", certificate, "--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+    trusted = ("--fingerprint", fingerprint_in())
+    return [first, issued, ok("enrol", stem, "--store", f"{name}/store", "--out", name, *files, *trusted)]
+
+
+def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
+    """A time that tests set, wide lines, and key stores whose scrypt is quick."""
+    patch.setenv("COLUMNS", "110")
+    patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+    patch.delenv("FHE_AUC_STORE", raising=False)
+    patch.setattr(common, "now", clock)
+    patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
+    """A folder of a consortium: an authority, two sites, a session; and what every command said."""
+    folder = tmp_path_factory.mktemp("consortium")
+    with pytest.MonkeyPatch.context() as patch:
+        settings(patch, Clock())
+        patch.chdir(folder)
+        Path("authority").mkdir()
+        said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
+        for name in SITES:
+            said += make_site(name)
+        said.append(
+            ok(
+                "session",
+                *(f"{name}/{name}.credential" for name in SITES),
+                "--store",
+                "north/store",
+                "--out",
+                "week",
+                *SMALL,
+            )
+        )
+    return folder, said
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def consortium(
+    template: tuple[Path, list[Result]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> Path:
+    """A fresh copy of the consortium's folder, as the current one."""
+    shutil.copytree(template[0], tmp_path / "here")
+    settings(monkeypatch, clock)
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def open_as(name: str, bundle: str | None = None, *more: str, holder: str = "north") -> Result:
+    return call("open", bundle or f"week/{name}.bundle", "--holder", holder, "--store", f"{name}/store", *more)
+
+
+def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
+    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+    told = ("--fingerprint", fingerprint_in())
+    return call("open", bundle, "--holder", "north", *trust, *told, "--out", "evaluation.keys", *more)
+
+
+def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
+    """Let time go by and the authority write a fresh list; return the option that passes it on."""
+    clock.at += after
+    ok("revoke", "--refresh", "--store", "authority/store", "--out", "authority")
+    return "--revocation-list", "authority/ca.crl"
+
+
+# --- The way it is meant ----------------------------------------------------------------------------------------------
+
+
+def test_both_parties_get_the_same_keys_and_the_store_says_so(consortium: Path) -> None:
+    secrets = set()
+    for name in SITES:
+        result = open_as(name)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert re.search(r"party +north", result.stdout)
+        assert re.search(rf"party +{name} .*\(this is you\)", result.stdout)
+        assert re.search("can be opened +until 2030-05-08 12:00 UTC", result.stdout)
+        shown = json.loads(ok("show", "--store", f"{name}/store", "--json").stdout)
+        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+            (session,) = map(bytes.fromhex, shown["sessions"])
+            trust = trusting.Trusted.stored(store).trust
+            kept = kept_party_keys(store, session, trust, holder="north", at=NOW)
+        secrets.add(kept.material)
+        assert shown["site"]["name"] == name
+        assert shown["site"]["certified"]
+    assert len(secrets) == 1
+
+
+def test_the_aggregator_gets_keys_that_it_can_load_and_nothing_else(consortium: Path) -> None:
+    result = open_as_aggregator("--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    answer = json.loads(result.stdout)
+    material = Path("evaluation.keys").read_bytes()
+    assert ckks.load_public(material).fingerprint.hex() == answer["context"]
+    assert (answer["holder"], list(answer["parties"])) == ("north", list(SITES))
+
+
+@needs_openfhe
+def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
+    """What the commands leave in stores and files is what the roles of a session start from."""
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    convened = ("--keys", "joint", "--thresholds", "uniform:16", "--store", "north/store", "--out", "joint")
+    said = ok("session", *credentials, *convened).stdout
+    assert re.search("convened by +north", said)
+    assert re.search("keys +joint", said)
+    assert [path.name for path in Path("joint").iterdir()] == ["session.joint"]
+    shown = ok("show", "joint/session.joint", "--store", "south/store").stdout
+    assert "'north' is the convener agreed on is for you to know" in re.sub(r"\s+", " ", shown)
+
+    aggregator_said = json.loads(open_as_aggregator("--json", bundle="joint/session.joint").stdout)
+    assert aggregator_said["joint_keys"]
+    plugin, roles = registry.load("semi-honest"), {}
+    for number, name in enumerate(SITES):
+        opened = json.loads(open_as(name, "joint/session.joint", "--json").stdout)
+        assert opened["session"] == aggregator_said["session"]
+        assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
+        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+            session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
+            announced, roster = kept_joint_session(store, session, trust, convener="north", at=NOW)
+            material = encode(PartyMaterial(roster, store.get("identity", OWN)))
+        rows = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
+        roles[name] = plugin.party(announced.manifest, material, rows)
+    aggregator = plugin.aggregator(announced.manifest, Path("evaluation.keys").read_bytes())
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name, role in roles.items():
+            aggregator.receive(name, role.respond(message))
+        message = aggregator.finish_round()
+    for role in roles.values():  # few rows: below min_rows the noise of both shows
+        assert role.result().auc == pytest.approx(16 / 24, abs=1e-5)
+
+
+@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=needs_openfhe)])
+def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
+    consortium: Path, keys: tuple[str, ...]
+) -> None:
+    """Sites exchange files: the first session finds quantiles, its result is a file, and the second is for these."""
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    common_options = (*credentials, *keys, "--store", "north/store")
+    first = ok("session", *common_options, "--thresholds", "quantile:8", "--out", "first", "--json")
+    assert json.loads(first.stdout)["protocol"] == "boundaries-federated"
+    assert "this session finds the thresholds" in first.stderr
+
+    thresholds.save("found.txt", np.arange(8) / 16)
+    ok("session", *common_options, "--thresholds", "found.txt", "--out", "second")
+    thresholds.save("other.txt", np.arange(8) / 8)
+    bundle = "second/session.joint" if "joint" in keys else "second/south.bundle"
+    refused = open_as("south", bundle, "--thresholds", "other.txt")
+    assert_fails(refused, 1, "the session is for other thresholds than those agreed on")
+    agreed = open_as("south", bundle, "--thresholds", "found.txt")  # a refused bundle is not used up
+    assert agreed.exit_code == 0, agreed.output
+    assert_fails(open_as_aggregator("--thresholds", "found.txt"), 2, "--thresholds is for parties")
+
+
+def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "quantile:8")
+    noisy = ("--protocol", "histogram-distributed-dp", "-o", "epsilon=1")
+    made = json.loads(ok("session", *at_north, *noisy, "-o", "height=6", "--out", "noisy", "--json").stdout)
+    assert (made["protocol"], made["thresholds"]) == ("boundaries-distributed-dp", 64)
+    assert made["options"] == {"bins": 8, "epsilon": 0.25}  # a quarter of both sessions' budget
+    shown = open_as("south", "noisy/south.bundle").stdout
+    assert re.search("thresholds +8 +to be found, from counts in 64 cells of scores", shown)
+    assert re.search(r"option +epsilon +0\.25", shown)
+    rounded = ("--protocol", "verified", "--round-scores", "2", "--out", "rounded", "--json")
+    made = json.loads(ok("session", *credentials, "--store", "north/store", *rounded).stdout)
+    assert (made["protocol"], made["thresholds"], made["options"]) == ("verified", 101, {"round_scores": 2})
+    assert (made["max_rows"], made["min_rows"]) == (10**6, None)
+    shown = open_as("south", "rounded/south.bundle").stdout
+    assert re.search("rows +at most 1,000,000 +of all parties together", shown)
+    assert_fails(call("session", *at_north, *rounded), 2, "every rounded score is a threshold")
+    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
+    local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
+    assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")
+    dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
+    assert_fails(call("session", *at_north, *dpauc), 2, "has no private way to find quantile thresholds")
+
+
+def test_a_session_without_keys_is_convened_and_shows_its_budget_before_a_site_joins(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
+    made = json.loads(ok("session", *credentials, "--store", "north/store", *noisy, "--json").stdout)
+    assert list(made["files"].values()) == ["noisy/session.convened"]
+    shown = open_as("south", "noisy/session.convened").stdout
+    assert re.search("convened by +north", shown)
+    assert re.search(r"option +epsilon +1", shown)
+
+
+def test_a_session_may_go_on_without_some_parties_where_its_holder_says_so(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "uniform:8")
+    assert_fails(call("session", *at_north, "--min-parties", "9"), 2, "min_parties must lie between")
+    ok("session", *at_north, "--min-parties", "2", "--out", "two")
+
+
+def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:
+    plan_without_openfhe = ("--keys", "joint", "--backend", "tenseal")
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    assert_fails(call("session", *credentials, "--store", "north/store", *plan_without_openfhe), 2, "need the backend")
+    sealed_only = ("--smudging-bits", "40")
+    assert_fails(call("session", *credentials, "--store", "north/store", *sealed_only), 2, "is for joint keys only")
+
+
+def test_every_command_answers_scripts_with_one_json_object(consortium: Path, clock: Clock) -> None:
+    Path("other").mkdir()
+    made = json.loads(ok("ca-init", "Other", "--store", "other/store", "--out", "other", "--json").stdout)
+    assert made["fingerprint"] == fingerprint_in("other")
+    asked = json.loads(ok("enrol", "east", "--store", "east", "--json").stdout)
+    told = ("--fingerprint", asked["request_fingerprint"])
+    issued = json.loads(ok("issue", "east.csr", "east", "--store", "other/store", "--json", *told).stdout)
+    assert issued["request_fingerprint"] == asked["request_fingerprint"] == request_fingerprint("east.csr")
+    clock.at += timedelta(minutes=1)
+    revoked = json.loads(ok("revoke", issued["serial"], "--store", "other/store", "--json").stdout)
+    assert revoked["revoked"] == [{"name": "east", "serial": issued["serial"]}]
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    session = json.loads(ok("session", *credentials, "--store", "south/store", "--json", *SMALL).stdout)
+    assert set(session["files"]) == {"everybody", "the aggregator", *SITES}
+    assert Path(session["files"]["north"]) == Path(f"session-{session['session'][:8]}", "north.bundle")
+    opened = json.loads(open_as("north", session["files"]["north"], "--json", holder="south").stdout)
+    assert {name: opened[name] for name in session if name != "files"} == {
+        name: session[name] for name in session if name != "files"
+    }
+
+
+def test_what_is_written_is_private_or_public_whatever_the_umask(consortium: Path) -> None:
+    before = os.umask(0)
+    try:
+        ok(
+            "session",
+            "south/south.credential",
+            "north/north.credential",
+            "--store",
+            "north/store",
+            "--out",
+            "w",
+            *SMALL,
+        )
+        assert open_as_aggregator().exit_code == 0
+        ok("enrol", "east", "--store", "east")
+    finally:
+        os.umask(before)
+    modes = {str(path): path.stat().st_mode & 0o777 for path in (*Path("w").iterdir(), Path("east.csr"))}
+    assert modes == {
+        "w/session.announcement": 0o644,
+        "w/aggregator.bundle": 0o644,
+        "w/north.bundle": 0o600,
+        "w/south.bundle": 0o600,
+        "east.csr": 0o644,
+    }
+    assert Path("evaluation.keys").stat().st_mode & 0o777 == 0o600
+    assert {path.stat().st_mode & 0o077 for path in (Path("east"), *Path("east").rglob("*"))} == {0}
+
+
+def test_nothing_secret_is_printed_or_sent(consortium: Path, template: tuple[Path, list[Result]]) -> None:
+    said = [*template[1], *(open_as(name) for name in SITES), open_as_aggregator()]
+    said += [
+        ok("show", "--store", f"{name}/store", *more) for name in (*SITES, "authority") for more in ((), ("--json",))
+    ]
+    said.append(call("show", *map(str, Path("week").iterdir()), "--store", "north/store"))
+    secrets = [PASSPHRASE.encode()]
+    for name in SITES:
+        with KeyStore(Path(name, "store"), PASSPHRASE) as store:
+            identity = Identity.from_bytes(store.get("identity", "own"))
+            secrets += [identity._signing.private_bytes_raw(), identity._encryption.private_bytes_raw()]
+            (session,) = store.names("bundle")
+            trust = trusting.Trusted.stored(store).trust
+            kept = kept_party_keys(store, bytes.fromhex(session), trust, holder="north", at=NOW)
+            secrets += [kept.material[-32:], kept.material[-200:-160]]
+    with KeyStore(Path("authority", "store"), PASSPHRASE) as store:
+        secrets.append(Authority.from_bytes(store.get("authority", "own"))._key.private_bytes_raw())
+    printed = "".join(result.output for result in said)
+    assert "fingerprint" in printed
+    spelled = re.sub(r"\s", "", printed)
+    for secret in secrets:
+        assert secret.hex()[:32] not in spelled  # as much as one line holds
+        assert base64.b64encode(secret).decode() not in spelled
+    assert PASSPHRASE not in printed
+    files = [path for path in consortium.rglob("*") if path.is_file()]
+    assert len(files) > 20
+    for path in files:
+        data = path.read_bytes()
+        assert not any(secret in data for secret in secrets), path
+
+
+# --- Refusals: bundles ------------------------------------------------------------------------------------------------
+
+
+def test_a_bundle_opens_once(consortium: Path) -> None:
+    assert open_as("north").exit_code == 0
+    assert_fails(open_as("north"), 1, "week/north.bundle: .*opened before")
+
+
+def test_another_party_s_bundle(consortium: Path) -> None:
+    assert_fails(open_as("north", "week/south.bundle"), 1, "week/south.bundle: .* not 'north'")
+
+
+def test_a_tampered_bundle(consortium: Path) -> None:
+    path = Path("week/north.bundle")
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
+    assert_fails(open_as("north", "week/session.announcement"), 1, "not a party bundle")
+    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
+
+
+def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:
+    clock.at += 6 * DAY + timedelta(hours=23)
+    assert json.loads(ok("show", "week/north.bundle", "--store", "north/store", "--json").stdout)["files"][0][
+        "verified"
+    ]
+    clock.at += 2 * DAY
+    assert_fails(open_as("north"), 1, "revocation list of 'CN=Heart Study' is outdated")
+    assert_fails(open_as("north", None, *refresh(clock, timedelta(0))), 1, "outdated")
+    assert call("show", "week/north.bundle", "--store", "north/store").exit_code == 1
+
+
+def test_a_bundle_of_somebody_who_is_not_the_key_holder_agreed_on(consortium: Path) -> None:
+    assert_fails(open_as("north", holder="south"), 1, "signed by 'north', not by 'south'")
+    assert open_as("north").exit_code == 0
+
+
+def test_a_bundle_of_another_session_than_expected(consortium: Path) -> None:
+    assert_fails(open_as("north", None, "--session", "00" * 16), 1, "week/north.bundle: the bundle is for session")
+    assert_fails(open_as("north", None, "--session", "00"), 2, "expected 32 hexadecimal digits")
+    (row,) = [
+        line
+        for line in ok("show", "week/north.bundle", "--store", "north/store").stdout.splitlines()
+        if "session  " in line
+    ]
+    spelled = " ".join(re.findall(r"\b[0-9a-f]{4}\b", row))
+    assert open_as("north", None, "--session", spelled).exit_code == 0
+
+
+def test_the_aggregator_s_bundle_needs_whom_to_trust_and_a_party_s_needs_a_store(consortium: Path) -> None:
+    assert_fails(
+        call("open", "week/aggregator.bundle", "--holder", "north"), 2, "as the aggregator, give --authority.*--out"
+    )
+    assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "needs --store")
+    assert_fails(call("open", "week/north.bundle"), 2, "missing option '--holder'")
+    assert_fails(open_as("north", None, "--out", "x"), 2, "neither --authority, --fingerprint nor --out")
+    data = bytearray(Path("week/aggregator.bundle").read_bytes())
+    data[-1] ^= 1
+    Path("bad.bundle").write_bytes(data)
+    assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
+    assert not Path("evaluation.keys").exists()
+
+
+# --- Refusals: who takes part -----------------------------------------------------------------------------------------
+
+
+def session_of_both(*more: str) -> Result:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    return call("session", *credentials, "--store", "north/store", "--out", "next", *SMALL, *more)
+
+
+def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(consortium: Path, clock: Clock) -> None:
+    clock.at += timedelta(minutes=1)
+    result = ok("revoke", "south", "--store", "authority/store", "--out", "authority")
+    assert re.search("revoked +[0-9a-f]+ +of 'south'", result.stdout)
+    news = ("--revocation-list", "authority/ca.crl")
+    assert_fails(session_of_both(*news), 1, "south/south.credential: .* has been revoked")
+    assert not Path("next").exists()
+    # The list has been kept, also where the command failed.
+    assert_fails(session_of_both(), 1, "has been revoked")
+    assert_fails(open_as("south", None, *news), 1, "has been revoked")
+    result = call("enrol", "south", "--store", "south/store", *news)
+    assert (result.exit_code, result.stderr.count("\n")) == (0, 1)
+    assert re.match("warning: the certificate of .*south.* has been revoked", result.stderr)
+    shown = json.loads(ok("show", "--store", "south/store", "--json").stdout)
+    assert (shown["site"]["certified"], "revoked" in shown["site"]["state"]) == (False, True)
+    assert "south: REVOKED" in ok("show", "--store", "authority/store").stdout
+
+
+def test_an_older_revocation_list_does_not_come_back(consortium: Path, clock: Clock) -> None:
+    shutil.copy("authority/ca.crl", "old.crl")
+    news = refresh(clock, DAY)
+    ok("enrol", "north", "--store", "north/store", *news)
+    assert_fails(session_of_both("--revocation-list", "old.crl"), 1, "old.crl: .*not newer")
+    ok("enrol", "north", "--store", "north/store", *news)
+
+
+def test_a_list_of_somebody_else_or_none(consortium: Path) -> None:
+    Path("other").mkdir()
+    ok("ca-init", "Heart Study", "--store", "other/store", "--out", "other")
+    ok("ca-init", "Lung Study", "--store", "lung/store", "--out", "other", "--force")
+    add = ("enrol", "north", "--store", "north/store", "--revocation-list")
+    assert_fails(call(*add, "other/ca.crl"), 1, "'Lung Study', which is no authority trusted here")
+    assert_fails(call(*add, "other/ca.pem"), 2, "'other/ca.pem' is no revocation list")
+    assert_fails(call(*add, "absent"), 2, "'absent' does not exist; see fhe-auc keys enrol --help")
+    ok("revoke", "--refresh", "--store", "other/store", "--out", "other", "--force")
+    assert_fails(call(*add, "other/ca.crl"), 1, "other/ca.crl: .*forged")
+
+
+def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certificates(
+    consortium: Path, clock: Clock
+) -> None:
+    twice = call("session", *["south/south.credential"] * 2, "--store", "north/store", *SMALL)
+    assert_fails(twice, 2, "south/south.credential: 'south' is there already")
+    Path("south/south.credential").write_bytes(b"fhecred")
+    assert_fails(session_of_both(), 1, "south/south.credential: a credential is damaged")
+    assert_fails(session_of_both("--days", "32"), 2, "--days")
+    north = ("session", "north/north.credential", "--store", "north/store", *SMALL)
+    news = refresh(clock, 364 * DAY)
+    assert_fails(call(*north, *news), 1, "'north' is not valid until")
+    assert not list(Path().glob("session-*"))
+
+
+def test_a_site_that_is_not_certified_yet(consortium: Path) -> None:
+    ok("enrol", "east", "--store", "east")
+    assert_fails(call("session", "south/south.credential", "--store", "east", *SMALL), 1, "'east' is not certified yet")
+    assert_fails(call("session", "south/south.credential", "--store", "authority/store"), 1, "holds no site's keys")
+    assert "not certified yet" in ok("show", "--store", "east").stdout
+
+
+# --- Refusals: certificates -------------------------------------------------------------------------------------------
+
+
+def test_a_name_that_the_request_does_not_bear(consortium: Path) -> None:
+    ok("enrol", "east", "--store", "east")
+    issue = ("issue", "east.csr", "--store", "authority/store")
+    assert_fails(
+        call(*issue, "west", input="y\n"), 1, "east.csr: the certificate request is for 'east', not for 'west'"
+    )
+    assert not Path("west.pem").exists()
+    assert_fails(
+        call("issue", "south/south.pem", "south", "--store", "authority/store", "--force"),
+        1,
+        "not a certificate request",
+    )
+
+
+def test_nothing_is_certified_unless_the_fingerprint_is_confirmed(consortium: Path) -> None:
+    ok("enrol", "east", "--store", "east")
+    issue = ("issue", "east.csr", "east", "--store", "authority/store")
+    assert_fails(call(*issue, "--fingerprint", "ab" * 32), 1, "not the one given: do not use it")
+    assert_fails(call(*issue, input="n\n"), 1, "not confirmed; nothing was changed")
+    assert_fails(call(*issue), 2, "nobody is there to confirm .*--fingerprint")
+    assert_fails(call(*issue, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits")
+    register = json.loads(ok("show", "--store", "authority/store", "--json").stdout)["authority"]["issued"]
+    assert [line["name"] for line in register] == list(SITES)
+    assert not Path("east.pem").exists()
+    result = ok(*issue, input="y\n")
+    digits = re.sub(r"\s", "", result.stderr)
+    assert request_fingerprint("east.csr") in digits
+    assert x509.load_pem_x509_certificate(Path("east.pem").read_bytes())
+
+
+def test_no_authority_is_trusted_unless_its_fingerprint_is_confirmed(consortium: Path) -> None:
+    Path("other").mkdir()
+    ok("ca-init", "Lung Study", "--store", "lung/store", "--out", "other")
+    add = ("enrol", "north", "--store", "north/store", "--authority", "other/ca.pem")
+    assert_fails(call(*add, "--fingerprint", fingerprint_in()), 1, "fingerprint of authority 'Lung Study'")
+    assert_fails(call(*add, input="\n"), 1, "not confirmed")
+    assert_fails(call(*add), 2, "nobody is there")
+    trusted = json.loads(ok("show", "--store", "north/store", "--json").stdout)["authorities"]
+    assert [each["name"] for each in trusted] == ["Heart Study"]
+    spelled = ":".join(re.findall("..", fingerprint_in("other").upper()))  # as other tools print it
+    ok(*add, "--fingerprint", spelled)
+    ok(*add)  # known by now
+    assert_fails(call(*add[:-1], "other/ca.crl"), 2, "'other/ca.crl' is no certificate in PEM")
+
+
+def test_the_certificate_of_somebody_else(consortium: Path) -> None:
+    shutil.copy("south/south.pem", "north/north.pem")
+    result = call(*at_site("north", "--force"))
+    assert_fails(result, 1, "north/north.pem: the certificate is for 'south' or other keys, not for 'north'")
+    assert_fails(
+        call("enrol", "east", "--certificate", "south/south.pem", "--store", "east"), 1, "no key store in 'east'"
+    )
+    assert not Path("east").exists()
+
+
+def test_renewal_keeps_the_keys(consortium: Path, clock: Clock) -> None:
+    news = refresh(clock, 300 * DAY)
+    ok("enrol", "north", "--store", "north/store", "--out", "north")  # the request again: the same bytes
+    told = ("--fingerprint", request_fingerprint("north/north.csr"))
+    ok("issue", "north/north.csr", "north", "--store", "authority/store", "--force", *told)
+    old = Path("north/north.credential").read_bytes()
+    renewing = ("enrol", "north", "--store", "north/store", "--out", "north", "--certificate", "north.pem", *news)
+    assert_fails(call(*renewing), 2, "'north/north.credential' is there already")
+    ok(*renewing, "--force")
+    assert Path("north/north.credential").read_bytes() != old
+    clock.at += 100 * DAY
+    news = refresh(clock, timedelta(0))
+    alone = call("session", "north/north.credential", "--store", "north/store", "--out", "next", *SMALL, *news)
+    assert alone.exit_code == 0
+
+
+def test_a_store_is_one_site_s_or_the_authority_s(consortium: Path) -> None:
+    assert_fails(call("enrol", "west", "--store", "north/store"), 1, "that of 'north'; for 'west' take another --store")
+    assert_fails(call("enrol", "west", "--store", "authority/store"), 1, "the authority's; a site needs one of its own")
+    assert_fails(call("ca-init", "Lung Study", "--store", "north/store"), 1, "is a party's")
+    assert_fails(call("ca-init", "Lung Study", "--store", "authority/store"), 1, "has the authority 'Heart Study'")
+    assert_fails(call("issue", "north/north.csr", "x", "--store", "north/store"), 1, "this key store has no authority")
+    assert_fails(call("enrol", "aggregator", "--store", "new"), 1, "'aggregator'")
+    assert not Path("new").exists()
+
+
+def test_revoking_nobody(consortium: Path) -> None:
+    at = ("--store", "authority/store")
+    assert_fails(call("revoke", "west", *at), 2, r"'west' is neither a serial number .*certified: 'north', 'south'")
+    for none in ((), ("south", "--refresh")):
+        assert_fails(call("revoke", *none, *at), 2, "give a name or a serial number, or --refresh")
+    ok("revoke", "south", *at)
+    assert "nothing new" in ok("revoke", "south", *at).stdout
+
+
+# --- Refusals: files --------------------------------------------------------------------------------------------------
+
+
+def test_no_file_is_overwritten_unasked(consortium: Path, clock: Clock) -> None:
+    mine = b"something of mine"
+    for name in ("ca.pem", "ca.crl", "east.csr", "north.pem", "evaluation.keys"):
+        Path(name).write_bytes(mine)
+    told = ("--fingerprint", request_fingerprint("north/north.csr"))
+    commands = {
+        "ca.pem": ("ca-init", "Lung Study", "--store", "lung"),
+        "ca.crl": ("revoke", "--refresh", "--store", "authority/store"),
+        "east.csr": ("enrol", "east", "--store", "east"),
+        "north.pem": ("issue", "north/north.csr", "north", "--store", "authority/store", *told),
+    }
+    for name, command in commands.items():
+        assert_fails(call(*command), 2, f"'{name}' is there already and is not overwritten")
+        assert Path(name).read_bytes() == mine
+    assert_fails(open_as_aggregator(), 2, "'evaluation.keys' is there already")
+    assert not Path("lung").exists()
+    for name, command in commands.items():
+        ok(*command, "--force")
+        assert Path(name).read_bytes() != mine
+    assert open_as_aggregator("--force").exit_code == 0
+    assert_fails(open_as_aggregator("--out", "void/evaluation.keys"), 2, "there is no folder 'void'")
+    result = call("session", "north/north.credential", "--store", "north/store", "--out", "week", *SMALL)
+    assert_fails(result, 2, "'week' is not empty")
+
+
+def test_the_authority_s_files_can_be_written_again(consortium: Path, clock: Clock) -> None:
+    before = Path("authority/ca.pem").read_bytes()
+    clock.at += DAY
+    ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority", "--force")
+    assert Path("authority/ca.pem").read_bytes() == before
+    ok("enrol", "north", "--store", "north/store", "--revocation-list", "authority/ca.crl")  # newer, not another
+
+
+def test_names_that_are_no_file_names(consortium: Path) -> None:
+    names = ("St. Mary's / West", "St. Mary's | West", "../up")
+    for number, name in enumerate(names):
+        make_site(f"site{number}", name)
+    credentials = [str(next(Path(f"site{number}").glob("*.credential"))) for number in range(len(names))]
+    answer = ok("session", *credentials, "--store", "north/store", "--out", "next", "--json", *SMALL)
+    files = json.loads(answer.stdout)["files"]
+    assert {str(path.parent) for path in map(Path, files.values())} == {"next"}
+    assert len(set(files.values())) == len(names) + 2
+    for number, name in enumerate(names):
+        assert open_as(f"site{number}", files[name]).exit_code == 0
+
+
+# --- Passphrases ------------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_passphrase(consortium: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "wrong horse battery staple")
+    assert_fails(open_as("north"), 1, "the passphrase is not this key store's")
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "short")
+    assert_fails(call("enrol", "east", "--store", "east"), 2, "too short: take at least 12")
+    assert not Path("east").exists()
+
+
+def test_a_passphrase_file(consortium: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "not this one, the file counts")
+    path = Path("passphrase")
+    path.write_text(f"{PASSPHRASE}\n")
+    path.chmod(0o640)
+    show = ("show", "--store", "north/store", "--passphrase-file", "passphrase")
+    assert_fails(call(*show), 1, "passphrase file 'passphrase' is open to other users")
+    path.chmod(0o600)
+    ok(*show)
+    for bad in (b"", b"\n", b"two\nlines\n", b"\xff\xfe"):
+        path.write_bytes(bad)
+        assert_fails(call(*show), 2, "'passphrase' is not one line of text")
+
+
+def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(
+    consortium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FHE_AUC_PASSPHRASE")
+    result = ok("enrol", "east", "--store", "east", input=f"{PASSPHRASE}\n{PASSPHRASE}\n")
+    assert "Repeat for confirmation" in result.stderr
+    assert PASSPHRASE not in result.output
+    result = ok("show", "--store", "east", input=f"{PASSPHRASE}\n")
+    assert result.stderr.startswith("Passphrase of key store 'east'")
+
+
+def test_without_a_terminal_there_is_advice_instead_of_a_question(consortium: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "FHE_AUC_PASSPHRASE"}
+    process = subprocess.run(
+        [sys.executable, "-c", "from fhe_auc.cli import main; main()", "keys", "show", "--store", "north/store"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+        start_new_session=True,
+    )
+    assert (process.returncode, process.stdout) == (2, "")
+    assert re.fullmatch("error: no terminal .*set FHE_AUC_PASSPHRASE or give --passphrase-file\n", process.stderr)
+
+
+def test_no_store_named_or_none_there(consortium: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_fails(call("revoke", "--refresh"), 2, "missing option '--store'")
+    assert_fails(
+        call("session", "north/north.credential", "--store", "void"), 1, "no key store in 'void': .*enrol NAME"
+    )
+    monkeypatch.setenv("FHE_AUC_STORE", "north/store")
+    assert json.loads(ok("show", "--json").stdout)["site"]["name"] == "north"
+
+
+# --- A certificate that the site has already --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def real_authority(consortium: Path) -> None:
+    """Files of a site's own: root.pem, root.crl, chain.pem and its encrypted key.pem."""
+    root_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    root, leaf = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, each)]) for each in ("Root", "west.example"))
+    Path("root.pem").write_bytes(_certificate(root, root_key, root, root_key))
+    Path("chain.pem").write_bytes(_certificate(leaf, key, root, root_key))
+    builder = x509.CertificateRevocationListBuilder(root, NOW - DAY, NOW + 30 * DAY)
+    found = builder.sign(root_key, hashes.SHA256())
+    Path("root.crl").write_bytes(found.public_bytes(serialization.Encoding.DER))  # as real authorities publish it
+    how = serialization.BestAvailableEncryption(b"secret of the key")
+    pem = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8)
+    Path("key.pem").write_bytes(key.private_bytes(*pem, how))
+    Path("other.pem").write_bytes(root_key.private_bytes(*pem, serialization.NoEncryption()))
+
+
+def _certificate(subject: x509.Name, key: ec.EllipticCurvePrivateKey, issuer: x509.Name, by) -> bytes:
+    is_authority = subject == issuer
+    builder = x509.CertificateBuilder(
+        issuer, subject, key.public_key(), x509.random_serial_number(), NOW - DAY, NOW + 60 * DAY
+    )
+    flags = [not is_authority, False, False, False, False, is_authority, is_authority, False, False]
+    builder = builder.add_extension(x509.BasicConstraints(is_authority, None), critical=True)
+    builder = builder.add_extension(x509.KeyUsage(*flags), critical=True)
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key())
+    certificate = builder.add_extension(authority, critical=False).sign(by, hashes.SHA256())
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+OWN_CHAIN = ("enrol", "west.example", "--store", "west", "--chain", "chain.pem", "--key", "key.pem")
+ROOT = ("--authority", "root.pem", "--revocation-list", "root.crl")
+
+
+@pytest.mark.usefixtures("real_authority")
+def test_a_site_s_own_certificate_takes_part(consortium: Path) -> None:
+    assert_fails(call(*OWN_CHAIN, *ROOT, input="y\nwrong\n"), 2, "'key.pem' is no private key in PEM, or the password")
+    result = ok(*OWN_CHAIN, *ROOT, input="y\nsecret of the key\n")
+    assert "Password of 'key.pem'" in result.stderr
+    assert "secret of the key" not in result.output
+    ok("enrol", "north", "--store", "north/store", *ROOT, input="y\n")
+    both = ("north/north.credential", "west.example.credential")
+    assert_fails(call("session", *both, "--store", "south/store", *SMALL), 1, "west.example.credential: no chain from")
+    ok("session", *both, "--store", "north/store", "--out", "next", *SMALL)
+    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+    ok("enrol", "west.example", "--store", "west", *trust, input="y\n")
+    opened = ok("open", "next/west.example.bundle", "--holder", "north", "--store", "west")
+    assert "(this is you)" in opened.stdout
+    shown = ok("show", "west.example.credential", "--authority", "root.pem", "--revocation-list", "root.crl").stdout
+    assert re.search("verified +yes", shown)
+
+
+@pytest.mark.usefixtures("real_authority")
+def test_a_key_that_is_not_the_certificate_s_and_half_of_the_options(consortium: Path) -> None:
+    other = (*OWN_CHAIN[:-1], "other.pem")
+    assert_fails(call(*other, *ROOT, input="y\n"), 1, "the private key is not that of the certificate")
+    assert_fails(call(*OWN_CHAIN[:-2], *ROOT), 2, "--chain together with --key")
+    assert_fails(call(*OWN_CHAIN, "--certificate", "north/north.pem"), 2, "give --certificate alone")
+    assert_fails(call(*(*OWN_CHAIN[:-1], "chain.pem"), *ROOT, input="y\n"), 2, "no private key in PEM")
+    assert_fails(
+        call(*OWN_CHAIN, "--authority", "root.pem", input="y\nsecret of the key\n"), 1, "no revocation list of"
+    )
+    assert not Path("west.example.credential").exists()
+
+
+# --- show and help ----------------------------------------------------------------------------------------------------
+
+KINDS = {
+    "north/north.csr": ("certificate request", False),
+    "north/north.pem": ("certificate of a party", True),
+    "authority/ca.pem": ("certificate of an authority", True),
+    "authority/ca.crl": ("revocation list", True),
+    "south/south.credential": ("credential", True),
+    "week/session.announcement": ("session announcement", True),
+    "week/aggregator.bundle": ("aggregator's bundle", True),
+    "week/south.bundle": ("party's bundle", True),
+    "north/store/store.header": ("head of a key store", False),
+}
+
+
+def test_show_tells_what_is_verified_and_what_only_claimed(consortium: Path) -> None:
+    def shown(*more: str) -> dict[str, dict[str, object]]:
+        return {each["file"]: each for each in json.loads(ok("show", *KINDS, "--json", *more).stdout)["files"]}
+
+    claimed = shown()
+    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+    for verified in (shown("--store", "south/store"), shown(*trust)):
+        for path, (what, verifiable) in KINDS.items():
+            assert what in claimed[path]["what"]
+            assert not claimed[path]["verified"], path
+            assert verified[path]["verified"] is verifiable, path
+    assert "provided that authority/ca.pem is genuine" in verified["north/north.pem"]["verdict"]
+    # What is inside a signed document is not even shown before its signature is verified.
+    details = [label for label, _, _ in claimed["week/south.bundle"]["details"]]
+    assert details == ["signed by"]
+    details = {label: value for label, value, _ in verified["week/south.bundle"]["details"]}
+    assert details["sealed to"] == "south"
+    text = ok("show", "week/south.bundle").stdout
+    assert re.search("verified +no +only what the file claims", text)
+
+
+def test_show_refuses_what_is_not_genuine(consortium: Path, clock: Clock) -> None:
+    at = ("--store", "north/store")
+    for path in ("week/south.bundle", "week/session.announcement", "south/south.credential"):
+        data = bytearray(Path(path).read_bytes())
+        data[-1] ^= 1
+        mended = data[:8] + hashlib.sha256(data[40:]).digest() + data[40:]  # by a forger who knows the checksum
+        for bad in (data, mended):
+            Path("bad").write_bytes(bad)
+            result = call("show", "bad", *at)
+            assert (result.exit_code, result.stderr) == (1, "")
+            assert re.search("verified +REFUSED", result.stdout)
+    Path("bad").write_bytes(b"anything")
+    assert call("show", "bad").exit_code == 1
+    Path("bad").write_bytes(Path("north/north.pem").read_bytes()[:200])
+    assert call("show", "bad").exit_code == 1
+    Path("other").mkdir()
+    ok("ca-init", "Heart Study", "--store", "other/store", "--out", "other")
+    for path in ("other/ca.pem", "other/ca.crl"):
+        assert call("show", path, *at).exit_code == 1
+        assert call("show", path).exit_code == 0
+    clock.at += 8 * DAY
+    result = call("show", "authority/ca.crl", *at)
+    assert (result.exit_code, "outdated" in result.stdout) == (1, True)
+    assert_fails(call("show"), 2, "name a file, or a key store")
+
+
+def test_show_quotes_no_private_key_and_no_control_characters(consortium: Path) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "no\x1b[31mrth\nverified yes")])
+    Path("odd.pem").write_bytes(_certificate(name, key, x509.Name([]), key))
+    text = ok("show", "odd.pem").stdout
+    assert "\x1b" not in text
+    assert not re.search("^verified +yes", text, re.MULTILINE)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+    Path("key.pem").write_text(pem)
+    text = ok("show", "key.pem").stdout
+    assert "a private key" in text
+    assert pem.splitlines()[1][:20] not in text
+
+
+def test_help_teaches_by_example_and_the_group_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    story = call("--help").stdout
+    places = [
+        re.search(rf"^  (\w+ )+ *{name} ", story, re.MULTILINE).start() for name in ("ca-init", "enrol", "session")
+    ]
+    assert places == sorted(places)
+    for command in group.commands:
+        result = call(command, "--help")
+        assert result.exit_code == 0
+        assert f"Examples:\n    fhe-auc keys {command}" in result.stdout
+        assert "--json" in result.stdout
+        assert "..." not in re.search(rf"^  {command} .*$", story, re.MULTILINE)[0]
+    result = call()
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: fhe-auc keys")

@@ -1,0 +1,975 @@
+"""Joint keys against the aggregator: parties refuse what it passes on before they answer, and it never decrypts."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.group_sealing import seal_to_all
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster
+from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe import container
+from fhe_auc.rounds import Party
+from fhe_auc.serialise import decode, encode
+
+if "openfhe" not in ckks.available_backends():
+    pytest.skip("joint keys need OpenFHE", allow_module_level=True)
+
+import openfhe
+
+LIMIT = 2**25
+GRID = np.linspace(0, 1, 16)
+NAMES = ("north", "south", "east")
+RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3
+SECRET_PURPOSE, PARTIAL_PURPOSE = b"part of a common secret 1", b"partial decryption 1"
+
+
+class Play:
+    """All roles of one joint session, and every message that went over the wire."""
+
+    def __init__(self, sites: list[PartyData], material: dict[str, bytes] | None = None, roster: bytes = b"") -> None:
+        self.sites = sites
+        request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, keys="joint")
+        session = SemiHonest().prepare(request)
+        self.manifest = session.manifest
+        if material is None:  # else that of another session: the same parties with the same certified keys
+            delivery = SemiHonest().rehearse(session)
+            material, roster = dict(delivery.parties), delivery.aggregator
+        self.material, self.roster = material, roster
+        self.binding = Roster.from_bytes(roster).binding(self.manifest)
+        self.aggregator: Any = SemiHonest().aggregator(self.manifest, roster)
+        self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}
+        self.wire: list[bytes] = []
+
+    def party(self, data: PartyData) -> Party:
+        return SemiHonest().party(self.manifest, self.material[data.name], data)
+
+    def identity(self, name: str) -> Identity:
+        return Identity.from_bytes(decode(self.material[name], PartyMaterial, "material").identity)
+
+    def contributed(self, name: str, round_number: int) -> Contribution:
+        """What a party sent in a round of this session."""
+        for data in self.wire:
+            message = Message.from_bytes(data, limit=LIMIT)
+            if (message.sender, message.round) == (name, round_number):
+                return decode(message.payload, Contribution, "")
+        raise KeyError(name)
+
+    def play_round(self, message: bytes) -> bytes | None:
+        self.wire.append(message)
+        for name, party in self.parties.items():
+            submission = party.respond(message)
+            self.wire.append(submission)
+            self.aggregator.receive(name, submission)
+        return self.aggregator.finish_round()
+
+    def until(self, round_number: int) -> bytes:
+        message = self.aggregator.start()
+        while self.aggregator.round < round_number:
+            message = self.play_round(message)
+        return message
+
+    def finish(self, message: bytes | None) -> None:
+        while message is not None:
+            message = self.play_round(message)
+        exact = trapezoid(reduce(add, (count(data, GRID) for data in self.sites))).auc
+        for party in self.parties.values():
+            assert party.result().auc == pytest.approx(exact, abs=1e-6)
+
+
+def changed(message: bytes, **fields: Any) -> bytes:
+    return msgspec.structs.replace(Message.from_bytes(message, limit=LIMIT), **fields).to_bytes()
+
+
+def payload_of(message: bytes) -> bytes:
+    return Message.from_bytes(message, limit=LIMIT).payload
+
+
+def state(party: Any) -> tuple[Any, ...]:
+    encrypted = None if party._share is None else set(party._share._encrypted)
+    return {**vars(party), "_seconds": dict(party._seconds)}, encrypted, dict(vars(party._task))
+
+
+# --- First parts of the relinearisation key, and parts of the common secret -------------------------------------------
+#
+# From a sum of its own choice the aggregator would read the share off the next answer; a common secret made of parts of
+# its own choice it would know.
+
+Excerpts = list[Excerpt]
+
+
+def part_of(excerpt: Excerpt, index: int = RELINEARISATION) -> bytes:
+    return dict(excerpt.parts)[index]
+
+
+def with_parts(excerpts: Excerpts, name: str, *parts: tuple[int, bytes]) -> Excerpts:
+    """Other parts under the genuine signature."""
+    return with_excerpt(excerpts, name, msgspec.structs.replace(excerpts[NAMES.index(name)], parts=parts))
+
+
+def with_part(excerpts: Excerpts, name: str, part: bytes, index: int = RELINEARISATION) -> Excerpts:
+    """Another part under the genuine signature, the other one being genuine."""
+    genuine = excerpts[NAMES.index(name)].parts
+    return with_parts(excerpts, name, *((each, part if each == index else held) for each, held in genuine))
+
+
+def with_excerpt(excerpts: Excerpts, name: str, excerpt: Excerpt) -> Excerpts:
+    index = NAMES.index(name)
+    return [*excerpts[:index], excerpt, *excerpts[index + 1 :]]
+
+
+def constant(play: Play, value: int) -> bytes:
+    _, shape, _ = play.aggregator._computation.setup.key_parts
+    return shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64))
+
+
+def signed(identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Excerpt:
+    return Contribution.sign(identity, session, round_number, parts).excerpt(RELINEARISATION, SECRET)
+
+
+def own_parts(play: Play, name: str, **changes: bytes) -> tuple[bytes, ...]:
+    """What a party sent in the first round, one or the other part changed."""
+    public_key, relinearisation, rotation_keys, secret = play.contributed(name, 1).parts
+    changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
+    return public_key, changed_parts["relinearisation"], rotation_keys, changed_parts["secret"]
+
+
+def sealed_secret(
+    play: Play,
+    sender: str,
+    plaintext: bytes = bytes(32),
+    *,
+    to: tuple[str, ...] = NAMES,
+    purpose: bytes = SECRET_PURPOSE,
+    associated: bytes = b"",
+) -> bytes:
+    """A part of the common secret as a party would seal it to the others; anybody can, for public keys are public."""
+    public = Roster.from_bytes(play.roster).encryption_keys
+    info = play.parties[sender]._info(purpose, sender)
+    return seal_to_all(
+        {name: public[name] for name in to if name != sender}, plaintext, info=info, associated=associated
+    )
+
+
+def signed_secret(play: Play, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
+    """A part of the common secret that a party has signed itself, with its own other parts."""
+    parts = own_parts(play, name, secret=sealed)
+    return with_excerpt(excerpts, name, signed(play.identity(name), play.binding, 1, parts))
+
+
+def sealed_to(play: Play, recipients: dict[str, Identity]) -> bytes:
+    """A part of the common secret in south's name, sealed to whomever."""
+    keys = {name: identity.encryption_key for name, identity in recipients.items()}
+    return seal_to_all(keys, bytes(32), info=play.parties["south"]._info(SECRET_PURPOSE, "south"), associated=b"")
+
+
+def copies_exchanged(play: Play) -> bytes:
+    """Each of two recipients gets the other's copy of the content key."""
+    keys, ciphertext = msgspec.msgpack.decode(own_parts(play, "south")[SECRET])
+    return encode(({"north": keys["east"], "east": keys["north"]}, ciphertext))
+
+
+PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
+    "zero": ("south", lambda play, other, e: with_part(e, "south", constant(play, 0))),
+    "one everywhere": ("south", lambda play, other, e: with_part(e, "south", constant(play, 1))),
+    "a bit flipped": ("south", lambda play, other, e: with_part(e, "south", flipped(part_of(e[1])))),
+    "empty": ("south", lambda play, other, e: with_part(e, "south", b"")),
+    "one's part for another's": ("south", lambda play, other, e: with_part(e, "south", part_of(e[0]))),
+    "one's excerpt for another's": ("south", lambda play, other, e: with_excerpt(e, "south", e[0])),
+    "digests changed to fit": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            msgspec.structs.replace(
+                signed(
+                    Identity.create("south"),
+                    play.binding,
+                    1,
+                    own_parts(play, "south", relinearisation=constant(play, 1)),
+                ),
+                signature=e[1].signature,
+            ),
+        ),
+    ),
+    "signed by the aggregator in a party's name": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            signed(
+                Identity.create("south"), play.binding, 1, own_parts(play, "south", relinearisation=constant(play, 1))
+            ),
+        ),
+    ),
+    "signed by another party": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e, "south", signed(play.identity("north"), play.binding, 1, own_parts(play, "south"))
+        ),
+    ),
+    "the party's own of another session": (
+        "south",
+        lambda play, other, e: with_excerpt(e, "south", other.contributed("south", 1).excerpt(RELINEARISATION, SECRET)),
+    ),
+    "signed by the party for another round": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e, "south", signed(play.identity("south"), play.binding, 2, own_parts(play, "south"))
+        ),
+    ),
+    "another part of the same contribution": (
+        "south",
+        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, SECRET)),
+    ),
+    "another part of the same contribution, its index changed": (
+        "south",
+        lambda play, other, e: with_part(e, "south", own_parts(play, "south")[0]),
+    ),
+    "its index changed": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", (0, part_of(e[1])), (SECRET, part_of(e[1], SECRET))),
+    ),
+    "left out": ("south", lambda play, other, e: with_parts(e, "south", (SECRET, part_of(e[1], SECRET)))),
+    "nothing passed on": ("south", lambda play, other, e: with_parts(e, "south")),
+    "a part more": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, (2, b""))),
+    "all parts passed on": (
+        "bytes, at most",
+        lambda play, other, e: with_excerpt(e, "south", play.contributed("south", 1).excerpt(0, 1, 2, 3)),
+    ),
+    "the two exchanged": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts[::-1])),
+    "the two under each other's index": (
+        "south",
+        lambda play, other, e: with_parts(
+            e, "south", (RELINEARISATION, part_of(e[1], SECRET)), (SECRET, part_of(e[1]))
+        ),
+    ),
+    "secret: a bit flipped": (
+        "south",
+        lambda play, other, e: with_part(e, "south", flipped(part_of(e[1], SECRET), 60), SECRET),
+    ),
+    "secret: cut off": ("south", lambda play, other, e: with_part(e, "south", part_of(e[1], SECRET)[:-1], SECRET)),
+    "secret: empty": ("south", lambda play, other, e: with_part(e, "south", b"", SECRET)),
+    "secret: left out": ("south", lambda play, other, e: with_parts(e, "south", (RELINEARISATION, part_of(e[1])))),
+    "secret: doubled": ("south", lambda play, other, e: with_parts(e, "south", *e[1].parts, e[1].parts[1])),
+    "secret: its index changed": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (2, part_of(e[1], SECRET))),
+    ),
+    "secret: its index counted from the end": (
+        "south",
+        lambda play, other, e: with_parts(e, "south", e[1].parts[0], (-1, part_of(e[1], SECRET))),
+    ),
+    "secret: one's for another's": (
+        "south",
+        lambda play, other, e: with_part(e, "south", part_of(e[0], SECRET), SECRET),
+    ),
+    "secret: the party's own of another session": (
+        "south",
+        lambda play, other, e: with_part(e, "south", own_parts(other, "south")[SECRET], SECRET),
+    ),
+    "secret: the aggregator's own, sealed to the parties": (
+        "south",
+        lambda play, other, e: with_part(e, "south", sealed_secret(play, "south"), SECRET),
+    ),
+    "secret: the aggregator's own, digests changed to fit": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            msgspec.structs.replace(
+                signed(
+                    Identity.create("south"),
+                    play.binding,
+                    1,
+                    own_parts(play, "south", secret=sealed_secret(play, "south")),
+                ),
+                signature=e[1].signature,
+            ),
+        ),
+    ),
+    "secret: the aggregator's own, signed in a party's name": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            signed(
+                Identity.create("south"),
+                play.binding,
+                1,
+                own_parts(play, "south", secret=sealed_secret(play, "south")),
+            ),
+        ),
+    ),
+    "secret: another's, signed by another party": (
+        "south",
+        lambda play, other, e: with_excerpt(
+            e,
+            "south",
+            signed(
+                play.identity("north"), play.binding, 1, own_parts(play, "south", secret=sealed_secret(play, "north"))
+            ),
+        ),
+    ),
+    "secret: a contribution with no such part": (
+        "south",
+        lambda play, other, e: with_excerpt(e, "south", msgspec.structs.replace(e[1], digests=e[1].digests[:3])),
+    ),
+    "a contribution with no such part": (
+        "south",
+        lambda play, other, e: with_excerpt(e, "south", msgspec.structs.replace(e[1], digests=e[1].digests[:1])),
+    ),
+    "order swapped": ("north", lambda play, other, e: [e[1], e[0], e[2]]),
+    "the last left out and the first doubled": ("north|east", lambda play, other, e: [e[0], e[1], e[0]]),
+    "one left out": ("2 parties, of 3", lambda play, other, e: e[:2]),
+    "one doubled": ("4 parties, of 3|bytes, at most", lambda play, other, e: [*e, e[0]]),
+    "none": ("0 parties, of 3", lambda play, other, e: []),
+}
+
+
+def flipped(data: bytes, position: int = 1000) -> bytes:
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+@pytest.fixture(scope="module")
+def other(site_rows: list[PartyData]) -> Play:
+    """Another session of the same parties with the same certified keys, played to its last round."""
+    play = Play(site_rows)
+    play.until(4)
+    return play
+
+
+@pytest.fixture(scope="module")
+def second(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+    """A session whose parties are about to get the first parts of the relinearisation key."""
+    play = Play(site_rows, other.material, other.roster)
+    return play, play.until(2)
+
+
+def refused_parts(play: Play, other: Play, message: bytes, attack: str) -> None:
+    culprit, forge = PARTS[attack]
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    forged = changed(message, payload=encode(tuple(forge(play, other, excerpts))))
+    for party in play.parties.values():
+        before = state(party)
+        with pytest.raises(MessageError, match=culprit):
+            party.respond(forged)
+        assert state(party) == before
+
+
+@pytest.mark.parametrize("attack", PARTS)
+def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
+    second: tuple[Play, bytes], other: Play, attack: str
+) -> None:
+    refused_parts(second[0], other, second[1], attack)
+
+
+SIGNED_SECRETS: dict[str, Callable[[Play, Play], bytes]] = {  # what only those notice who open it
+    "a bit flipped": lambda play, other: flipped(own_parts(play, "south")[SECRET], -1),
+    "cut off": lambda play, other: own_parts(play, "south")[SECRET][:-1],
+    "with a byte more": lambda play, other: own_parts(play, "south")[SECRET] + b"\0",
+    "empty": lambda play, other: b"",
+    "not sealed": lambda play, other: bytes(32),
+    "not sealed, in the form of what is": lambda play, other: encode(
+        ({"north": bytes(80), "east": bytes(80)}, bytes(48))
+    ),
+    "sealed to nobody": lambda play, other: encode(({}, b"")),
+    "sealed to itself alone": lambda play, other: sealed_to(play, {"south": play.identity("south")}),
+    "sealed to other keys": lambda play, other: sealed_to(
+        play, {name: Identity.create(name) for name in ("north", "east")}
+    ),
+    "the copies of the key exchanged": lambda play, other: copies_exchanged(play),
+    "another's": lambda play, other: own_parts(play, "north")[SECRET],
+    "sealed in another's name": lambda play, other: sealed_secret(play, "north"),
+    "its own of another session": lambda play, other: own_parts(other, "south")[SECRET],
+    "sealed for another session": lambda play, other: sealed_secret(other, "south"),
+    "sealed for another purpose": lambda play, other: sealed_secret(play, "south", purpose=PARTIAL_PURPOSE),
+    "sealed with something else": lambda play, other: sealed_secret(play, "south", associated=bytes(32)),
+}
+
+
+def refused_secret(play: Play, other: Play, message: bytes, attack: str) -> None:
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    forged = signed_secret(play, excerpts, SIGNED_SECRETS[attack](play, other))
+    for name in ("north", "east"):  # south takes its own part from itself
+        party = play.parties[name]
+        before = state(party)
+        with pytest.raises(MessageError, match="contribution of party 'south'"):
+            party.respond(changed(message, payload=encode(tuple(forged))))
+        assert state(party) == before
+        assert not hasattr(party._task, "common_secret")
+
+
+@pytest.mark.parametrize("attack", SIGNED_SECRETS)
+def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_signed_it(
+    second: tuple[Play, bytes], other: Play, attack: str
+) -> None:
+    refused_secret(second[0], other, second[1], attack)
+
+
+def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_the_others(
+    second: tuple[Play, bytes],
+) -> None:
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    for favoured, left_out in (("north", "east"), ("east", "north")):
+        forged = signed_secret(play, excerpts, sealed_secret(play, "south", to=(favoured,)))
+        party = play.parties[left_out]
+        before = state(party)
+        with pytest.raises(MessageError, match=f"contribution of party 'south': not sealed to '{left_out}'"):
+            party.respond(changed(message, payload=encode(tuple(forged))))
+        assert state(party) == before
+
+
+def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
+    second: tuple[Play, bytes],
+) -> None:
+    # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    restarted = play.party(play.sites[1]).respond(play.wire[0])
+    parts = decode(payload_of(restarted), Contribution, "").parts
+    forged = with_excerpt(excerpts, "south", signed(play.identity("south"), play.binding, 1, parts))
+    south = play.parties["south"]
+    before = state(south)
+    with pytest.raises(MessageError, match="'south': it is not the one that was sent"):
+        south.respond(changed(message, payload=encode(tuple(forged))))
+    assert state(south) == before
+
+
+# --- The common secret ------------------------------------------------------------------------------------------------
+
+
+def derived(play: Play, name: str, excerpts: Excerpts) -> bytes:
+    """The common secret that a party would derive; its state stays as it is."""
+    _, common_secret = play.parties[name]._first_round_of_all(encode(tuple(excerpts)))
+    return bytes(common_secret)
+
+
+def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_session_another(
+    third: tuple[Play, bytes], other: Play
+) -> None:
+    found = []
+    for play in (third[0], other):
+        (common_secret,) = {party._task.common_secret for party in play.parties.values()}
+        assert isinstance(common_secret, bytes)
+        parts = [party._secret_part for party in play.parties.values()]
+        assert [len(each) for each in (common_secret, *parts)] == [32] * 4
+        found += [common_secret, *parts]
+    assert len(set(found)) == 8  # parts are drawn anew by every party in every session
+
+
+def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[Play, bytes]) -> None:
+    play, message = second
+    excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
+    (honest,) = {derived(play, name, excerpts) for name in NAMES}
+    found = {honest}
+    for author in NAMES:
+        readers = [name for name in NAMES if name != author]
+        part = play.parties[author]._secret_part
+        for changed_part in (flipped(part, 0), flipped(part, 31), bytes(32)):
+            forged = signed_secret(play, excerpts, sealed_secret(play, author, changed_part), author)
+            (common_secret,) = {derived(play, name, forged) for name in readers}
+            found.add(common_secret)
+        # The same part sealed anew changes nothing, and two parties' parts exchanged do.
+        again = signed_secret(play, excerpts, sealed_secret(play, author, part), author)
+        assert {derived(play, name, again) for name in readers} == {honest}
+        one, another = readers
+        swapped = excerpts
+        for name, from_name in ((one, another), (another, one)):
+            sealed = sealed_secret(play, name, play.parties[from_name]._secret_part)
+            swapped = signed_secret(play, swapped, sealed, name)
+        found.add(derived(play, author, swapped))
+    assert len(found) == 1 + 3 * 3 + 3
+
+
+def test_the_same_parts_make_another_common_secret_in_another_session(
+    second: tuple[Play, bytes], other: Play, monkeypatch: Any
+) -> None:
+    found = []
+    for play in (second[0], other):
+        first_round = [play.contributed(name, 1).excerpt(RELINEARISATION, SECRET) for name in NAMES]
+        for number, name in enumerate(NAMES):
+            party = play.parties[name]
+            sealed = sealed_secret(play, name, bytes([number]) * 32)
+            monkeypatch.setattr(party, "_secret_part", bytes([number]) * 32)
+            monkeypatch.setattr(party, "_forwarded", [party._forwarded[0], hashlib.sha256(sealed).digest()])
+            first_round = signed_secret(play, first_round, sealed, name)
+        (common_secret,) = {derived(play, name, first_round) for name in NAMES}
+        found.append(common_secret)
+    assert found[0] != found[1]
+
+
+def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(site_rows: list[PartyData], other: Play) -> None:
+    play = Play(site_rows, other.material, other.roster)
+    message = play.until(2)
+    seen: list[tuple[str, bytes]] = []
+    for party in play.parties.values():
+        task, shape = party._task, party._setup.submission_part
+        assert not hasattr(task, "common_secret")
+
+        def blocks(task: Any = task, honest: Any = task.blocks) -> Any:
+            seen.append(("blocks", task.common_secret))
+            return honest()
+
+        def masks(polynomials: Any, task: Any = task, honest: Any = task.masks, shape: Any = shape) -> Any:
+            seen.append(("masks", task.common_secret))
+            assert polynomials == shape
+            return honest(polynomials)
+
+        task.blocks, task.masks = blocks, masks
+    play.finish(play.play_round(message))
+    (common_secret,) = {party._task.common_secret for party in play.parties.values()}
+    assert sorted(seen) == [(asked, common_secret) for asked in ("blocks", "masks") for _ in NAMES]
+
+
+def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
+    second: tuple[Play, bytes],
+) -> None:
+    excerpts = decode(payload_of(second[1]), tuple[Excerpt, ...], "")
+    for name, excerpt in zip(NAMES, excerpts, strict=True):
+        keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
+        assert set(keys) == set(NAMES) - {name}
+        assert len(ciphertext) == 32 + 16
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_party_is_not_pickled_or_copied(
+    second: tuple[Play, bytes], other: Play, duplicate: Callable[[Any], Any]
+) -> None:
+    """Neither before it has a share, nor while it has one, nor afterwards."""
+    idle = second[0].party(second[0].sites[0])
+    for party in (idle, second[0].parties["north"], other.parties["north"]):
+        with pytest.raises(TypeError, match="not pickled or copied"):
+            duplicate(party)
+
+
+# --- Partial decryptions ----------------------------------------------------------------------------------------------
+
+Contributions = list[Contribution]
+
+
+def of_another_result(play: Play) -> Contribution:
+    """What south would have sent, had it been asked for another result of this session."""
+    south = play.parties["south"]
+    keys = south._roster.encryption_keys
+    sealed = seal_to_all(
+        {name: key for name, key in keys.items() if name != "south"},
+        south._partial,
+        info=south._info(PARTIAL_PURPOSE, "south"),
+        associated=bytes(32),
+    )
+    return Contribution.sign(play.identity("south"), play.binding, 3, (sealed,))
+
+
+def resealed(play: Play, purpose: bytes) -> bytes:
+    """South's genuine partial decryption of the genuine result, sealed for some purpose."""
+    south = play.parties["south"]
+    associated = hashlib.sha256(south._result).digest()
+    return sealed_secret(play, "south", south._partial, purpose=purpose, associated=associated)
+
+
+def in_place(contributions: Contributions, contribution: Contribution) -> Contributions:
+    return [contributions[0], contribution, contributions[2]]
+
+
+PARTIALS: dict[str, tuple[str, Callable[[Play, Play, Contributions], Contributions]]] = {
+    "altered": ("south", lambda play, other, c: in_place(c, Contribution((flipped(c[1].parts[0]),), c[1].signature))),
+    "another's": ("south", lambda play, other, c: in_place(c, c[0])),
+    "another's, signed by the party": (
+        "south",
+        lambda play, other, c: in_place(c, Contribution.sign(play.identity("south"), play.binding, 3, c[0].parts)),
+    ),
+    "altered, signed by a stranger": (
+        "south",
+        lambda play, other, c: in_place(c, Contribution.sign(Identity.create("south"), play.binding, 3, c[1].parts)),
+    ),
+    "of another session": ("south", lambda play, other, c: in_place(c, other.contributed("south", 3))),
+    "of another session, signed for this one": (
+        "south",
+        lambda play, other, c: in_place(
+            c,
+            Contribution.sign(play.identity("south"), play.binding, 3, other.contributed("south", 3).parts),
+        ),
+    ),
+    "of another result": ("south", lambda play, other, c: in_place(c, of_another_result(play))),
+    "the party's contribution of another round": (
+        "south",
+        lambda play, other, c: in_place(c, play.contributed("south", 2)),
+    ),
+    "sealed as a part of the common secret": (
+        "south",
+        lambda play, other, c: in_place(
+            c, Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, SECRET_PURPOSE),))
+        ),
+    ),
+    "its part of the common secret": (
+        "south",
+        lambda play, other, c: in_place(
+            c, Contribution.sign(play.identity("south"), play.binding, 3, own_parts(play, "south")[SECRET:])
+        ),
+    ),
+    "no part": (
+        "south",
+        lambda play, other, c: in_place(c, Contribution.sign(play.identity("south"), play.binding, 3, ())),
+    ),
+    "sealed to nobody": (
+        "south",
+        lambda play, other, c: in_place(
+            c, Contribution.sign(play.identity("south"), play.binding, 3, (encode(({}, b"")),))
+        ),
+    ),
+    "swapped": ("north|south", lambda play, other, c: [c[1], c[0], c[2]]),
+    "one missing": ("2 parties, of 3", lambda play, other, c: [c[0], c[2]]),
+    "one doubled": ("4 parties, of 3|bytes, at most", lambda play, other, c: [*c, c[1]]),
+}
+
+
+@pytest.fixture(scope="module")
+def fourth(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+    """A session whose parties are about to get the partial decryptions."""
+    play = Play(site_rows, other.material, other.roster)
+    return play, play.until(4)
+
+
+def refused_partials(play: Play, other: Play, message: bytes, attack: str) -> None:
+    culprit, forge = PARTIALS[attack]
+    contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    forged = changed(message, payload=encode(tuple(forge(play, other, contributions))))
+    for name in ("north", "east"):  # south takes its own partial decryption from itself
+        before = state(play.parties[name])
+        with pytest.raises(MessageError, match=culprit):
+            play.parties[name].respond(forged)
+        assert state(play.parties[name]) == before
+        with pytest.raises(EvaluationError, match="no result"):
+            play.parties[name].result()
+
+
+@pytest.mark.parametrize("attack", PARTIALS)
+def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_refused(
+    fourth: tuple[Play, bytes], other: Play, attack: str
+) -> None:
+    refused_partials(fourth[0], other, fourth[1], attack)
+
+
+def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(fourth: tuple[Play, bytes], other: Play) -> None:
+    north, elsewhere = fourth[0].parties["north"], other.parties["north"]
+    purposes = SECRET_PURPOSE, PARTIAL_PURPOSE
+    found = {role._info(purpose, name) for role in (north, elsewhere) for purpose in purposes for name in NAMES}
+    assert len(found) == 12
+
+
+def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[Play, bytes]) -> None:
+    """So it is for their purpose that the ones above are refused."""
+    play, message = fourth
+    contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
+    again = Contribution.sign(play.identity("south"), play.binding, 3, (resealed(play, PARTIAL_PURPOSE),))
+    payload = encode(tuple(in_place(contributions, again)))
+    for name in ("north", "east"):
+        partials = list(play.parties[name]._all_partials(payload))
+        honest = list(play.parties[name]._all_partials(payload_of(message)))
+        assert all(map(np.array_equal, partials, honest))
+
+
+def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_auc_is_right(
+    site_rows: list[PartyData], other: Play
+) -> None:
+    play = Play(site_rows, other.material, other.roster)
+    message = play.until(2)
+    for attack in PARTS:
+        refused_parts(play, other, message, attack)
+    for attack in SIGNED_SECRETS:
+        refused_secret(play, other, message, attack)
+    message = play.play_round(message)
+    message = play.play_round(message)
+    for attack in PARTIALS:
+        refused_partials(play, other, message, attack)
+    play.finish(message)
+    record = play.aggregator.result()  # which holds no number
+    assert [getattr(record, field) for field in type(record).__slots__] == [play.manifest.session, NAMES, (), ()]
+
+
+# --- Results ----------------------------------------------------------------------------------------------------------
+
+
+class Forged(msgspec.Struct, frozen=True, array_like=True):
+    parties: int
+    ciphertext: bytes
+
+
+def another_result(message: bytes) -> bytes:
+    """The result with one coefficient changed, well formed and in its container."""
+    result = decode(payload_of(message), Forged, "")
+    fingerprint, packed = container.open_any("result", result.ciphertext)
+    return changed(
+        message, payload=encode(Forged(result.parties, container.seal("result", fingerprint, flipped(packed, 7000))))
+    )
+
+
+@pytest.fixture
+def third(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+    """A session whose parties are about to get the result."""
+    play = Play(site_rows, other.material, other.roster)
+    return play, play.until(3)
+
+
+def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[Play, bytes]) -> None:
+    play, message = third
+    for name, party in play.parties.items():
+        play.aggregator.receive(name, party.respond(another_result(message) if name == "south" else message))
+    partials = play.aggregator.finish_round()
+    for name, accused in (("north", "south"), ("east", "south"), ("south", "north")):
+        with pytest.raises(MessageError, match=f"contribution of party '{accused}'"):
+            play.parties[name].respond(partials)
+        with pytest.raises(EvaluationError, match="no result"):
+            play.parties[name].result()
+
+
+def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(
+    third: tuple[Play, bytes],
+) -> None:
+    play, message = third
+    result = decode(payload_of(message), Forged, "").ciphertext
+    fingerprint, packed = container.open_any("result", result)
+    for wrong in (
+        b"",
+        result[:-1],
+        flipped(result),
+        container.seal("submission", fingerprint, packed),
+        container.seal("result", fingerprint, packed[:-1]),
+        container.seal("result", fingerprint, b"\xff" * len(packed)),
+    ):
+        for party in play.parties.values():
+            before = state(party)
+            with pytest.raises(MessageError):
+                party.respond(changed(message, payload=encode(Forged(3, wrong))))
+            assert state(party) == before
+    north = play.parties["north"]
+    for parties in (0, 2, 4, -1):
+        wrong = changed(message, payload=encode(Forged(parties, decode(payload_of(message), Forged, "").ciphertext)))
+        with pytest.raises(MessageError, match="parties counted"):
+            north.respond(wrong)
+    first = north.respond(message)
+    before = state(north)
+    for asked in (message, another_result(message), changed(another_result(message), round=4)):
+        with pytest.raises(MessageError):
+            north.respond(asked)
+        assert state(north) == before
+    play.aggregator.receive("north", first)
+    for name in ("south", "east"):
+        play.aggregator.receive(name, play.parties[name].respond(message))
+    last = play.aggregator.finish_round()
+    play.finish(last)
+    for asked in (message, another_result(message), last):
+        with pytest.raises(MessageError, match="round"):
+            north.respond(asked)
+
+
+def no_number_with_sums(play: Play, spoil: Callable[[Play], None]) -> None:
+    message = play.until(2)
+    play.wire.append(message)
+    for name, party in play.parties.items():
+        play.wire.append(party.respond(message))
+        play.aggregator.receive(name, play.wire[-1])
+    spoil(play)
+    message = play.aggregator.finish_round()
+    message = play.play_round(message)
+    assert play.play_round(message) is None
+    for party in play.parties.values():
+        for _ in range(2):
+            with pytest.raises(EvaluationError, match="no number is given"):
+                party.result()
+
+
+def submitted(play: Play, name: str) -> np.ndarray:
+    return play.aggregator._blocks[0].polynomials.unpack(play.contributed(name, 2).parts[1])
+
+
+def drop(play: Play) -> None:
+    total = play.aggregator._blocks[0]
+    moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
+    total.add((moduli - submitted(play, "south")) % moduli)
+
+
+def double(play: Play) -> None:
+    play.aggregator._blocks[0].add(submitted(play, "south"))
+
+
+def only_one(play: Play) -> None:
+    play.aggregator._blocks[0].words[:] = submitted(play, "south")
+
+
+def without_a_rotation_key(play: Play) -> None:
+    total = play.aggregator._keys[2]
+    moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
+    total.add((moduli - total.polynomials.unpack(play.contributed("south", 1).parts[2])) % moduli)
+
+
+def without_a_relinearisation_part(play: Play) -> None:
+    total = play.aggregator._relinearisation
+    moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
+    total.add((moduli - total.polynomials.unpack(play.contributed("south", 2).parts[0])) % moduli)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        drop,
+        *(
+            pytest.param(spoil, marks=pytest.mark.slow)
+            for spoil in (double, only_one, without_a_rotation_key, without_a_relinearisation_part)
+        ),
+    ],
+)
+def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
+    site_rows: list[PartyData], other: Play, spoil: Callable[[Play], None]
+) -> None:
+    no_number_with_sums(Play(site_rows, other.material, other.roster), spoil)
+
+
+def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
+    third: tuple[Play, bytes], monkeypatch: Any
+) -> None:
+    from fhe_auc.ckks.openfhe_joint import JointShare
+
+    used: list[Any] = []
+    honest = JointShare.partial
+
+    def spied(share: Any, result: bytes, smudging: Any) -> bytes:
+        used.append([np.array(layer) for layer in smudging])
+        return honest(share, result, smudging)
+
+    monkeypatch.setattr(JointShare, "partial", spied)
+    play, message = third
+    assert all(party._share is not None for party in play.parties.values())
+    message = play.play_round(message)
+    assert all(party._share is None and party._partial for party in play.parties.values())
+    play.finish(message)
+    assert not any(party._share or party._partial for party in play.parties.values())
+    deviation = play.manifest.plan.smudging_deviation
+    assert len(used) == 3
+    for first, second in used:  # 4,096 values: their deviation is right to 0.8 %
+        assert np.sqrt(np.mean(np.abs(first) ** 2)) == pytest.approx(deviation, rel=0.06)
+        assert np.sqrt(np.mean(np.abs(second) ** 2)) == pytest.approx(deviation * 2.0**-40, rel=0.06)
+    for one, another in ((0, 1), (0, 2), (1, 2)):
+        assert not np.intersect1d(used[one][0], used[another][0]).size
+
+
+def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
+    site_rows: list[PartyData], other: Play, monkeypatch: Any
+) -> None:
+    """It multiplies the numerator by 100 and the denominator by 100·c: where AUC > c, the ratio is above 1 and refused.
+
+    If parties answered differently then, it would learn one bit of the AUC, of its choice, in each session.
+    """
+    assert 0.6 < trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc < 0.9
+    flood = circuit.flood
+    for bound, refused in ((60, True), (90, False)):
+        play = Play(site_rows, other.material, other.roster)
+        weights = play.manifest.plan.packing.class_vector(np.array([100, bound]))
+        monkeypatch.setattr(
+            circuit,
+            "flood",
+            lambda context, result, *rest, weights=weights: flood(
+                context, context.multiply_integers(result, weights), *rest
+            ),
+        )
+        assert play.play_round(play.until(4)) is None
+        for party, acknowledgement in zip(play.parties.values(), play.wire[-3:], strict=True):
+            assert payload_of(acknowledgement) == b""
+            if refused:
+                with pytest.raises(ResultCheckError, match="outside its range"):
+                    party.result()
+            else:
+                assert 0 < party.result().auc < 1
+
+
+# --- What the aggregator holds ----------------------------------------------------------------------------------------
+
+
+def bytes_within(item: Any, seen: dict[int, Any]) -> Iterator[bytes]:
+    """All bytes that can be reached from an object: attributes, containers, arrays."""
+    if id(item) in seen:
+        return
+    seen[id(item)] = item  # kept, so that nothing else gets its id
+    if isinstance(item, (bytes, bytearray)):
+        yield bytes(item)
+    elif isinstance(item, np.ndarray):
+        yield item.tobytes()
+    elif isinstance(item, dict):
+        for pair in item.items():
+            yield from bytes_within(pair, seen)
+    elif isinstance(item, (list, tuple, set, frozenset)):
+        for each in item:
+            yield from bytes_within(each, seen)
+    elif isinstance(item, msgspec.Struct):
+        yield from bytes_within(msgspec.structs.astuple(item), seen)
+    elif hasattr(item, "__dict__"):
+        yield from bytes_within(vars(item), seen)
+
+
+def pieces(words: np.ndarray, polynomials: Any) -> list[bytes]:
+    """Pieces of coefficients, packed as they travel and as they lie in memory; each too long to occur by chance."""
+    packed, stored = polynomials.pack(words), words.tobytes()
+    return [packed[k : k + 14] for k in range(700, len(packed) - 14, len(packed) // 10)] + [
+        stored[k : k + 16] for k in range(800, len(stored) - 16, len(stored) // 10)
+    ]
+
+
+def halves(text: bytes) -> list[bytes]:
+    return [text[: len(text) // 2], text[len(text) // 2 :]]
+
+
+def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
+    site_rows: list[PartyData], other: Play
+) -> None:
+    play = Play(site_rows, other.material, other.roster)
+    held: set[bytes] = set()
+    secret: list[bytes] = []
+    message: bytes | None = play.aggregator.start()
+    while message is not None:
+        play.wire.append(message)
+        for name, party in play.parties.items():
+            play.wire.append(party.respond(message))
+            play.aggregator.receive(name, play.wire[-1])
+            if play.aggregator.round == 1:
+                layout = party._setup.scheme.secret_key
+                for key in (party._share._secret, party._share._ephemeral):
+                    words = layout.polynomials.unpack(layout.pack(openfhe.Serialize(key, openfhe.BINARY)))
+                    secret += pieces(words, layout.polynomials)
+                secret += halves(party._secret_part)
+            if play.aggregator.round == 2:
+                secret += halves(party._task.common_secret)
+            if play.aggregator.round == 3:
+                partial = party._setup.partial.polynomials
+                secret += pieces(partial.unpack(party._partial), partial)
+        held.update(bytes_within(play.aggregator, {}))
+        message = play.aggregator.finish_round()
+    held.update(bytes_within(play.aggregator, {}), play.wire)
+    everything = b"|".join(held)
+    assert len(secret) > 3 * (3 * 15 + 2 * 2)
+    assert len({party._secret_part for party in play.parties.values()}) == 3
+    assert not any(piece in everything for piece in secret)
+    # What the aggregator and the wire do hold is found in the same way.
+    total = play.aggregator._blocks[0]
+    assert all(piece in everything for piece in pieces(total.words, total.polynomials)[-10:])
+    own = total.polynomials.unpack(play.contributed("south", 2).parts[1])
+    assert all(piece in everything for piece in pieces(own, total.polynomials)[:10])
+    for name in NAMES:
+        assert all(piece in everything for piece in halves(own_parts(play, name)[SECRET]))

@@ -1,0 +1,193 @@
+"""The rounds of joint keys carry an exact computation as they carry CKKS's: each prime's product comes out exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys import local_consortium as rehearsal
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import PartyMaterial, Roster
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.exact_auc.planner import plan_exact
+
+from fhe_auc import bfv, ckks
+from fhe_auc.errors import DeserialisationError, InputError, MessageError
+from fhe_auc.evaluation import Outcome
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Session
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.serialise import decode, encode
+
+if "openfhe" not in ckks.available_backends():
+    pytest.skip("joint keys need OpenFHE", allow_module_level=True)
+
+from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
+from fhe_auc_keys.joint_roles import JointAggregator, JointParty
+
+from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
+
+NAMES = ("north", "south", "east")
+GRID = np.linspace(0, 1, 16)
+PLAN = plan_exact(thresholds=len(GRID), parties=len(NAMES), backend="openfhe", max_rows=2000, joint_keys=True)
+PRIMES = PLAN.parameters.plain_moduli
+
+
+@dataclass(frozen=True, kw_only=True)
+class Products(Outcome):
+    """What parties of the sessions below learn: for each prime, the product of two sums."""
+
+    values: tuple[tuple[int, ...], ...]
+
+
+class Numbers:
+    """A party's task: two vectors for each prime."""
+
+    def __init__(self, party: str) -> None:
+        generator = np.random.default_rng(NAMES.index(party))
+        self.party = party
+        self.vectors = [
+            (prime, generator.integers(0, PRIMES[prime], 8192, dtype=np.uint64))
+            for prime in range(len(PRIMES))
+            for _ in range(2)
+        ]
+        self.common_secret = b""
+
+
+class Product(JointComputation[Numbers, JointShare, list[bfv.Residues], Products]):
+    """(Σ left)·(Σ right), for each prime."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.setup: JointSetup = JointSetup(PLAN.parameters, manifest.session)
+        self.blocks = 2 * len(PRIMES)
+        half = self.setup.submission_part
+        self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
+
+    def new_share(self) -> JointShare:
+        return JointShare(self.setup)
+
+    def restored_share(self, saved: bytes) -> JointShare:
+        return JointShare.restored(self.setup, saved)
+
+    def encrypted(self, share: JointShare, task: Numbers) -> list[bytes]:
+        return [share.encrypt(values, prime, block) for block, (prime, values) in enumerate(task.vectors)]
+
+    def result(self, key_parts: Sequence[Words], relinearisation_part: Words, totals: Sequence[Words]) -> bytes:
+        public = self.setup.public_context(key_parts, relinearisation_part)
+        results = []
+        for prime in range(len(PRIMES)):
+            factors = [
+                self.setup.submission(totals[block], block, prime, public.fingerprint)
+                for block in (2 * prime, 2 * prime + 1)
+            ]
+            left, right = (public.ciphertext(public.read_submission(each, prime), prime) for each in factors)
+            results.append(public.dump_result(public.flood(public.multiply(left, right))))
+        return encode(tuple(results))
+
+    def partial(self, share: JointShare, result: bytes) -> bytes:
+        parts = enumerate(self._parts(result))
+        return b"".join(share.partial(each, prime, PLAN.smudging_exponent) for prime, each in parts)
+
+    def fused(self, result: bytes, partials: Iterable[Words]) -> list[bfv.Residues]:
+        split = [np.split(each, len(PRIMES)) for each in partials]
+        return [
+            self.setup.fuse(each, prime, [partial[prime] for partial in split])
+            for prime, each in enumerate(self._parts(result))
+        ]
+
+    def outcome(self, task: Numbers, fused: list[bfv.Residues], parties: int) -> Products:
+        values = tuple(tuple(each.tolist()) for each in fused)
+        return Products(protocol="exact", backend="openfhe", parties=parties, security_bits=128, values=values)
+
+    def _parts(self, result: bytes) -> tuple[bytes, ...]:
+        parts = decode(result, tuple[bytes, ...], "result")
+        if len(parts) != len(PRIMES):
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts")
+        return parts
+
+
+class Play:
+    """All roles of one session."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        delivery = rehearsal.joint(Session(manifest, b"", b""))
+        roster = Roster.from_bytes(delivery.aggregator)
+        self.aggregator = JointAggregator(manifest, roster, Product(manifest))
+        self.parties = {}
+        for name in manifest.parties:
+            material = decode(delivery.parties[name], PartyMaterial, "material")
+            identity = Identity.from_bytes(material.identity)
+            self.parties[name] = JointParty(manifest, material.roster, identity, Numbers(name), Product(manifest))
+
+    def round(self, message: bytes) -> bytes | None:
+        for name, party in self.parties.items():
+            self.aggregator.receive(name, party.respond(message))
+        return self.aggregator.finish_round()
+
+
+def manifest_of(**changes: Any) -> Manifest:
+    fields = {
+        "protocol": "exact",
+        "session": b"joint exact test",
+        "parties": NAMES,
+        "grid": GRID.tobytes(),
+        "min_parties": len(NAMES),
+        "plan": PLAN,
+    }
+    return Manifest(**{**fields, **changes})
+
+
+def expected() -> list[list[int]]:
+    found = []
+    tasks = [Numbers(name) for name in NAMES]
+    for prime, modulus in enumerate(PRIMES):
+        sums = [
+            [sum(column) for column in zip(*(task.vectors[block][1].tolist() for task in tasks), strict=True)]
+            for block in (2 * prime, 2 * prime + 1)
+        ]
+        found.append([x * y % modulus for x, y in zip(*sums, strict=True)])
+    return found
+
+
+def test_an_exact_session_runs_through_the_four_rounds_of_joint_keys() -> None:
+    play = Play(manifest_of())
+    message: bytes | None = play.aggregator.start()
+    while message is not None:
+        message = play.round(message)
+    for party in play.parties.values():
+        found = party.result()
+        assert [list(each) for each in found.values] == expected()
+        assert found.keys == "joint"
+        assert found.key_bytes_per_party == PLAN.key_bytes
+    assert len({party._task.common_secret for party in play.parties.values()}) == 1
+    assert play.aggregator.result().counted == NAMES
+
+
+def test_parties_that_were_given_different_results_open_nothing() -> None:
+    """Partial decryptions are sealed for one result: whoever has another one cannot open them."""
+    play = Play(manifest_of())
+    message = play.aggregator.start()
+    for _ in range(2):
+        message = play.round(message)  # type: ignore[assignment]
+    aggregator = play.aggregator
+    keys, blocks = ([each.words for each in sums] for sums in (aggregator._keys, aggregator._blocks))
+    second = Product(manifest_of()).result(keys, aggregator._relinearisation.words, blocks)  # flooded differently
+    parsed = Message.from_bytes(message, limit=2**28)
+    changed = msgspec.structs.replace(parsed, payload=encode(Result(len(NAMES), second))).to_bytes()
+    for name, party in play.parties.items():
+        play.aggregator.receive(name, party.respond(changed if name == "north" else message))
+    last = play.aggregator.finish_round()
+    assert last is not None
+    for party in play.parties.values():
+        with pytest.raises(MessageError, match="contribution of party"):
+            party.respond(last)
+
+
+def test_a_plan_of_exact_computation_is_none_for_a_ckks_protocol() -> None:
+    with pytest.raises(InputError, match="for an exact computation"):
+        CkksComputation(manifest_of())

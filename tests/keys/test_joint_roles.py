@@ -1,0 +1,441 @@
+"""Joint keys in rounds: the right AUC at the stated cost, and no mistake of a party or a stranger spoils a session."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+
+from fhe_auc import ckks, datasets, thresholds
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import Party
+from fhe_auc.serialise import decode, encode
+
+pytestmark = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+
+LIMIT = 2**25
+SMALL = np.linspace(0, 1, 16)
+PRECISION = 1e-6
+
+
+def exact_auc(sites: Iterable[PartyData], grid: np.ndarray) -> float:
+    return trapezoid(reduce(add, (count(data, grid) for data in sites))).auc
+
+
+class Play:
+    """All roles of one joint session, and every message that went over the wire."""
+
+    def __init__(self, sites: list[PartyData], grid: np.ndarray = SMALL, **changes: Any) -> None:
+        self.sites, self.grid = sites, grid
+        request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
+        self.session = SemiHonest().prepare(Request(**request))
+        self.manifest = self.session.manifest
+        self.delivery = SemiHonest().rehearse(self.session)
+        self.binding = Roster.from_bytes(self.delivery.aggregator).binding(self.manifest)
+        self.aggregator = SemiHonest().aggregator(self.manifest, self.delivery.aggregator)
+        self.parties = {data.name: self.party(data) for data in sites}
+        self.sent: dict[tuple[int, str], bytes] = {}
+
+    def party(self, data: PartyData) -> Party:
+        return SemiHonest().party(self.manifest, self.delivery.parties[data.name], data)
+
+    def identity(self, name: str) -> Identity:
+        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
+
+    def answers(self, message: bytes) -> dict[str, bytes]:
+        """Everybody's submission of the round, not delivered."""
+        number = self.aggregator.round
+        found = {name: party.respond(message) for name, party in self.parties.items()}
+        self.sent.update({(number, name): data for name, data in found.items()})
+        return found
+
+    def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
+        for name, submission in submissions.items():
+            if name not in self.aggregator._answered:
+                self.aggregator.receive(name, submission)
+        return self.aggregator.finish_round()
+
+    def until(self, round_number: int) -> bytes:
+        """Play honestly up to a round, and return the message that opens it."""
+        message: bytes | None = self.aggregator.start()
+        while self.aggregator.round < round_number:
+            assert message is not None
+            message = self.deliver(self.answers(message))
+        assert message is not None
+        return message
+
+    def finish(self, message: bytes | None, submissions: dict[str, bytes] | None = None) -> list[Evaluation]:
+        """Play on honestly to the end, and check every party's AUC."""
+        if submissions is not None:
+            message = self.deliver(submissions)
+        while message is not None:
+            message = self.deliver(self.answers(message))
+        evaluations = [party.result() for party in self.parties.values()]
+        for evaluation in evaluations:
+            assert evaluation.auc == pytest.approx(exact_auc(self.sites, self.grid), abs=PRECISION)
+        assert self.aggregator.result().counted == self.manifest.parties
+        return evaluations
+
+
+def played(sites: list[PartyData], grid: np.ndarray = SMALL, **changes: Any) -> tuple[Play, list[Evaluation]]:
+    play = Play(sites, grid, **changes)
+    return play, play.finish(play.until(1))
+
+
+def sealed_auc(sites: list[PartyData], grid: np.ndarray) -> float:
+    """The same with keys of a holder."""
+    request = Request(parties=tuple(data.name for data in sites), thresholds=grid, backend="openfhe")
+    session = SemiHonest().prepare(request)
+    aggregator = SemiHonest().aggregator(session.manifest, session.aggregator_material)
+    parties = [SemiHonest().party(session.manifest, session.party_material, data) for data in sites]
+    message = aggregator.start()
+    while message is not None:
+        for party in parties:
+            aggregator.receive(party.name, party.respond(message))
+        message = aggregator.finish_round()
+    return parties[0].result().auc
+
+
+def clinics(parties: int, rows: int | None = None) -> list[PartyData]:
+    """The first clinics of the bundled data; with `rows`, the least that hold both labels."""
+    sites = datasets.load("covid-clinics")[:parties]
+    if rows is None:
+        return sites
+    generator = np.random.default_rng(rows)
+    y_true = np.concatenate([data.y_true for data in sites])
+    y_score = np.concatenate([data.y_score for data in sites])
+    positive, negative = (generator.permutation(np.flatnonzero(y_true == label)) for label in (1, 0))
+    chosen = generator.permutation(np.concatenate([positive[:5], negative[: rows - 5]]))
+    pieces = np.array_split(chosen, parties)
+    return [
+        PartyData.from_arrays(data.name, y_true[piece], y_score[piece])
+        for data, piece in zip(sites, pieces, strict=True)
+    ]
+
+
+# --- The right AUC, and what it costs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parties", "rows"),
+    [
+        (3, 100),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((3, None), (10, 100), (30, None), (30, 100))),
+    ],
+)
+def test_the_auc_is_that_of_exact_integers_and_of_sealed_keys(parties: int, rows: int | None) -> None:
+    grid = thresholds.resolve("uniform:100")
+    sites = clinics(parties, rows)
+    play, evaluations = played(sites, grid)
+    assert {evaluation.auc for evaluation in evaluations} == {evaluations[0].auc}
+    assert abs(evaluations[0].auc - sealed_auc(sites, grid)) < PRECISION
+    assert evaluations[0].precision <= PRECISION
+    assert play.manifest.plan is not None
+    assert (evaluations[0].keys, evaluations[0].rounds, evaluations[0].parties) == ("joint", 4, parties)
+
+
+@pytest.mark.parametrize(
+    ("grid", "blocks"), [("hybrid:1000", 1), pytest.param("uniform:3000", 3, marks=pytest.mark.slow)]
+)
+def test_large_grids_and_several_blocks_come_out_right(grid: str, blocks: int) -> None:
+    play, _ = played(clinics(3), thresholds.resolve(grid))
+    assert play.manifest.plan is not None
+    assert play.manifest.plan.packing.blocks == blocks
+
+
+def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]) -> None:
+    play, _ = played(site_rows, np.unique(np.concatenate([SMALL, np.linspace(2, 3, 1500)])))
+    assert play.manifest.plan is not None
+    assert play.manifest.plan.packing.blocks == 2
+
+
+@pytest.mark.parametrize("digits", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_limited_digits_are_what_comes_out(site_rows: list[PartyData], digits: int) -> None:
+    play = Play(site_rows, options={"release_digits": digits})
+    message: bytes | None = play.until(1)
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    for party in play.parties.values():
+        evaluation = party.result()
+        assert evaluation.auc == round(evaluation.auc, digits)
+        assert abs(evaluation.auc - exact_auc(site_rows, SMALL)) <= 1.001 * 10.0**-digits
+        assert evaluation.resolution > 0
+
+
+def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -> None:
+    play = Play(clinics(10), thresholds.resolve("uniform:100"))
+    name = play.sites[3].name
+    started = time.process_time()
+    party = play.parties[name] = play.party(play.sites[3])
+    spent, key_bytes = time.process_time() - started, 0
+    message: bytes | None = play.aggregator.start()
+    received = sent = 0
+    while message is not None:
+        number, others = play.aggregator.round, {key: role for key, role in play.parties.items() if key != name}
+        started = time.process_time()
+        submission = party.respond(message)
+        spent += time.process_time() - started
+        sent, received = sent + len(submission), received + len(message)
+        payload = Message.from_bytes(submission, limit=LIMIT).payload
+        if number <= 2:
+            parts = decode(payload, Contribution, "").parts
+            key_bytes += sum(map(len, parts[:3] if number == 1 else parts[:1]))
+        answers = {key: role.respond(message) for key, role in others.items()}
+        message = play.deliver({**answers, name: submission})
+    evaluation = party.result()
+    exact = exact_auc(play.sites, play.grid)
+    assert evaluation.auc == pytest.approx(exact, abs=PRECISION) == sealed_auc(play.sites, play.grid)
+    assert evaluation.upload_bytes_per_party == sent <= 30_000_000
+    assert evaluation.download_bytes_per_party == received
+    assert evaluation.key_bytes_per_party == key_bytes
+    assert spent < 2
+    # One public key; rotations and one switching key of as many digits as primes; both halves of the other: each
+    # coefficient in whole bytes, 55 + 51 + 51 and 60 bits.
+    plan_of = play.manifest.plan
+    assert plan_of is not None
+    pairs, parameters = len(plan_of.parameters.rotations) + 1 + 2, plan_of.parameters
+    widths = [-(-bits // 8) for bits in parameters.modulus_bits], -(-parameters.special_bits // 8)
+    digits = len(parameters.modulus_bits)
+    expected = parameters.ring_dimension * (sum(widths[0]) + pairs * digits * (sum(widths[0]) + widths[1]))
+    assert evaluation.key_bytes_per_party == expected
+
+
+def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:
+    sites = [PartyData.from_arrays(data.name, np.zeros_like(data.y_true), data.y_score) for data in site_rows]
+    play = Play(sites)
+    message = play.until(4)
+    for party in play.parties.values():
+        party.respond(message)
+        for _ in range(2):
+            with pytest.raises(UndefinedAucError, match="one class only"):
+                party.result()
+        with pytest.raises(MessageError, match="round"):
+            party.respond(message)
+
+
+# --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
+
+
+def changed(data: bytes, **fields: Any) -> bytes:
+    return msgspec.structs.replace(Message.from_bytes(data, limit=LIMIT), **fields).to_bytes()
+
+
+def contribution(data: bytes) -> Contribution:
+    return decode(Message.from_bytes(data, limit=LIMIT).payload, Contribution, "")
+
+
+def with_contribution(data: bytes, **fields: Any) -> bytes:
+    return changed(data, payload=encode(msgspec.structs.replace(contribution(data), **fields)))
+
+
+def signed_anew(play: Play, name: str, data: bytes, **other: Any) -> bytes:
+    """The message with something changed and signed for it, by the party's own key if not told otherwise."""
+    honest = {
+        "identity": play.identity(name),
+        "session": play.binding,
+        "round_number": play.aggregator.round,
+        "parts": contribution(data).parts,
+    }
+    return changed(data, payload=encode(Contribution.sign(**{**honest, **other})))
+
+
+def with_part(play: Play, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
+    """The message with one of the parts that the aggregator can read changed, and signed for it."""
+    parts = list(contribution(data).parts)
+    readable = slice(3) if play.aggregator.round == 1 else slice(None)  # then follows what is sealed to the parties
+    changed_parts = parts[readable]
+    changed_parts[index] = change(changed_parts[index])
+    parts[readable] = changed_parts
+    return signed_anew(play, name, data, parts=tuple(parts))
+
+
+def in_another_order(play: Play, name: str, data: bytes) -> bytes:
+    parts = contribution(data).parts
+    if play.aggregator.round == 1:
+        return signed_anew(play, name, data, parts=(*parts[2::-1], *parts[3:]))
+    return signed_anew(play, name, data, parts=parts[::-1])
+
+
+def largest(part: bytes) -> bytes:
+    """A coefficient that is not below its modulus."""
+    return b"\xff" * 7 + part[7:]
+
+
+MISTAKES: dict[str, Callable[[Play, str, bytes], bytes]] = {
+    "unsigned": lambda play, name, data: with_contribution(data, signature=b""),
+    "signed with zeros": lambda play, name, data: with_contribution(data, signature=bytes(64)),
+    "another text under the signature": lambda play, name, data: with_contribution(
+        data, parts=tuple(part[:-1] + b"\0" for part in contribution(data).parts)
+    ),
+    "signed by another party": lambda play, name, data: signed_anew(play, name, data, identity=play.identity("north")),
+    "signed by a stranger of that name": lambda play, name, data: signed_anew(
+        play, name, data, identity=Identity.create(name)
+    ),
+    "signed for the manifest alone": lambda play, name, data: signed_anew(
+        play, name, data, session=play.manifest.digest
+    ),
+    "signed for another session": lambda play, name, data: signed_anew(play, name, data, session=bytes(32)),
+    "signed for another round": lambda play, name, data: signed_anew(
+        play, name, data, round_number=play.aggregator.round % 3 + 1
+    ),
+    "another party's": lambda play, name, data: changed(
+        play.sent[play.aggregator.round, "north"], sender=name, session=play.manifest.session
+    ),
+    "payload cut off": lambda play, name, data: changed(
+        data, payload=Message.from_bytes(data, limit=LIMIT).payload[:-1]
+    ),
+    "message cut off": lambda play, name, data: data[:-1],
+    "message too long": lambda play, name, data: data + bytes(play.aggregator.submission_limit),
+    "no parts": lambda play, name, data: signed_anew(play, name, data, parts=()),
+    "a part too many": lambda play, name, data: signed_anew(play, name, data, parts=(*contribution(data).parts, b"")),
+    "an empty part too many, before the others": lambda play, name, data: signed_anew(
+        play, name, data, parts=(b"", *contribution(data).parts)
+    ),
+    "a part less": lambda play, name, data: signed_anew(play, name, data, parts=contribution(data).parts[:-1]),
+    "the first part left out": lambda play, name, data: signed_anew(
+        play, name, data, parts=contribution(data).parts[1:]
+    ),
+    "a part cut off": lambda play, name, data: with_part(play, name, data, -1, lambda part: part[:-1]),
+    "a coefficient out of range, in the first part": lambda play, name, data: with_part(play, name, data, 0, largest),
+    "a coefficient out of range, in the last part": lambda play, name, data: with_part(play, name, data, -1, largest),
+    "parts in another order": in_another_order,
+    "not a contribution": lambda play, name, data: changed(data, payload=encode([1, 2, 3])),
+    "a later round": lambda play, name, data: changed(data, round=play.aggregator.round + 1),
+    "another session": lambda play, name, data: changed(data, session=bytes(16)),
+    "another manifest": lambda play, name, data: changed(data, manifest=bytes(32)),
+}
+SEALED = (  # what the aggregator cannot tell of a partial decryption, which is sealed to the parties
+    "a part cut off",
+    "a coefficient out of range, in the first part",
+    "a coefficient out of range, in the last part",
+    "parts in another order",
+)
+
+
+LONGEST_SECRET_PART = 3 * 4096  # of three parties; an honest one has some 250 bytes
+
+
+def sums(play: Play) -> bytes:
+    """A digest of everything that the aggregator has added up or keeps."""
+    state: Any = play.aggregator
+    digest = hashlib.sha256()
+    for total in (*state._keys, state._relinearisation, *state._blocks):
+        digest.update(total.words.tobytes())
+    digest.update(encode(tuple(state._passed_on.items())))
+    digest.update(encode(tuple(state._answered)))
+    return digest.digest()
+
+
+def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_ends_right(
+    site_rows: list[PartyData],
+) -> None:
+    play = Play(site_rows)
+    message = play.until(1)
+    for round_number in (1, 2, 3):
+        submissions = play.answers(message)
+        play.aggregator.receive("north", submissions["north"])
+        before = sums(play)
+        for name, mistake in MISTAKES.items():
+            if round_number == 3 and name in SEALED:
+                continue
+            with pytest.raises(MessageError, match="'south'"):
+                play.aggregator.receive("south", mistake(play, "south", submissions["south"]))
+            assert sums(play) == before, name
+        for sender in ("mallory", "aggregator", "South", ""):
+            with pytest.raises(MessageError, match="not a party"):
+                play.aggregator.receive(sender, changed(submissions["south"], sender=sender))
+        with pytest.raises(MessageError, match=r"'north' refused: already submitted"):
+            play.aggregator.receive("north", submissions["north"])
+        assert sums(play) == before
+        next_message = play.deliver(submissions)
+        assert next_message is not None
+        message = next_message
+    play.finish(message)
+    assert [party for party, _ in play.aggregator.result().refused] == ["south", "north"]
+
+
+def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the_session_still_ends_right(
+    site_rows: list[PartyData],
+) -> None:
+    play = Play(site_rows)
+    submissions = play.answers(play.until(1))
+    play.aggregator.receive("north", submissions["north"])
+    before = sums(play)
+    *key_parts, honest = contribution(submissions["south"]).parts
+    assert len(honest) < 400
+    for sealed in (
+        bytes(LONGEST_SECRET_PART + 1),
+        honest + bytes(LONGEST_SECRET_PART + 1 - len(honest)),
+        bytes(LONGEST_SECRET_PART + 4000),  # as long as the message may be
+    ):
+        long = signed_anew(play, "south", submissions["south"], parts=(*key_parts, sealed))
+        with pytest.raises(MessageError, match=r"'south' refused: the part of the common secret is too long"):
+            play.aggregator.receive("south", long)
+        assert sums(play) == before
+    longer = signed_anew(play, "south", submissions["south"], parts=(*key_parts, bytes(10 * LONGEST_SECRET_PART)))
+    with pytest.raises(MessageError, match=r"'south' refused: .*bytes, at most"):
+        play.aggregator.receive("south", longer)
+    assert sums(play) == before
+    play.finish(None, submissions)
+    assert [party for party, _ in play.aggregator.result().refused] == ["south"]
+
+
+def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_parties_who_refuse_it_by_name(
+    site_rows: list[PartyData],
+) -> None:
+    play = Play(site_rows)
+    longest = {
+        name: signed_anew(play, name, data, parts=(*contribution(data).parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART))
+        for name, data in play.answers(play.until(1)).items()
+    }
+    message = play.deliver(longest)
+    assert message is not None
+    for name, accused in (("north", "north"), ("south", "north"), ("east", "north")):
+        with pytest.raises(MessageError, match=f"contribution of party '{accused}'"):
+            play.parties[name].respond(message)
+
+
+def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(site_rows: list[PartyData]) -> None:
+    play = Play(site_rows)
+    message = play.until(1)
+    for round_number in (1, 2, 3):
+        submissions = play.answers(message)
+        for name in ("north", "east"):
+            play.aggregator.receive(name, submissions[name])
+        before = sums(play)
+        for _ in range(2):
+            with pytest.raises(TooFewPartiesError, match=r"2 of 3 parties submitted, at least 3 are needed.*'south'"):
+                play.aggregator.finish_round()
+            assert sums(play) == before
+            assert play.aggregator.round == round_number
+        with pytest.raises(EvaluationError):
+            play.aggregator.result()
+        following = play.deliver(submissions)
+        assert following is not None
+        message = following
+    # In the last round nobody is missed: parties have what they need, and only acknowledge.
+    play.answers(message)
+    assert play.aggregator.finish_round() is None
+    for party in play.parties.values():
+        assert party.result().auc == pytest.approx(exact_auc(site_rows, SMALL), abs=PRECISION)
+
+
+def test_all_that_vanish_are_named(site_rows: list[PartyData]) -> None:
+    play = Play(site_rows)
+    play.aggregator.start()
+    with pytest.raises(TooFewPartiesError, match=r"0 of 3 .*missing: 'north', 'south', 'east'"):
+        play.aggregator.finish_round()

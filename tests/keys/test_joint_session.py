@@ -1,0 +1,180 @@
+"""Joint sessions as documents: who takes part is settled by signatures that every party verifies itself."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fhe_auc_keys.announcement import announce
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.certificates import Trust, verify
+from fhe_auc_keys.errors import (
+    ExpiredError,
+    KeysError,
+    ReplayedError,
+    RevokedError,
+    TamperedError,
+    UnfitNameError,
+    UnknownIssuerError,
+    WrongContextError,
+    WrongRecipientError,
+    WrongSessionError,
+)
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import (
+    KIND,
+    _Body,
+    convene,
+    keep_joint_session,
+    kept_joint_session,
+    open_joint_session,
+)
+from fhe_auc_keys.signed_documents import sign
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+from fhe_auc.manifest import Manifest
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+WEEK = timedelta(days=7)
+PARTIES = ("north", "south", "east")
+
+
+class Consortium:
+    def __init__(self) -> None:
+        self.authority = Authority.create("consortium", at=NOW)
+        self.identities = {name: self.certified(Identity.create(name)) for name in (*PARTIES, "stranger")}
+
+    def certified(self, identity: Identity) -> Identity:
+        request = identity.request()
+        return identity.certified(self.authority.issue(request, identity.name, days=90, at=NOW))
+
+    def trust(self, at: datetime = NOW) -> Trust:
+        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
+
+    def convene(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
+        shown = [self.identities[name].credential for name in of]
+        return convene(self.identities[by], manifest(session), shown, self.trust(), lifetime=WEEK, at=NOW)
+
+
+def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
+    return Manifest(
+        protocol="semi-honest",
+        session=session,
+        parties=PARTIES,
+        grid=np.linspace(0, 1, 16).tobytes(),
+        min_parties=len(PARTIES),
+        context=b"" if joint else bytes(32),
+        plan=plan(Workload(thresholds=16, parties=len(PARTIES), joint_keys=joint), "openfhe"),
+    )
+
+
+@pytest.fixture(scope="module")
+def consortium() -> Consortium:
+    return Consortium()
+
+
+@pytest.fixture(scope="module")
+def document(consortium: Consortium) -> bytes:
+    return consortium.convene()
+
+
+def opened(consortium: Consortium, document: bytes, **changes):
+    usual = {"trust": consortium.trust(), "convener": "north", "session": None, "at": NOW}
+    return open_joint_session(document, **{**usual, **changes})
+
+
+def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Consortium, document: bytes) -> None:
+    announcement, roster = opened(consortium, document, session=bytes(16))
+    assert announcement.manifest == manifest()
+    assert roster.names == set(PARTIES)
+    for name in PARTIES:
+        identity = consortium.identities[name]
+        assert (roster.signing_keys[name], roster.encryption_keys[name]) == (
+            identity.signing_key,
+            identity.encryption_key,
+        )
+
+
+def test_another_convener_an_end_or_another_session(consortium: Consortium, document: bytes) -> None:
+    with pytest.raises(UnknownIssuerError, match="signed by 'north', not by 'south'"):
+        opened(consortium, document, convener="south")
+    with pytest.raises(ExpiredError):
+        opened(consortium, document, at=NOW + 2 * WEEK, trust=consortium.trust(NOW + 2 * WEEK))
+    with pytest.raises(WrongSessionError):
+        opened(consortium, document, session=bytes(15) + b"1")
+
+
+def test_a_revoked_party_or_convener_stops_the_session() -> None:
+    for who in ("north", "south"):
+        consortium = Consortium()
+        document = consortium.convene()
+        serial = next(line.serial for line in consortium.authority.register if line.name == who)
+        consortium.authority.revoke(serial, at=NOW)
+        with pytest.raises(RevokedError):
+            opened(consortium, document)
+
+
+def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium: Consortium) -> None:
+    for of in (PARTIES[:2], (*PARTIES, "stranger"), ("north", "south", "stranger")):
+        with pytest.raises(UnfitNameError):
+            consortium.convene(of=of)
+
+
+def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Consortium) -> None:
+    shown = [consortium.identities[name].credential for name in PARTIES]
+    with pytest.raises(WrongContextError):
+        convene(consortium.identities["north"], manifest(joint=False), shown, consortium.trust(), lifetime=WEEK, at=NOW)
+
+
+def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Consortium) -> None:
+    """South's place is taken by a second certificate in the name of south, or by nobody."""
+    identities = consortium.identities
+    peers = [verify(identities[name].credential, consortium.trust(), at=NOW) for name in PARTIES]
+    announcement = announce(identities["north"], manifest(), peers, consortium.trust(), lifetime=WEEK, at=NOW)
+    genuine = [identities[name].credential for name in PARTIES]
+    other_south = consortium.certified(
+        Identity("south", identities["south"]._signing, identities["south"]._encryption)
+    ).credential
+    for credentials in (
+        (genuine[0], other_south, genuine[2]),
+        (genuine[1], genuine[0], genuine[2]),
+        tuple(genuine[:2]),
+        (*genuine, identities["stranger"].credential),
+        (),
+    ):
+        forged = sign(KIND, identities["north"], _Body(announcement, credentials))
+        with pytest.raises(TamperedError, match="not those of the parties"):
+            opened(consortium, forged)
+
+
+def test_a_tampered_byte_anywhere(consortium: Consortium, document: bytes) -> None:
+    chance = random.Random(7)
+    for position in chance.sample(range(len(document)), 150):
+        changed = bytearray(document)
+        changed[position] ^= 1 << chance.randrange(8)
+        with pytest.raises(KeysError):
+            opened(consortium, bytes(changed))
+    for length in chance.sample(range(len(document)), 20):
+        with pytest.raises(TamperedError):
+            opened(consortium, document[:length])
+
+
+def test_a_session_is_joined_once_and_only_by_its_parties(
+    consortium: Consortium, document: bytes, tmp_path: Path
+) -> None:
+    trust, north = consortium.trust(), consortium.identities["south"]
+    with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
+        usual = {"trust": trust, "store": store, "convener": "north", "session": None, "at": NOW}
+        with pytest.raises(WrongRecipientError):
+            keep_joint_session(document, consortium.identities["stranger"], **usual)
+        joined = keep_joint_session(document, north, **usual)
+        with pytest.raises(ReplayedError):
+            keep_joint_session(document, north, **usual)
+        assert kept_joint_session(store, bytes(16), trust, convener="north", at=NOW) == joined
+        with pytest.raises(ExpiredError):
+            kept_joint_session(store, bytes(16), consortium.trust(NOW + 2 * WEEK), convener="north", at=NOW + 2 * WEEK)

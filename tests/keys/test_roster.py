@@ -1,0 +1,453 @@
+"""Who may take part in a session with joint keys, and that what is sealed to its parties opens for nobody else."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime, timezone
+from itertools import permutations
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.certificates import Peer
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
+from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import (
+    MAGIC,
+    Contribution,
+    Excerpt,
+    PartyMaterial,
+    Roster,
+    open_excerpt,
+)
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Delivery, Request, Session
+from fhe_auc.serialise import decode, encode, frame
+
+NAMES = ("north", "south", "east")
+IDENTITIES = {name: Identity.create(name) for name in (*NAMES, "mallory")}
+TEXT = bytes(range(256)) * 8
+ABOUT: dict[str, bytes] = {"info": b"from north", "associated": b"result 1"}
+
+
+# --- Sealing to all parties -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sealed() -> bytes:
+    return seal_to_all({name: IDENTITIES[name].encryption_key for name in NAMES}, TEXT, **ABOUT)
+
+
+def test_every_recipient_opens_it(sealed: bytes) -> None:
+    assert [unseal_mine(IDENTITIES[name], sealed, **ABOUT) for name in NAMES] == [TEXT] * 3
+
+
+def test_who_is_no_recipient_does_not_open_it(sealed: bytes) -> None:
+    with pytest.raises(WrongRecipientError, match="not sealed to 'mallory'"):
+        unseal_mine(IDENTITIES["mallory"], sealed, **ABOUT)
+    with pytest.raises(TamperedError):
+        unseal_mine(Identity.create("north"), sealed, **ABOUT)
+
+
+def test_a_recipients_key_under_another_name_does_not_open_it(sealed: bytes) -> None:
+    keys, ciphertext = msgspec.msgpack.decode(sealed)
+    for name in NAMES[1:]:
+        keys["north"] = keys[name]
+        with pytest.raises(TamperedError):
+            unseal_mine(IDENTITIES["north"], encode((keys, ciphertext)), **ABOUT)
+    mallory = {"mallory": keys["south"]}
+    with pytest.raises(TamperedError):
+        unseal_mine(IDENTITIES["mallory"], encode((mallory, ciphertext)), **ABOUT)
+
+
+def test_a_copy_for_one_name_does_not_open_under_another_name_of_the_same_key(sealed: bytes) -> None:
+    keys, ciphertext = msgspec.msgpack.decode(sealed)
+    south = IDENTITIES["south"]
+    renamed = Identity("mallory", south._signing, south._encryption)
+    with pytest.raises(TamperedError):
+        unseal_mine(renamed, encode(({"mallory": keys["south"]}, ciphertext)), **ABOUT)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"info": b"from south"},
+        {"info": b""},
+        {"associated": b"result 2"},
+        {"associated": b""},
+        {"info": ABOUT["associated"], "associated": ABOUT["info"]},
+    ],
+    ids=str,
+)
+def test_for_another_purpose_or_from_another_sender_it_does_not_open(sealed: bytes, other: dict[str, bytes]) -> None:
+    for name in NAMES:
+        with pytest.raises(TamperedError):
+            unseal_mine(IDENTITIES[name], sealed, **{**ABOUT, **other})
+
+
+def test_the_text_of_one_is_not_opened_with_the_keys_of_another(sealed: bytes) -> None:
+    again = seal_to_all({name: IDENTITIES[name].encryption_key for name in NAMES}, TEXT, **ABOUT)
+    (keys, ciphertext), (other_keys, other_ciphertext) = map(msgspec.msgpack.decode, (sealed, again))
+    assert ciphertext != other_ciphertext
+    for mixed in ((keys, other_ciphertext), (other_keys, ciphertext)):
+        with pytest.raises(TamperedError):
+            unseal_mine(IDENTITIES["north"], encode(mixed), **ABOUT)
+
+
+def test_no_flipped_bit_goes_unnoticed(sealed: bytes) -> None:
+    """In what concerns the opener: another recipient's copy of the key is that recipient's to check."""
+    keys, _ = msgspec.msgpack.decode(sealed)
+    start = {name: sealed.index(keys[name]) for name in NAMES}
+    foreign = {start[name] + k for name in NAMES[1:] for k in range(len(keys[name]))}
+    names = {sealed.index(name.encode()) + k for name in NAMES[1:] for k in range(len(name))}
+    generator = random.Random(1)
+    head = range(sealed.index(TEXT_START := msgspec.msgpack.decode(sealed)[1][:8]) + len(TEXT_START))
+    tail = range(len(sealed) - 20, len(sealed))
+    middle = generator.sample(range(len(head), len(sealed) - 20), 200)
+    for position in {*head, *middle, *tail} - foreign - names:
+        flipped = bytearray(sealed)
+        flipped[position] ^= 1 << generator.randrange(8)
+        with pytest.raises((TamperedError, WrongRecipientError)):
+            unseal_mine(IDENTITIES["north"], bytes(flipped), **ABOUT)
+    for position in foreign | names:  # never another text
+        flipped = bytearray(sealed)
+        flipped[position] ^= 1 << generator.randrange(8)
+        try:
+            assert unseal_mine(IDENTITIES["north"], bytes(flipped), **ABOUT) == TEXT
+        except KeysError:
+            continue
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc0", b"\x92\x80", encode(({}, b"")), encode(("a", b"")), b"\x91" * 5000])
+def test_what_was_never_sealed_is_refused(data: bytes) -> None:
+    with pytest.raises((TamperedError, WrongRecipientError)):
+        unseal_mine(IDENTITIES["north"], data, **ABOUT)
+
+
+def test_sealing_is_fresh_and_shows_nothing_of_the_text() -> None:
+    recipients = {name: IDENTITIES[name].encryption_key for name in NAMES}
+    sealed = [seal_to_all(recipients, bytes(4096), **ABOUT) for _ in range(5)]
+    assert len(set(sealed)) == 5
+    assert not any(bytes(8) in each for each in sealed)
+    assert len({msgspec.msgpack.decode(each)[1][:16] for each in sealed}) == 5
+    assert all(len(each) < 4096 + 16 + 3 * (80 + 16) + 32 for each in sealed)
+
+
+# --- Contributions ----------------------------------------------------------------------------------------------------
+
+ROSTER = Roster(
+    {name: IDENTITIES[name].signing_key for name in NAMES}, {name: IDENTITIES[name].encryption_key for name in NAMES}
+)
+SESSION = b"s" * 32
+PARTS = (b"public key", b"switching key", b"rotation keys")
+SIGNED = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS)
+
+
+def test_a_contribution_and_its_excerpts_are_its_authors_for_that_session_and_round() -> None:
+    SIGNED.check(ROSTER, SESSION, 1, "north")
+    for indices in (chosen for length in range(4) for chosen in permutations(range(3), length)):
+        excerpt = SIGNED.excerpt(*indices)
+        parts = [PARTS[index] for index in indices]
+        assert open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices) == parts
+        assert {part for part in PARTS if part in encode(excerpt)} == set(parts)
+
+
+@pytest.mark.parametrize(
+    "other", [{"session": b"t" * 32}, {"round_number": 2}, {"round_number": 0}, {"author": "south"}], ids=str
+)
+def test_for_another_session_round_or_author_neither_passes(other: dict[str, Any]) -> None:
+    stated = {"session": SESSION, "round_number": 1, "author": "north", **other}
+    with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
+        SIGNED.check(ROSTER, **stated)
+    with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
+        open_excerpt(SIGNED.excerpt(1), ROSTER, **stated, indices=(1,))
+    with pytest.raises(TamperedError, match=f"no genuine signature of '{stated['author']}'"):
+        open_excerpt(SIGNED.excerpt(1, 2), ROSTER, **stated, indices=(1, 2))
+
+
+def test_parts_that_were_not_signed_do_not_pass() -> None:
+    for parts in (PARTS[:2], (*PARTS, b""), PARTS[::-1], (b"public keyswitching key", b"", PARTS[2]), ()):
+        with pytest.raises(TamperedError, match="no genuine signature"):
+            Contribution(parts, SIGNED.signature).check(ROSTER, SESSION, 1, "north")
+    for signature in (b"", bytes(64), SIGNED.signature[:-1], SIGNED.signature + b"\0"):
+        with pytest.raises(TamperedError, match="no genuine signature"):
+            Contribution(PARTS, signature).check(ROSTER, SESSION, 1, "north")
+
+
+def with_parts(*parts: tuple[int, bytes]) -> Excerpt:
+    """Other parts under the genuine digests and signature."""
+    return msgspec.structs.replace(SIGNED.excerpt(1), parts=parts)
+
+
+SHORTER = Contribution.sign(IDENTITIES["north"], SESSION, 1, PARTS[:1])
+
+
+NOT_THESE: dict[tuple[int, ...], tuple[Excerpt, ...]] = {
+    (1,): (
+        SIGNED.excerpt(0),
+        SIGNED.excerpt(2),
+        with_parts((1, PARTS[0])),
+        with_parts((0, PARTS[1])),
+        with_parts((-2, PARTS[1])),
+        with_parts((1, b"switching kez")),
+        with_parts((1, b"")),
+        SIGNED.excerpt(),
+        SIGNED.excerpt(1, 1),
+        SIGNED.excerpt(1, 2),
+        SIGNED.excerpt(0, 1),
+        SHORTER.excerpt(0),
+        msgspec.structs.replace(SHORTER.excerpt(0), parts=((1, PARTS[0]),)),
+        msgspec.structs.replace(SHORTER.excerpt(0), parts=((1, PARTS[1]),)),
+    ),
+    (1, 2): (
+        SIGNED.excerpt(),
+        SIGNED.excerpt(1),
+        SIGNED.excerpt(2),
+        SIGNED.excerpt(2, 1),
+        SIGNED.excerpt(1, 1),
+        SIGNED.excerpt(0, 2),
+        SIGNED.excerpt(0, 1, 2),
+        SIGNED.excerpt(1, 2, 0),
+        with_parts((1, PARTS[2]), (2, PARTS[1])),
+        with_parts((1, PARTS[1]), (2, PARTS[1])),
+        with_parts((1, PARTS[1]), (1, PARTS[2])),
+        with_parts((1, PARTS[1]), (2, b"rotation kez")),
+        with_parts((1, b"switching kez"), (2, PARTS[2])),
+        with_parts((1, PARTS[1]), (-1, PARTS[2])),
+        with_parts((1, PARTS[1] + PARTS[2]), (2, b"")),
+    ),
+    (3,): (with_parts((3, b"")), with_parts((3, PARTS[2])), SIGNED.excerpt(2)),
+    (-1,): (with_parts((-1, PARTS[2])), SIGNED.excerpt(2)),
+    (): (SIGNED.excerpt(1),),
+}
+
+
+@pytest.mark.parametrize("indices", NOT_THESE, ids=str)
+def test_an_excerpt_does_not_pass_for_other_parts(indices: tuple[int, ...]) -> None:
+    for excerpt in NOT_THESE[indices]:
+        with pytest.raises(TamperedError, match="not those that 'north' signed"):
+            open_excerpt(excerpt, ROSTER, SESSION, 1, "north", indices=indices)
+
+
+# --- Rosters ----------------------------------------------------------------------------------------------------------
+
+
+def peer(name: str, identity: Identity, **changes: Any) -> Peer:
+    now = datetime.now(timezone.utc)
+    authority = Authority.create("consortium", at=now)
+    certified = identity.certified(authority.issue(identity.request(), identity.name, days=1, at=now))
+    from fhe_auc_keys.certificates import Trust, verify
+
+    trust = Trust.from_pem(authority.certificate_pem(), (authority.revocation_list(at=now),))
+    verified = verify(certified.credential, trust, at=now)
+    return type(verified)(
+        **{**{f: getattr(verified, f) for f in verified.__dataclass_fields__}, "name": name, **changes}
+    )
+
+
+def test_a_roster_has_every_partys_own_keys_and_survives_its_bytes() -> None:
+    roster = Roster.of([peer(name, IDENTITIES[name]) for name in NAMES])
+    assert roster == ROSTER == Roster.from_bytes(roster.to_bytes())
+    assert roster.names == set(NAMES)
+
+
+def test_a_roster_of_two_of_the_same_name_or_key_is_refused() -> None:
+    north, south = peer("north", IDENTITIES["north"]), peer("south", IDENTITIES["south"])
+    for second in (
+        peer("north", IDENTITIES["south"]),
+        peer("south", IDENTITIES["south"], signing_key=north.signing_key),
+        peer("south", IDENTITIES["south"], encryption_key=north.encryption_key),
+    ):
+        with pytest.raises(UnfitCertificateError, match="same name or share a key"):
+            Roster.of([north, second])
+    Roster.of([north, south])
+
+
+@pytest.mark.parametrize("mapping", ["signing_keys", "encryption_keys"])
+def test_a_roster_with_a_stranger_in_one_of_its_mappings_is_refused(mapping: str) -> None:
+    # Partial decryptions would be sealed to whoever has an encryption key in it.
+    keys = {**getattr(ROSTER, mapping), "mallory": getattr(IDENTITIES["mallory"], mapping[:-1])}
+    fields = {"signing_keys": ROSTER.signing_keys, "encryption_keys": ROSTER.encryption_keys, mapping: keys}
+    with pytest.raises(ValueError, match="a signing key and an encryption key of each party"):
+        Roster(**fields)
+    written = frame(MAGIC, (fields["signing_keys"], fields["encryption_keys"]))
+    with pytest.raises(InputError, match="roster"):
+        Roster.from_bytes(written)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "key"),
+    [
+        *(("signing_keys", bytes(length)) for length in (0, 31, 33)),
+        *(("encryption_keys", bytes(length)) for length in (0, 31, 33, 32)),  # zero is a point of small order
+    ],
+)
+def test_a_roster_with_a_key_that_is_none_is_refused(mapping: str, key: bytes) -> None:
+    fields = {"signing_keys": ROSTER.signing_keys, "encryption_keys": ROSTER.encryption_keys}
+    fields[mapping] = {**fields[mapping], "east": key}
+    with pytest.raises(ValueError):  # noqa: PT011 - which one is the implementation's choice
+        Roster(**fields)
+    with pytest.raises(InputError, match="roster"):
+        Roster.from_bytes(frame(MAGIC, (fields["signing_keys"], fields["encryption_keys"])))
+
+
+def test_what_parties_sign_hangs_on_the_session_and_on_every_partys_keys() -> None:
+    manifest = Manifest(
+        protocol="semi-honest", session=bytes(16), parties=NAMES, grid=np.linspace(0, 1, 3).tobytes(), min_parties=3
+    )
+    others = [
+        msgspec.structs.replace(
+            ROSTER, **{mapping: {**getattr(ROSTER, mapping), "east": getattr(mallory, mapping[:-1])}}
+        )
+        for mallory in [IDENTITIES["mallory"]]
+        for mapping in ("signing_keys", "encryption_keys")
+    ]
+    elsewhere = msgspec.structs.replace(manifest, session=bytes([1] * 16))
+    found = [roster.binding(which) for roster in (ROSTER, *others) for which in (manifest, elsewhere)]
+    assert len(set(found)) == 6
+    reordered = Roster(*(dict(reversed(keys.items())) for keys in (ROSTER.signing_keys, ROSTER.encryption_keys)))
+    assert reordered.binding(manifest) == ROSTER.binding(manifest)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc0", encode(({}, {}, {})), encode(("a", "b")), b"\xff" * 100])
+def test_what_is_no_roster_is_refused(data: bytes) -> None:
+    with pytest.raises(InputError, match="roster"):
+        Roster.from_bytes(data)
+
+
+def test_a_partys_material_does_not_show_its_keys() -> None:
+    material = PartyMaterial(ROSTER, IDENTITIES["north"].to_bytes())
+    assert repr(material) == str(material) == "PartyMaterial(...)"
+    assert "identity" not in repr([material])
+
+
+# --- Who may take part at all -----------------------------------------------------------------------------------------
+
+joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+GRID = np.linspace(0, 1, 16)
+
+
+class Idle:
+    """A session that has not begun."""
+
+    def __init__(self, sites: list[PartyData]) -> None:
+        self.sites = sites
+        session = SemiHonest().prepare(Request(parties=NAMES, thresholds=GRID, keys="joint"))
+        self.manifest = session.manifest
+        self.delivery: Delivery = SemiHonest().rehearse(session)
+        self.roster = Roster.from_bytes(self.delivery.aggregator)
+
+    def identity(self, name: str) -> Identity:
+        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
+
+    def roles(self, manifest: Manifest, roster: Roster, identity: Identity) -> list[Callable[[], Any]]:
+        """Makers of both roles."""
+        material = encode(PartyMaterial(roster, identity.to_bytes()))
+        return [
+            lambda: SemiHonest().aggregator(manifest, roster.to_bytes()),
+            lambda: SemiHonest().party(manifest, material, self.sites[0]),
+        ]
+
+
+@pytest.fixture(scope="module")
+def idle(site_rows: list[PartyData]) -> Idle:
+    return Idle(site_rows)
+
+
+@joint
+def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: Idle) -> None:
+    mallory = Identity.create("mallory")
+    for names in (("north", "south"), ("north", "south", "mallory"), ("north", "south", "east", "mallory")):
+        other = Roster(
+            {name: idle.roster.signing_keys.get(name, mallory.signing_key) for name in names},
+            {name: idle.roster.encryption_keys.get(name, mallory.encryption_key) for name in names},
+        )
+        for make in idle.roles(idle.manifest, other, idle.identity("north")):
+            with pytest.raises(InputError, match="roster names other parties"):
+                make()
+
+
+@joint
+def test_an_identity_that_is_not_the_partys_own_is_refused(idle: Idle) -> None:
+    roster = idle.roster
+    for identity in (Identity.create("north"), idle.identity("south"), Identity.create("mallory")):
+        _, make_party = idle.roles(idle.manifest, roster, identity)
+        with pytest.raises(InputError, match="is not that of party 'north'"):
+            make_party()
+
+
+@joint
+def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: Idle) -> None:
+    roster = idle.roster
+    lax = msgspec.structs.replace(idle.manifest, min_parties=2)
+    assert idle.manifest.plan is not None
+    larger = msgspec.structs.replace(
+        idle.manifest, plan=plan(Workload(thresholds=16, parties=4, joint_keys=True), "openfhe")
+    )
+    for manifest in (lax, larger):
+        for make in idle.roles(manifest, roster, idle.identity("north")):
+            with pytest.raises(InputError, match="every party of the session takes part"):
+                make()
+    with pytest.raises(InputError, match="no party can be left out"):
+        SemiHonest().prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
+
+
+@joint
+def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
+    idle: Idle, prepare: Callable[..., Session]
+) -> None:
+    from fhe_auc_keys.joint_computation import CkksComputation
+    from fhe_auc_keys.joint_roles import JointAggregator, JointParty
+
+    computation: CkksComputation[Any] = CkksComputation(idle.manifest)
+    sealed = prepare("openfhe", min_parties=3)
+    roster = idle.roster
+    task = SemiHonest().task(sealed.manifest, idle.sites[0])
+    with_fingerprint = msgspec.structs.replace(idle.manifest, context=bytes(32))
+    without_plan = msgspec.structs.replace(idle.manifest, plan=None)
+    without_fingerprint = msgspec.structs.replace(sealed.manifest, context=b"")
+    for manifest in (sealed.manifest, with_fingerprint, without_fingerprint, without_plan):
+        with pytest.raises(InputError, match="not one for joint keys"):
+            JointAggregator(manifest, roster, computation)
+        with pytest.raises(InputError, match="not one for joint keys"):
+            JointParty(manifest, roster, idle.identity("north"), task, computation)
+    for manifest in (sealed.manifest, without_plan):
+        with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
+            CkksComputation(manifest)
+    # A joint manifest with sealed material, and a sealed one with joint material.
+    made: dict[str, Callable[[], Any]] = {
+        "roster": lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),
+        "party's material": lambda: SemiHonest().party(idle.manifest, sealed.party_material, idle.sites[0]),
+        "context": lambda: SemiHonest().aggregator(sealed.manifest, idle.delivery.aggregator),
+        "secret keys are not those of the manifest": lambda: SemiHonest().party(
+            sealed.manifest, idle.delivery.parties["north"], idle.sites[0]
+        ),
+    }
+    for refusal, make in made.items():
+        with pytest.raises(ValueError, match=refusal):
+            make()
+
+
+@pytest.mark.parametrize("bits", [0, 29, 81, -40])
+@joint
+def test_smudging_cannot_be_switched_off(idle: Idle, bits: int) -> None:
+    assert idle.manifest.plan is not None
+    with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
+        msgspec.structs.replace(idle.manifest.plan, smudging_bits=bits)
+    fields = msgspec.to_builtins(idle.manifest, builtin_types=(bytes,))
+    fields["plan"]["smudging_bits"] = bits
+    with pytest.raises(ValueError, match="smudging_bits"):
+        Manifest.from_bytes(msgspec.msgpack.encode(fields))
+    with pytest.raises(CapacityError, match="smudging_bits"):
+        SemiHonest().prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))

@@ -1,0 +1,276 @@
+"""What a site keeps: a round is answered in one way, whatever dies in between, and only for sessions that it joined."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.cli.common import now
+from fhe_auc_keys.errors import (
+    MissingError,
+    ReplayedError,
+    UnknownIssuerError,
+    UnsafeModeError,
+    WrongPassphraseError,
+)
+from fhe_auc_keys.joint_session import keep_joint_session
+from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.vault import Vault, certified_identity
+
+from fhe_auc import ckks, registry
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request, Session, new_session_id
+from fhe_auc.rounds import Aggregator, Party, conduct
+from fhe_auc.site_state import Custody, Rehearsal, answer, custodian
+
+GRID = np.linspace(0, 1, 16)
+
+
+_SESSIONS: dict[tuple[str, tuple[str, ...]], Session] = {}
+
+
+def _prepared(protocol: str, request: Request) -> Session:
+    """Return a session of its own on keys that are made once."""
+    key = protocol, request.parties
+    if key not in _SESSIONS:
+        _SESSIONS[key] = registry.load(protocol).prepare(request)
+    made = _SESSIONS[key]
+    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
+
+
+class Consortium:
+    """A rehearsed session, its sites and its aggregator."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "semi-honest", **request: Any) -> None:
+        self.plugin = registry.load(protocol)
+        self.sites = {data.name: data for data in sites}
+        given = Request(parties=tuple(self.sites), thresholds=GRID, **request)
+        # Keys take seconds to make; a test that wants only a session of its own names it anew.
+        self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
+        folder.mkdir(mode=0o700)
+        self.made: Rehearsal = custodian().rehearse(self.session, folder, {})
+        self.results: dict[str, Any] = {}
+
+    def aggregator(self) -> Aggregator:
+        manifest, material = custodian().aggregator(self.made.aggregator)
+        return self.plugin.aggregator(manifest, material)
+
+    def answer(self, name: str, message: bytes, rows: Callable[[str], PartyData] | None = None) -> bytes:
+        """As a process of its own would: the key store is opened and closed."""
+        with custodian().site(self.made.sites[name]) as kept:
+            return answer(kept, message, rows or self.sites.__getitem__, self.done)
+
+    def done(self, party: Party[Any]) -> None:
+        self.results[party.name] = party.result()
+
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        for name in self.sites:
+            yield name, self.answer(name, message)
+
+
+@pytest.fixture
+def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "consortium")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "request_"),
+    [
+        ("semi-honest", {}),
+        ("malicious", {}),
+        ("verified", {}),
+        ("histogram-federated", {}),
+        pytest.param(
+            "malicious",
+            {"keys": "joint"},
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE"),
+            ],
+        ),
+    ],
+)
+def test_a_session_played_out_of_key_stores_yields_the_right_auc(
+    protocol: str, request_: dict[str, Any], site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", protocol, **request_)
+    record = conduct(consortium.aggregator(), consortium.exchange)
+    assert record.counted == tuple(consortium.sites)
+    exact = trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc
+    assert [found.auc for found in consortium.results.values()] == pytest.approx([exact] * 3, abs=1e-6)
+
+
+def test_a_session_that_encrypts_nothing_is_convened_and_played_too(site_rows: list[PartyData], tmp_path: Path) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "dpauc-laplace", options={"epsilon": 4.0})
+    assert conduct(consortium.aggregator(), consortium.exchange).counted == tuple(consortium.sites)
+    assert len({found.auc for found in consortium.results.values()}) == 1
+
+
+def test_the_same_question_gets_the_same_bytes_again_and_another_one_for_that_round_none(
+    consortium: Consortium, site_rows: list[PartyData]
+) -> None:
+    opening = consortium.aggregator().start()
+    first = consortium.answer("north", opening)
+    assert consortium.answer("north", opening) == first  # although encryption is randomised
+    parsed = Message.from_bytes(opening, limit=2**20)
+    other = Message(*(getattr(parsed, name) for name in parsed.__struct_fields__[:-1]), payload=b"x").to_bytes()
+    with pytest.raises(MessageError, match="round 1, expected 2"):
+        consortium.answer("north", other)
+    changed = PartyData.from_arrays("north", ~site_rows[0].y_true, site_rows[0].y_score)
+    assert consortium.answer("north", opening, lambda _: changed) == first
+
+
+def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium, site_rows: list[PartyData]) -> None:
+    aggregator = consortium.aggregator()
+    opening = aggregator.start()
+    for name, submission in consortium.exchange(opening):
+        aggregator.receive(name, submission)
+    result = aggregator.finish_round()
+    assert result is not None
+    fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
+    with pytest.raises(InputError, match="'north': the rows have changed"):
+        consortium.answer("north", result, lambda _: fewer)
+    consortium.answer("north", result)
+
+
+def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = consortium.aggregator().start()
+
+    def crash(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fhe_auc_keys.site_state.StoreCustody.keep", crash)
+        with pytest.raises(OSError, match="no space"):
+            consortium.answer("north", opening)
+    submission = consortium.answer("north", opening)
+    assert consortium.answer("north", opening) == submission
+
+
+def test_a_result_is_told_before_the_last_answer_is_written_down(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conduct(consortium.aggregator(), consortium.exchange)
+    told: list[str] = []
+    again = Consortium(list(consortium.sites.values()), Path(consortium.made.sites["north"]["store"]).parent / "again")
+    aggregator = again.aggregator()
+    keep = "fhe_auc_keys.site_state.StoreCustody.keep"
+    message = aggregator.start()
+    for name, submission in again.exchange(message):
+        aggregator.receive(name, submission)
+    result = aggregator.finish_round()
+    assert result is not None
+    monkeypatch.setattr(keep, lambda *_: told.append(f"kept, {len(again.results)} told"))
+    again.answer("north", result)
+    assert told == ["kept, 1 told"]
+
+
+def test_a_failed_result_ends_the_session_as_a_good_one_does(tmp_path: Path) -> None:
+    alone = [PartyData.from_arrays(name, [1, 1], [0.2, 0.3]) for name in ("a", "b")]  # no row of the other class
+    consortium = Consortium(alone, tmp_path / "c")
+    failures: list[Exception] = []
+
+    def done(party: Party[Any]) -> None:
+        with pytest.raises(UndefinedAucError) as caught:
+            party.result()
+        failures.append(caught.value)
+
+    consortium.done = done  # type: ignore[method-assign]
+    conduct(consortium.aggregator(), consortium.exchange)
+    assert len(failures) == 2
+
+
+def test_sessions_that_a_site_has_not_joined_are_not_answered(
+    consortium: Consortium, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    stranger = Consortium(site_rows, tmp_path / "stranger").aggregator().start()
+    with pytest.raises(MissingError):
+        consortium.answer("north", stranger)
+    with pytest.raises(MessageError):
+        consortium.answer("north", b"garbage")
+
+
+def test_a_session_whose_files_are_removed_is_neither_answered_nor_joined_again(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "dpauc-laplace", options={"epsilon": 4.0})
+    opening = consortium.aggregator().start()
+    consortium.answer("north", opening)
+    north, session = consortium.made.sites["north"], consortium.session.manifest.session
+    for kind in ("bundle", "state"):
+        (Path(north["store"]) / kind / session.hex()).unlink()
+    with pytest.raises(MissingError):
+        consortium.answer("north", opening)
+    vault = Vault(Path(north["store"]), Path(north["passphrase-file"]))
+    with vault.open() as store, pytest.raises(ReplayedError):
+        keep_joint_session(
+            Path(consortium.made.aggregator["session"]).read_bytes(),
+            certified_identity(store),
+            Trusted.stored(store).trust,
+            store,
+            convener=north["holder"],
+            session=session,
+            at=now(),
+            grid=None,
+        )
+
+
+def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consortium: Consortium) -> None:
+    north, south = (consortium.made.sites[name] for name in ("north", "south"))
+    opening = consortium.aggregator().start()
+
+    def ask(**changes: str) -> None:
+        with custodian().site({**north, **changes}) as kept:
+            answer(kept, opening, consortium.sites.__getitem__, consortium.done)
+
+    with pytest.raises(WrongPassphraseError):
+        ask(**{"passphrase-file": south["passphrase-file"]})
+    with pytest.raises(UnknownIssuerError):
+        ask(holder="mallory")
+    with pytest.raises(InputError, match="holder is not configured"):
+        ask(holder="")
+    Path(north["passphrase-file"]).chmod(0o644)
+    with pytest.raises(UnsafeModeError, match="chmod 600"):
+        ask()
+
+
+def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Consortium) -> None:
+    opened, names = threading.Event(), []
+
+    def hold() -> None:
+        with custodian().site(consortium.made.sites["north"]):
+            opened.set()
+            time.sleep(0.5)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    opened.wait(10)
+    with custodian().site(consortium.made.sites["north"]) as kept:
+        assert isinstance(kept, Custody)
+        names.append(kept.name)
+    holder.join()
+    assert names == ["north"]
+
+
+def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
+    config = dict(consortium.made.aggregator)
+    manifest, material = custodian().aggregator(config)
+    assert manifest == consortium.session.manifest
+    assert material == consortium.session.aggregator_material
+    with pytest.raises(UnknownIssuerError):
+        custodian().aggregator({**config, "holder": "mallory"})
+    with pytest.raises(InputError, match="revocation-list is not configured"):
+        custodian().aggregator({key: value for key, value in config.items() if key != "revocation-list"})

@@ -1,0 +1,359 @@
+"""The key store: what is kept, what is refused, and that nothing readable touches the disk."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from fhe_auc_keys import store as store_module
+from fhe_auc_keys.errors import (
+    DamagedFileError,
+    ExistsError,
+    KeysError,
+    LockedError,
+    MissingError,
+    ReplayedError,
+    StoreError,
+    UnfitNameError,
+    UnsafeModeError,
+    WrongPassphraseError,
+)
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.store import KeyStore
+
+PASSPHRASE = "correct horse, K\u00f6ln"  # noqa: S105
+SECRET = b"the secret key's own coefficients"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    with KeyStore.create(tmp_path / "store", PASSPHRASE, log2_cost=10) as store:
+        store.put("context", "north", SECRET)
+    return tmp_path / "store"
+
+
+def files(directory: Path) -> list[Path]:
+    return [each for each in directory.rglob("*") if each.is_file()]
+
+
+def test_what_is_put_comes_back_also_with_the_passphrase_in_another_normal_form(directory) -> None:
+    with KeyStore(directory, "correct horse, Ko\u0308ln") as store:
+        assert store.get("context", "north") == SECRET
+        assert store.names("context") == ("north",)
+        identity = Identity.create("north")
+        store.put("identity", "north", identity.to_bytes())
+        assert Identity.from_bytes(store.get("identity", "north")).signing_key == identity.signing_key
+
+
+def test_nothing_readable_is_on_disk_and_modes_are_tight(directory) -> None:
+    assert not any(SECRET[:12] in each.read_bytes() for each in files(directory))
+    assert {each.stat().st_mode & 0o777 for each in files(directory)} == {0o600}
+    folders = [directory, *(each for each in directory.iterdir() if each.is_dir())]
+    assert {each.stat().st_mode & 0o777 for each in folders} == {0o700}
+
+
+def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> None:
+    for wrong in ("correct horse", "", PASSPHRASE + " "):
+        with pytest.raises(WrongPassphraseError) as caught:
+            KeyStore(directory, wrong)
+        assert PASSPHRASE not in str(caught.value)
+    header = directory / "store.header"
+    good = header.read_bytes()
+    for position in range(len(good)):
+        bad = bytearray(good)
+        bad[position] ^= 1
+        header.write_bytes(bytes(bad))
+        with pytest.raises(DamagedFileError):
+            KeyStore(directory, PASSPHRASE)
+        header.write_bytes(good[:position])
+        with pytest.raises(DamagedFileError):
+            KeyStore(directory, PASSPHRASE)
+
+
+def test_every_flipped_or_missing_byte_of_an_entry(directory) -> None:
+    path = directory / "context" / "north"
+    good = path.read_bytes()
+    with KeyStore(directory, PASSPHRASE) as store:
+        for position in range(len(good)):
+            bad = bytearray(good)
+            bad[position] ^= 1
+            for data in (bytes(bad), good[:position]):
+                path.write_bytes(data)
+                with pytest.raises(DamagedFileError, match="context/north"):
+                    store.get("context", "north")
+
+
+def test_files_do_not_change_places(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.put("context", "south", b"other")
+        store.put("bundle", "north", b"other")
+        for other in ("context/south", "bundle/north"):
+            (directory / "context" / "north").write_bytes((directory / other).read_bytes())
+            with pytest.raises(DamagedFileError):
+                store.get("context", "north")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../north", "a/b", "/etc/passwd", "a\0b", ".hidden", " a", "a.", "a\nb", "x" * 201, "\ud800"],
+)
+def test_names_that_lead_elsewhere(directory, name) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        for action in (lambda: store.get("context", name), lambda: store.put("context", name, b"")):
+            with pytest.raises(UnfitNameError):
+                action()
+        with pytest.raises(UnfitNameError):
+            store.names("../context")
+
+
+def test_entries_are_not_overwritten_unasked_and_stores_never(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        with pytest.raises(ExistsError):
+            store.put("context", "north", b"new")
+        store.put("context", "north", b"new", replace=True)
+        assert store.get("context", "north") == b"new"
+        with pytest.raises(MissingError):
+            store.get("context", "nobody")
+    with pytest.raises(ExistsError):
+        KeyStore.create(directory, PASSPHRASE, log2_cost=10)
+    with pytest.raises(MissingError):
+        KeyStore(directory / "nowhere", PASSPHRASE)
+
+
+@pytest.mark.parametrize("path", [".", "context", "context/north", "store.header"])
+def test_what_others_can_read_is_refused(directory, path) -> None:
+    target = directory / path
+    target.chmod(target.stat().st_mode | 0o040)
+    with pytest.raises(UnsafeModeError, match="chmod -R go="), KeyStore(directory, PASSPHRASE) as store:
+        store.get("context", "north")
+
+
+def test_a_link_in_place_of_a_file_is_refused(directory) -> None:
+    path = directory / "context" / "north"
+    path.rename(directory / "moved")
+    path.symlink_to(directory / "moved")
+    with KeyStore(directory, PASSPHRASE) as store, pytest.raises(UnsafeModeError):
+        store.get("context", "north")
+
+
+def test_a_second_process_is_kept_out_until_the_first_is_done(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store, pytest.raises(LockedError):
+        KeyStore(directory, PASSPHRASE)
+    with pytest.raises(LockedError, match="closed"):
+        store.get("context", "north")
+    KeyStore(directory, PASSPHRASE).close()
+
+
+def test_seen_bundles_are_remembered_and_their_list_cannot_be_removed(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.register(b"a" * 16)
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.register(b"b" * 16)
+        with pytest.raises(ReplayedError):
+            store.register(b"a" * 16)
+        (directory / "seen" / "bundles").unlink()
+        with pytest.raises(MissingError):
+            store.register(b"a" * 16)
+
+
+def test_a_crash_while_writing_leaves_the_old_entry(directory, monkeypatch) -> None:
+    def crash(*_: object) -> None:
+        raise OSError("power cut")
+
+    with KeyStore(directory, PASSPHRASE) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", crash)
+            with pytest.raises(OSError, match="power cut"):
+                store.put("context", "north", b"new", replace=True)
+        assert store.get("context", "north") == SECRET
+    (directory / "context" / ".tmp-left").write_bytes(b"")
+    with KeyStore(directory, PASSPHRASE) as store:
+        assert store.names("context") == ("north",)
+    assert not list(directory.glob("context/.tmp*"))
+
+
+# --- What an opened bundle held ---------------------------------------------------------------------------------------
+
+BUNDLE = b"b" * 16
+
+
+class Crash(Exception):
+    """The process dies here."""
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(
+    directory, monkeypatch, step, written
+) -> None:
+    """Before or after the entry is on disk, before or after the bundle is registered."""
+    real, calls = store_module._write, []
+
+    def dying(path: Path, data: bytes) -> None:
+        if len(calls) == step and not written:
+            raise Crash
+        real(path, data)
+        calls.append(path)
+        if len(calls) == step + 1:
+            raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "_write", dying)
+        with KeyStore(directory, PASSPHRASE) as store, pytest.raises(Crash):
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+    registered = step == 1 and written
+    with KeyStore(directory, PASSPHRASE) as store:
+        if not registered:  # the same bundle is opened again
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        assert store.get("bundle", "session") == SECRET
+        with pytest.raises(ReplayedError):
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        with pytest.raises(ReplayedError):
+            store.register(BUNDLE)
+
+
+def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        for other in (b"", SECRET[:-1], SECRET + b"x"):
+            with pytest.raises(ExistsError, match="another context 'north'"):
+                store.keep("context", "north", other, bundle_id=BUNDLE)
+        assert store.get("context", "north") == SECRET
+        store.keep("context", "south", b"other", bundle_id=BUNDLE)
+
+
+def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+        (directory / "bundle" / "session").unlink()
+        for name in ("session", "other"):
+            with pytest.raises(ReplayedError):
+                store.keep("bundle", name, SECRET, bundle_id=BUNDLE)
+        assert store.names("bundle") == ()
+        with pytest.raises(UnfitNameError):
+            store.keep("bundle", "../session", SECRET, bundle_id=b"c" * 16)
+        store.register(b"c" * 16)
+
+
+# --- Odd directories --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_modes_do_not_depend_on_the_umask(tmp_path, mask) -> None:
+    before = os.umask(mask)
+    try:
+        with KeyStore.create(tmp_path / "store", PASSPHRASE, log2_cost=10) as store:
+            store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
+    finally:
+        os.umask(before)
+    found = [tmp_path / "store", *(tmp_path / "store").rglob("*")]
+    assert {each.stat().st_mode & 0o777 for each in found if each.is_file()} == {0o600}
+    assert {each.stat().st_mode & 0o777 for each in found if each.is_dir()} == {0o700}
+
+
+def test_no_store_is_made_where_others_can_read_nor_anything_left_there(tmp_path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    with pytest.raises(UnsafeModeError, match="chmod"):
+        KeyStore.create(shared, PASSPHRASE, log2_cost=10)
+    link = tmp_path / "link"
+    link.symlink_to(shared)
+    with pytest.raises(UnsafeModeError, match="link"):
+        KeyStore.create(link, PASSPHRASE, log2_cost=10)
+    file = tmp_path / "file"
+    file.write_bytes(b"precious")
+    with pytest.raises(ExistsError):
+        KeyStore.create(file, PASSPHRASE, log2_cost=10)
+    assert list(shared.iterdir()) == []
+    assert file.read_bytes() == b"precious"
+
+
+def test_a_directory_without_a_store_is_left_as_it_is(tmp_path) -> None:
+    (tmp_path / "empty").mkdir(mode=0o700)
+    with pytest.raises(MissingError):
+        KeyStore(tmp_path / "empty", PASSPHRASE)
+    KeyStore.create(tmp_path / "empty", PASSPHRASE, log2_cost=10).close()
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(directory, tmp_path) -> None:
+    target = tmp_path / "target"
+    (directory / "lock").unlink()
+    (directory / "lock").symlink_to(target)
+    with pytest.raises(UnsafeModeError, match="plain file"):
+        KeyStore(directory, PASSPHRASE)
+    assert not target.exists()
+    (directory / "lock").unlink()
+    (directory / "lock").mkdir(mode=0o700)
+    with pytest.raises(UnsafeModeError):
+        KeyStore(directory, PASSPHRASE)
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed_not_even_to_tidy_up(directory, tmp_path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (directory / "context").rename(elsewhere)
+    (elsewhere / ".tmp-mine").write_bytes(b"")
+    (directory / "context").symlink_to(elsewhere)
+    with pytest.raises(UnsafeModeError, match="link"):
+        KeyStore(directory, PASSPHRASE)
+    assert (elsewhere / ".tmp-mine").exists()
+
+
+def test_a_backup_without_its_empty_folders_serves_but_not_one_without_the_seen_bundles(directory) -> None:
+    for kind in ("authority", "bundle", "identity", "trust"):
+        (directory / kind).rmdir()
+    with KeyStore(directory, PASSPHRASE) as store:
+        store.put("bundle", "session", SECRET)
+        assert store.get("context", "north") == SECRET
+    shutil.rmtree(directory / "seen")
+    with pytest.raises(DamagedFileError, match="seen"):
+        KeyStore(directory, PASSPHRASE)
+
+
+def read_and_register(directory: Path) -> bytes:
+    with KeyStore(directory, PASSPHRASE) as store:
+        found = store.get("context", "north")
+        store.register(BUNDLE)
+        return found
+
+
+def test_random_bytes_in_any_file_are_refused_with_an_error_of_ours(directory) -> None:
+    generator = random.Random(7)
+    for path in ("store.header", "context/north", "seen/bundles"):
+        good = (directory / path).read_bytes()
+        for length in range(0, 120, 3):
+            (directory / path).write_bytes(generator.randbytes(length))
+            with pytest.raises(StoreError):
+                read_and_register(directory)
+        (directory / path).write_bytes(good)
+    assert read_and_register(directory) == SECRET
+
+
+def test_a_passphrase_that_is_no_text_is_not_carried_by_the_error(directory, tmp_path) -> None:
+    typed = "half \udcff typed"
+    for action in (
+        lambda: KeyStore(directory, typed),
+        lambda: KeyStore.create(tmp_path / "new", typed, log2_cost=10),
+    ):
+        with pytest.raises(WrongPassphraseError, match="not text") as caught:
+            action()
+        assert caught.value.__context__ is None
+    assert not (tmp_path / "new").exists()
+
+
+# --- At large ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_open_store_is_not_printed_or_pickled(directory) -> None:
+    with KeyStore(directory, PASSPHRASE) as store:
+        assert repr(store) == f"<KeyStore {str(directory)!r}>"
+        with pytest.raises(TypeError):
+            pickle.dumps(store)
+
+
+def test_all_errors_can_be_caught_as_one(directory) -> None:
+    with pytest.raises(KeysError):
+        KeyStore(directory, "wrong")

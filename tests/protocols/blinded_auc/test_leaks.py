@@ -1,0 +1,222 @@
+"""Three leaks that the circuit closes, each shown as an attack by a party that may decrypt the result.
+
+Every attack succeeds when its counter-measure is switched off inside the test, and fails when it is on.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+from fhe_auc import ckks
+from fhe_auc.counts import Counts
+
+BINS = 100
+BACKENDS = ckks.available_backends()
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def chosen(request) -> AucPlan:
+    return plan(Workload(thresholds=BINS, parties=1), request.param)
+
+
+@pytest.fixture(scope="module")
+def keys(chosen) -> ckks.KeyPair:
+    return ckks.generate(chosen.parameters)
+
+
+def counts_of(bin_positives, bin_negatives) -> Counts:
+    return Counts(*(np.cumsum(np.asarray(side, np.int64)[::-1])[::-1] for side in (bin_positives, bin_negatives)))
+
+
+def random_counts(seed: int, positives: int, negatives: int) -> Counts:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(BINS))
+    return counts_of(rng.multinomial(positives, shares[::-1]), rng.multinomial(negatives, shares))
+
+
+def decrypted_result(keys: ckks.KeyPair, chosen: AucPlan, counts: Counts) -> ckks.Slots:
+    """Run the circuit on one party's counts, as it stands in `fhe_auc_protocols.blinded_auc.encrypted_trapezoid`, and decrypt."""
+    aggregation = circuit.BlindedTotals(keys.public, chosen)
+    aggregation.add([keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))])
+    return keys.secret.decrypt(aggregation.result())
+
+
+def without_flooding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(circuit, "flood", lambda context, ciphertext, standard_deviation, unit: ciphertext)
+
+
+def with_short_trace(monkeypatch: pytest.MonkeyPatch, bins: int) -> None:
+    """Stop the rotations when `bins` neighbouring bins are summed up."""
+    monkeypatch.setattr(
+        Packing,
+        "trace_steps",
+        property(lambda packing: tuple(packing.classes << j for j in range(int(math.log2(bins))))),
+    )
+
+
+class TestPartialSums:
+    """Rotations that stop early leave sums over windows of bins: unrolled from the empty bins, every product."""
+
+    WINDOW = 16
+
+    def attack(self, slots: ckks.Slots, packing: Packing) -> np.ndarray:
+        """Return the share of every bin in num, as far as the slots show it."""
+        window_sums = packing.by_class(slots)[0].real[: packing.bins]
+        products = np.zeros(packing.bins + self.WINDOW)  # bins from m on are empty
+        for k in range(BINS - 1, -1, -1):
+            products[k] = products[k + self.WINDOW] + window_sums[k] - window_sums[k + 1]
+        return products[:BINS] / max(abs(products[:BINS]).max(), 1e-300)
+
+    @staticmethod
+    def truth(counts: Counts) -> np.ndarray:
+        products = counts.trapezoid_heights * counts.bin_negatives.astype(float)
+        return products / products.max()
+
+    def test_every_bins_product_is_read_off_when_rotations_stop_early(self, monkeypatch, keys, chosen):
+        counts = random_counts(1, 4000, 6000)
+        with_short_trace(monkeypatch, self.WINDOW)
+        shares = self.attack(decrypted_result(keys, chosen, counts), chosen.packing)
+        np.testing.assert_allclose(shares, self.truth(counts), atol=1e-4)
+
+    def test_nothing_of_it_is_left_with_the_full_trace(self, keys, chosen):
+        counts = random_counts(1, 4000, 6000)
+        shares = self.attack(decrypted_result(keys, chosen, counts), chosen.packing)
+        # What is left is noise, or nothing at all where double precision does not show the flooding: the correlation
+        # of 100 independent values exceeds 0.6 with probability below 1e-10.
+        assert np.ptp(shares) == 0 or abs(np.corrcoef(shares, self.truth(counts))[0, 1]) < 0.6
+
+
+class TestWindowDependentNoise:
+    """Sums over the bins alone: every copy shows the same totals under other noise, whose spread tells N, then r, P."""
+
+    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> float:
+        """Return what is proportional to N, with a public factor.
+
+        In class 1 noise is multiplied by X = 2P in every bin: its spread over the copies, relative to the mean r·2PN,
+        goes like 1/N.
+        """
+        windows = chosen.packing.by_class(slots)[1].reshape(chosen.packing.copies, chosen.packing.bins)[:, 0]
+        spread = np.sqrt(np.mean(np.abs(windows - windows.mean()) ** 2)) / abs(windows.mean())
+        return 1 / max(spread, 1e-300)
+
+    @staticmethod
+    def pools() -> list[Counts]:
+        """Pools of equal P·N, so that the totals tell them apart in nothing but the numerator."""
+        return [random_counts(seed, 10**6 // negatives, negatives) for seed, negatives in enumerate((10, 200, 4000))]
+
+    def errors(self, keys: ckks.KeyPair, chosen: AucPlan) -> list[float]:
+        """Return by which factor each pool's estimate of N is off.
+
+        The public factor comes from a pool of the attacker's own, with N = 1000.
+        """
+        own = self.attack(decrypted_result(keys, chosen, random_counts(9, 1000, 1000)), chosen)
+        estimates = [
+            1000 / own * self.attack(decrypted_result(keys, chosen, counts), chosen) for counts in self.pools()
+        ]
+        return [
+            max(estimate / counts.negatives, counts.negatives / estimate)
+            for estimate, counts in zip(estimates, self.pools(), strict=True)
+        ]
+
+    @pytest.fixture(autouse=True)
+    def _same_multiplier(self, monkeypatch):
+        """Even with the help of an unchanging multiplier.
+
+        The pools have the same totals. An attack that sees nothing but totals gives the same estimate for all, which
+        is then off by a factor of at least √(4000/10) = 20 for one of them.
+        """
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+
+    def test_the_number_of_negatives_is_estimated_when_only_bins_are_summed(self, monkeypatch, keys, chosen):
+        with_short_trace(monkeypatch, chosen.packing.bins)
+        without_flooding(monkeypatch)
+        assert max(self.errors(keys, chosen)) < 3  # 16 copies: each spread is known to 13 %
+
+    def test_the_full_trace_alone_already_stops_it(self, monkeypatch, keys, chosen):
+        without_flooding(monkeypatch)
+        assert max(self.errors(keys, chosen)) > 10
+
+    def test_nothing_of_it_is_left_with_trace_and_flooding(self, keys, chosen):
+        assert max(self.errors(keys, chosen)) > 10
+
+
+class TestMultiplierAsCommonDivisor:
+    """Without flooding every noise coefficient of the decrypted polynomial is a multiple of r: their gcd is r.
+
+    Shown on empty counts, so that double-precision slots give the coefficients exactly; a party that decrypts with
+    exact integers can do the same whatever the counts are.
+    """
+
+    EMPTY = counts_of(np.zeros(BINS), np.zeros(BINS))
+
+    @staticmethod
+    def small_multiplier(chosen: AucPlan) -> int:
+        """Return a multiplier small enough for double precision to show noise coefficients exactly."""
+        return round(chosen.least_multiplier) + secrets.randbelow(round(chosen.least_multiplier))
+
+    def attack(self, slots: ckks.Slots, chosen: AucPlan) -> int:
+        coefficients = np.rint(polynomial(slots * chosen.parameters.scale**2, chosen.parameters)).astype(object)
+        return math.gcd(*(int(value) for value in coefficients))
+
+    def test_the_multiplier_is_the_gcd_without_flooding(self, monkeypatch, keys, chosen):
+        multiplier = self.small_multiplier(chosen)
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: multiplier)
+        without_flooding(monkeypatch)
+        assert self.attack(decrypted_result(keys, chosen, self.EMPTY), chosen) == multiplier
+
+    def test_the_gcd_tells_nothing_with_flooding(self, monkeypatch, keys, chosen):
+        multiplier = self.small_multiplier(chosen)
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: multiplier)
+        slots = decrypted_result(keys, chosen, self.EMPTY)
+        assert self.attack(slots, chosen) % multiplier != 0
+
+    def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, monkeypatch, keys, chosen):
+        """Its size must follow the largest multiplier: noise that scales with r tells r."""
+        for multiplier in (round(chosen.least_multiplier), 2**chosen.blinding_bits):
+            monkeypatch.setattr(blinding, "multiplier", lambda bits, multiplier=multiplier: multiplier)
+            slots = decrypted_result(keys, chosen, self.EMPTY)
+            deviation = np.sqrt(np.mean(np.abs(slots) ** 2))
+            assert deviation == pytest.approx(chosen.flooding_deviation, rel=0.1)  # 4,096 slots: 1.1 % each sigma
+
+    def test_the_low_bits_are_flooded_too(self, keys, chosen):
+        """Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare."""
+        large, small = blinding.flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
+        absolute = chosen.parameters.scale**2
+        granularity = np.spacing(np.abs(polynomial(large * absolute, chosen.parameters))).max()
+        layer = np.std(polynomial(small * absolute, chosen.parameters))
+        assert layer > 100 * granularity
+
+
+def polynomial(slots: ckks.Slots, parameters: ckks.CkksParameters) -> np.ndarray:
+    """Return the real polynomial whose values at the primitive 2N-th roots of unity are `slots` (inverse embedding)."""
+    n = parameters.ring_dimension
+    generator = {"openfhe": 5, "tenseal": 3}[parameters.backend]
+    values = np.empty(n, complex)
+    exponent = 1
+    for value in slots:
+        values[(exponent - 1) // 2] = value
+        values[(2 * n - exponent - 1) // 2] = np.conj(value)
+        exponent = exponent * generator % (2 * n)
+    return (np.exp(-1j * np.pi * np.arange(n) / n) * np.fft.fft(values) / n).real
+
+
+def test_every_slot_holds_its_class_total_and_nothing_else(monkeypatch, keys, chosen):
+    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+    counts = random_counts(3, 500, 700)
+    slots = decrypted_result(keys, chosen, counts) / (2**chosen.blinding_bits * chosen.packing.gain)
+    x, y = class_vectors(counts)
+    totals = chosen.packing.by_class(slots)
+    noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.gain)
+    for total, exact in zip(totals, (x * y).sum(axis=1), strict=True):
+        np.testing.assert_allclose(total, np.full(total.shape, exact), rtol=1e-8, atol=noise)

@@ -1,0 +1,563 @@
+"""Plans are secure, hold what they say they hold, and are no larger than they need be."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_protocols.blinded_auc import blinding, planner
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, products, trace
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.plan import (
+    CHECK_WEIGHT,
+    LEAST_POSITIONS,
+    AucPlan,
+    fitting_packing,
+    switching_noise_bits,
+)
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc import ckks
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.errors import CapacityError
+from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+
+BACKENDS = ("openfhe", "tenseal")  # planning needs no library
+
+backends = st.sampled_from(BACKENDS)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    min_rows = draw(st.integers(2, 10**5))
+    return Workload(
+        thresholds=draw(st.integers(2, 2**20)),
+        parties=draw(st.integers(1, 10**5)),
+        classes=2 ** draw(st.integers(0, 4)),
+        min_rows=min_rows,
+        max_rows=draw(st.integers(min_rows, 10**11)),
+        release_digits=draw(st.none() | st.integers(1, 6)),
+    )
+
+
+def planned(workload: Workload, backend: Any, **options: Any) -> AucPlan | None:
+    """The plan, or None where there is none; any error other than `CapacityError` is the test's failure."""
+    try:
+        return plan(workload, backend, **options)
+    except CapacityError:
+        return None
+
+
+def typical(**changes: Any) -> Workload:
+    return Workload(**{"thresholds": 100, "parties": 10, **changes})
+
+
+# --- Workloads that make no sense -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"thresholds": 0}, "thresholds must be at least 1, got 0"),
+        ({"parties": 0}, "parties must be at least 1, got 0"),
+        ({"classes": 0}, "classes must be at least 1, got 0"),
+        ({"min_rows": 1}, "min_rows must be at least 2, got 1"),
+        ({"min_rows": 100, "max_rows": 99}, "max_rows must be at least min_rows = 100, got 99"),
+        ({"release_digits": 0}, "release_digits must be between 1 and 6, got 0"),
+        ({"release_digits": 7}, "release_digits must be between 1 and 6, got 7"),
+        ({"release_digits": 2.5}, "release_digits"),
+        ({"release_digits": "3"}, "release_digits"),
+        ({"release_digits": True}, "release_digits"),
+        ({"max_rows": 1e6}, "max_rows"),
+        ({"max_rows": "1000"}, "max_rows"),
+        ({"min_rows": 100.5}, "min_rows"),
+        ({"classes": 3}, "classes"),
+    ],
+    ids=str,
+)
+def test_a_workload_that_makes_no_sense_is_refused_with_the_value(changes: dict[str, Any], shown: str) -> None:
+    with pytest.raises(CapacityError, match=shown):
+        typical(**changes)
+
+
+@pytest.mark.parametrize("bits", [-1, 0, 16, 51, 1000])
+def test_blinding_bits_out_of_range_are_refused(bits: int) -> None:
+    with pytest.raises(CapacityError, match=f"blinding_bits must lie above 16 and at most at 50, got {bits}"):
+        plan(typical(), "openfhe", blinding_bits=bits)
+
+
+@pytest.mark.parametrize("bits", [-40, 0, 29, 81])
+def test_flooding_cannot_be_switched_off(bits: int) -> None:
+    with pytest.raises(CapacityError, match=f"flooding_bits must lie between 30 and 80, got {bits}"):
+        plan(typical(), "openfhe", flooding_bits=bits)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        typical(max_rows=10**30),
+        typical(max_rows=10**400),
+        typical(parties=10**60),
+        typical(classes=2**13),
+        typical(classes=2**20),
+    ],
+    ids=["rows", "rows beyond float", "parties", "as many classes as slots", "more classes than slots"],
+)
+def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> None:
+    for backend in BACKENDS:
+        with pytest.raises(CapacityError) as caught:
+            plan(workload, backend)
+        text = str(caught.value)
+        assert "\n" not in text
+        assert f"{workload.max_rows:,} pooled rows" in text
+        assert "lower max_rows, raise min_rows or release fewer digits" in text
+
+
+@pytest.mark.parametrize("precision", [0.0, -1.0, 1e-300, float("nan")])
+def test_a_precision_that_cannot_be_had_is_refused(precision: float) -> None:
+    with pytest.raises(CapacityError):
+        plan(typical(), "openfhe", precision=precision)
+
+
+# --- Whatever is planned is secure and fits ---------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(workloads(), backends)
+def test_the_security_table_is_never_exceeded(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend)
+    if found is None:
+        return
+    parameters = found.parameters
+    assert parameters.log2_modulus + parameters.special_bits <= MAX_MODULUS_BITS[parameters.ring_dimension]
+    # The key-switching prime is not smaller than any other, or its noise would be.
+    assert parameters.special_bits >= max(parameters.modulus_bits)
+
+
+@settings(max_examples=300, deadline=None)
+@given(workloads(), backends)
+def test_the_largest_honest_result_fits_the_modulus(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend)
+    if found is None:
+        return
+    # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
+    # that half their sum is the largest coefficient, and the blur of limited digits comes on top of num.
+    n, parameters = workload.max_rows, found.parameters
+    den = n**2 / 2
+    blur = 0.0 if workload.release_digits is None else 0.5 * 10.0**-workload.release_digits
+    check = math.hypot(1, CHECK_WEIGHT)
+    largest = (den * (1 + blur * check) + den * check) / 2
+    coefficient = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain)
+    coefficient += 2 * parameters.log2_scale
+    flooding = 9 * found.flooding_deviation * 2.0 ** (2 * parameters.log2_scale)
+    assert flooding < 2.0 ** (parameters.log2_modulus - 10)
+    assert coefficient <= parameters.log2_modulus - 1 + 1e-9
+    assert found.capacity_bits >= 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), backends)
+def test_packing_and_keys_are_those_of_the_workload(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend)
+    if found is None:
+        return
+    packing, parameters = found.packing, found.parameters
+    assert packing.slots == parameters.slots
+    assert packing.classes == workload.classes
+    assert packing.blocks * packing.bins >= workload.thresholds
+    assert (packing.blocks - 1) * packing.bins < workload.thresholds
+    assert set(packing.trace_steps) | {packing.half} <= set(parameters.rotations)
+    # Nothing beyond the circuit: moving values between classes is possible with limited digits only.
+    surplus = set(parameters.rotations) - set(packing.trace_steps)
+    assert surplus <= ({1} if workload.release_digits is not None else set())
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), backends)
+def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend, blinding_bits=20, flooding_bits=35, precision=1e-6)
+    if found is None:
+        return
+    assert found.workload == workload
+    assert 20 <= found.blinding_bits <= 50
+    assert found.flooding_bits == 35
+    allowed = 1e-6 if workload.release_digits is None else max(1e-6, 0.05 * 10.0**-workload.release_digits)
+    assert 0 < error_bound(found) <= allowed
+    if workload.release_digits is not None:
+        # The blur has at least 17 levels whatever the multiplier.
+        assert 0.5 * 10.0**-workload.release_digits * found.least_multiplier >= 8
+
+
+@settings(max_examples=200, deadline=None)
+@given(workloads(), backends)
+def test_equal_workloads_give_equal_plans_that_travel_unchanged(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend)
+    if found is None:
+        return
+    assert plan(workload, found.parameters.backend) == found
+    manifest = Manifest(
+        protocol="semi-honest",
+        session=bytes(16),
+        parties=("a", "b"),
+        grid=np.array([0.0, 1.0]).tobytes(),
+        min_parties=2,
+        context=bytes(32),
+        plan=found,
+    )
+    copied = Manifest.from_bytes(manifest.to_bytes())
+    assert copied == manifest
+    assert copied.plan == found
+    assert copied.to_bytes() == manifest.to_bytes()
+    assert copied.digest == manifest.digest
+    assert (copied.plan.flooding_deviation, copied.plan.capacity_bits) == (
+        found.flooding_deviation,
+        found.capacity_bits,
+    )
+
+
+# --- More asks for more -----------------------------------------------------------------------------------------------
+
+
+def cost(found: AucPlan | None) -> float:
+    return math.inf if found is None else found.submission_bytes
+
+
+@settings(max_examples=150, deadline=None)
+@given(workloads(), backends, st.integers(2, 1000))
+def test_harder_workloads_never_cost_less(workload: Workload, backend: str, factor: int) -> None:
+    easier = cost(planned(workload, backend))
+    more_rows = msgspec.structs.replace(workload, max_rows=workload.max_rows * factor)
+    more_parties = msgspec.structs.replace(workload, parties=workload.parties * factor)
+    fewer_rows = msgspec.structs.replace(workload, min_rows=max(2, workload.min_rows // factor))
+    for harder in (more_rows, more_parties, fewer_rows):
+        assert cost(planned(harder, backend)) >= easier
+    assert cost(planned(workload, backend, precision=planner.DEFAULT_PRECISION / factor)) >= easier
+    assert cost(planned(workload, backend, flooding_bits=DEFAULT_FLOODING_BITS + 10)) >= easier
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_uploads_grow_with_the_thresholds_by_whole_ciphertexts(backend: Any) -> None:
+    sizes = [plan(typical(thresholds=m), backend).submission_bytes for m in (2, 100, 1000, 1024, 1025, 3000, 10_000)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == sizes[3] < sizes[4]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_default_workloads_take_one_ciphertext_at_the_smaller_ring(backend: Any) -> None:
+    for parties in (2, 100, 1000):
+        for thresholds in (100, 1000):
+            found = plan(typical(thresholds=thresholds, parties=parties), backend)
+            assert (found.parameters.ring_dimension, found.packing.blocks) == (8192, 1)
+            assert found.submission_bytes <= {"tenseal": 170_000, "openfhe": 400_000}[backend]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_larger_ring_is_taken_when_the_smaller_one_does_not_hold_the_rows(backend: Any) -> None:
+    small, large = plan(typical(), backend), plan(typical(max_rows=10**9), backend)
+    assert small.parameters.ring_dimension == 8192
+    assert large.parameters.ring_dimension == 16384
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_thresholds_than_bins_are_split_into_blocks(backend: Any) -> None:
+    found = plan(typical(thresholds=4000), backend)
+    assert found.packing.blocks * found.packing.bins >= 4000
+    assert found.packing.blocks > 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_fewer_digits_need_less_precision_and_are_blurred_more_finely(backend: Any) -> None:
+    rough, fine = plan(typical(release_digits=2), backend), plan(typical(release_digits=5), backend)
+    assert error_bound(rough) <= 0.05 * 1e-2
+    assert error_bound(fine) <= 0.05 * 1e-5
+    assert rough.blinding_bits > plan(typical(), backend).blinding_bits
+    assert 1 in rough.parameters.rotations
+    assert 1 not in plan(typical(), backend).parameters.rotations
+
+
+# --- The libraries agree ----------------------------------------------------------------------------------------------
+
+
+def every_chain() -> list[Any]:
+    cases = []
+    for backend in ckks.available_backends():
+        for chain in CHAINS[backend]:
+            slow = [pytest.mark.slow] if chain.ring_dimension > 8192 else []
+            cases.append(pytest.param(backend, chain, marks=slow, id=f"{backend} {chain.ring_dimension}"))
+    return cases
+
+
+def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
+    """A plan on one chain, whichever is the cheapest."""
+    workload = typical(**changes)
+    packing = fitting_packing(workload, chain.ring_dimension // 2)
+    assert packing is not None
+    found = planner._fill(workload, backend, chain, packing, (26, 40, 0), (1e-6, None))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("backend", "chain"), every_chain())
+def test_the_library_builds_the_chain_with_primes_of_the_stated_sizes(backend: Any, chain: Chain) -> None:
+    parameters = ckks.CkksParameters(
+        backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, (chain.ring_dimension // 4,)
+    )
+    public: Any = ckks.generate(parameters).public
+    primes = {run.modulus for run in public._scheme.submission._runs}
+    all_primes = {run.modulus for run in public._scheme.relinearisation_key._runs}
+    special = all_primes - primes
+    assert len(primes) == len(chain.modulus_bits)
+    modulus, whole = math.log2(math.prod(primes)), math.log2(math.prod(all_primes))
+    # Capacity counts nominal bits, of which there is one to spare in the formula's sign bit: less than a hundredth
+    # may be missing.
+    assert modulus > sum(chain.modulus_bits) - 0.01
+    assert whole <= MAX_MODULUS_BITS[chain.ring_dimension]
+    assert len(special) == 1
+    assert math.log2(max(special)) > math.log2(max(primes))
+    assert all(prime % (2 * chain.ring_dimension) == 1 for prime in all_primes)
+
+
+@pytest.mark.parametrize(("backend", "chain"), every_chain())
+def test_key_switching_noise_after_the_trace_is_within_the_bound(backend: Any, chain: Chain) -> None:
+    # What flooding has to hide: how much slots of one class differ, which should all hold the same total. It varies
+    # from key to key (by a factor of two either way), hence the mean over several.
+    found = on_chain(backend, chain, thresholds=16)
+    variances = []
+    for _ in range(5):
+        public, secret = ckks.generate(found.parameters)
+        zero = public.encrypt(np.zeros(found.packing.slots, complex), degree=2)
+        slots = secret.decrypt(public.dump_result(trace(public, found.packing, zero))) * found.parameters.scale**2
+        by_class = found.packing.by_class(slots)
+        variances.append(np.mean(np.abs(by_class - by_class.mean(axis=1, keepdims=True)) ** 2))
+    bits = np.log2(variances) / 2
+    assert math.log2(np.mean(variances)) / 2 <= switching_noise_bits(chain.ring_dimension), f"measured {bits.round(2)}"
+    assert bits.min() > 10  # something was measured
+
+
+@pytest.mark.parametrize(("backend", "chain"), every_chain())
+def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None:
+    found = on_chain(backend, chain, thresholds=16)
+    _, secret = ckks.generate(found.parameters)
+    size = len(secret.encrypt(np.zeros(found.packing.slots, complex)))
+    assert found.submission_bytes <= size <= found.submission_bytes + 1024
+
+
+def encrypted_auc(found: AucPlan, parties: list[Counts]) -> float:
+    public, secret = ckks.generate(found.parameters)
+    aggregation = BlindedTotals(public, found)
+    for counts in parties:
+        aggregation.add([secret.encrypt(block) for block in found.packing.pack(*class_vectors(counts))])
+    return recover(secret.decrypt(aggregation.result()), found).auc
+
+
+def counts_of(positives: list[int], negatives: list[int]) -> Counts:
+    """Counts from rows per bin."""
+    above = [np.cumsum(np.array(rows, np.int64)[::-1])[::-1] for rows in (positives, negatives)]
+    return Counts(*above)
+
+
+@pytest.mark.parametrize("backend", ckks.available_backends())
+@pytest.mark.parametrize("positives", [1, 50, 99])
+def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_precision(
+    backend: Any, positives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2 ** (bits - 16))
+    found = plan(typical(thresholds=16, parties=20), backend)
+    generator = np.random.default_rng(positives)
+    split = [generator.multinomial(rows, np.ones(16) / 16) for rows in (positives, 100 - positives)]
+    zero = counts_of([0] * 16, [0] * 16)
+    exact = trapezoid(counts_of(*(part.tolist() for part in split)))
+    parties = [counts_of(*(part.tolist() for part in split))] + [zero] * 19
+    assert abs(encrypted_auc(found, parties) - exact.fraction) <= Fraction(error_bound(found))
+
+
+@pytest.mark.parametrize("backend", ckks.available_backends())
+@pytest.mark.parametrize("thresholds", [100, 1000])
+def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
+    backend: Any, thresholds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The rotation before the product adds key-switching noise of about 2^12 to every slot, as much as the encryption
+    # noise of 200 parties, and the product multiplies it by the counts. One negative row; hardly any flooding.
+    monkeypatch.setattr("fhe_auc.rlwe.statistical_security._MIN_BITS", 1)
+    found = plan(typical(thresholds=thresholds, parties=2), backend, flooding_bits=1)
+    generator = np.random.default_rng(thresholds)
+    positives = generator.multinomial(99, np.ones(thresholds) / thresholds).tolist()
+    negatives = [int(k == thresholds // 2) for k in range(thresholds)]
+    exact = trapezoid(counts_of(positives, negatives)).auc
+    errors = []
+    for attempt in range(8):
+        if attempt % 4 == 0:
+            public, secret = ckks.generate(found.parameters)
+        ciphertexts = [secret.encrypt(b) for b in found.packing.pack(*class_vectors(counts_of(positives, negatives)))]
+        traced = trace(
+            public, found.packing, products(public, found.packing, list(map(public.load_submission, ciphertexts)))
+        )
+        num, den = found.packing.by_class(secret.decrypt(public.dump_result(traced))).mean(axis=1)
+        errors.append(num.real / den.real - exact)
+    # The bound is seven deviations. The root mean square of eight exceeds 1.9 deviations with probability 2e-4.
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * error_bound(found) / 7
+
+
+@pytest.mark.parametrize("backend", ckks.available_backends())
+@pytest.mark.parametrize("digits", [None, 1])
+def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(
+    backend: Any, digits: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # AUC = 1 and P = N = max_rows/2, blurred upwards as far as it goes: the largest coefficients there can be.
+    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+    monkeypatch.setattr(blinding, "symmetric_integer", int)
+    found = plan(typical(thresholds=16, release_digits=digits), backend)
+    half = found.workload.max_rows // 2
+    best = counts_of([0] * 15 + [half], [half] + [0] * 15)
+    expected, tolerance = (1.0, 1e-7) if digits is None else (1.05, 0.06)
+    assert encrypted_auc(found, [best]) == pytest.approx(min(expected, 1.0), abs=tolerance)
+
+
+@pytest.mark.parametrize("backend", ckks.available_backends())
+def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blinding, "symmetric_integer", lambda bound: 0)
+    found = plan(typical(thresholds=16, release_digits=2), backend)
+    counts = counts_of([0, 10, 20, 30] * 4, [30, 20, 10, 0] * 4)
+    assert encrypted_auc(found, [counts]) == pytest.approx(trapezoid(counts).auc, abs=0.0051)
+
+
+# --- A plan that is not the planner's ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"flooding_bits": 0},
+        {"flooding_bits": 29},
+        {"flooding_bits": -100},
+        {"blinding_bits": 16},
+        {"blinding_bits": 2000},
+        {"precision": float("nan")},
+        {"packing": {"slots": 1024, "classes": 2, "bins": 16, "blocks": 1}},
+        {"packing": {"slots": 4096, "classes": 2, "bins": 8, "blocks": 1}},
+    ],
+    ids=str,
+)
+def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[str, Any]) -> None:
+    # Whoever writes the manifest must not be able to switch flooding or blinding off, or to break the packing.
+    genuine = msgspec.to_builtins(plan(typical(thresholds=16), "tenseal"))
+    encoded = msgspec.msgpack.encode(
+        {
+            "protocol": "semi-honest",
+            "session": bytes(16),
+            "parties": ("a", "b"),
+            "grid": np.linspace(0, 1, 16).tobytes(),
+            "min_parties": 2,
+            "context": bytes(32),
+            "plan": {**genuine, **changes},
+        }
+    )
+    with pytest.raises(ValueError, match=r"flooding|blinding|precision|slots|bins|thresholds|plan"):
+        Manifest.from_bytes(encoded)
+
+
+# --- Disguised counts -------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def disguised_workloads(draw: st.DrawFn) -> Workload:
+    min_rows = draw(st.integers(2, 10**4))
+    return Workload(
+        thresholds=draw(st.integers(2, 5000)),
+        parties=draw(st.integers(1, 1000)),
+        classes=2 * draw(st.sampled_from([2, 4, 8])),
+        min_rows=min_rows,
+        max_rows=draw(st.integers(min_rows, 10**8)),
+        splits=draw(st.integers(2, MAX_SPLITS)),
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(disguised_workloads(), backends)
+def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(workload: Workload, backend: str) -> None:
+    found = planned(workload, backend, flooding_bits=34)
+    if found is None:
+        return
+    assert workload.disguised
+    positions = found.packing.blocks * found.packing.bins
+    assert positions >= workload.splits * workload.thresholds + LEAST_EXTRA
+    assert positions >= min(LEAST_POSITIONS, found.packing.slots // (2 * workload.classes))
+    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
+    assert 0 < error_bound(found) < found.tolerance == disagreement(found) < math.sqrt(2) * error_bound(found)
+    assert Manifest.from_bytes(manifest_of(found).to_bytes()).plan == found
+
+
+@settings(max_examples=200, deadline=None)
+@given(disguised_workloads(), backends)
+def test_the_largest_disguised_result_fits_the_modulus(workload: Workload, backend: str) -> None:
+    """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""
+    found = planned(workload, backend, flooding_bits=34)
+    if found is None:
+        return
+    parameters = found.parameters
+    # Of each pair of classes half the sum is the largest coefficient: as many num' as den'.
+    den = workload.max_rows**2 / 2
+    largest = den * max((1 + 1) + 1, abs(1.5 + 0.5j) + 1) / 2
+    bits = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain) + 2 * parameters.log2_scale
+    assert bits <= parameters.log2_modulus - 1 + 1e-9
+
+
+def manifest_of(found: AucPlan) -> Manifest:
+    parties = tuple(f"site {number}" for number in range(min(found.workload.parties, 3)))
+    return Manifest(
+        protocol="malicious",
+        session=bytes(16),
+        parties=parties,
+        grid=np.linspace(0, 1, found.workload.thresholds).tobytes(),
+        min_parties=len(parties),
+        context=bytes(32),
+        plan=found,
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_splits_never_cost_less(backend: Any) -> None:
+    sizes = [cost(planned(typical(splits=s, classes=8), backend, flooding_bits=34)) for s in (2, 3, 4)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == cost(planned(typical(), backend))  # four executions ride in the same ciphertext
+
+
+@pytest.mark.parametrize("splits", [-1, 0, 5, 2.0, "2", None, True])
+def test_splits_out_of_range_are_refused(splits: Any) -> None:
+    with pytest.raises(CapacityError, match="splits must be"):
+        typical(splits=splits)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("tolerance", [4e-7, 1e-5, 1e-3])
+def test_a_tolerance_is_kept_and_the_error_stays_below_it(backend: Any, tolerance: float) -> None:
+    found = plan(typical(splits=2, classes=8), backend, flooding_bits=34, tolerance=tolerance)
+    assert found.tolerance == tolerance
+    assert error_bound(found) < disagreement(found) <= tolerance
+    assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -1e-7, 1.01e-3, 1.0, math.inf, math.nan, 1e-12])
+def test_a_tolerance_that_makes_no_sense_is_refused(tolerance: float) -> None:
+    with pytest.raises(CapacityError, match=r"tolerance|AUC error below"):
+        plan(typical(splits=2, classes=8), "openfhe", flooding_bits=34, tolerance=tolerance)
+
+
+def test_only_disguised_counts_have_a_tolerance() -> None:
+    undisguised = plan(typical(), "openfhe")
+    assert undisguised.tolerance == 0
+    with pytest.raises(CapacityError, match="be 0 where they are not"):
+        msgspec.structs.replace(undisguised, tolerance=1e-6)
+    with pytest.raises(CapacityError, match="tolerance must lie above 0"):
+        msgspec.structs.replace(plan(typical(splits=2), "openfhe", flooding_bits=34), tolerance=0.0)

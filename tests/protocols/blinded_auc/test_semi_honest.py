@@ -1,0 +1,439 @@
+"""The semi-honest protocol against exact integers, at its limits, and beyond them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+import fhe_auc
+from fhe_auc import ckks, datasets, thresholds
+from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+
+BACKENDS = ckks.available_backends()
+backends = pytest.mark.parametrize("backend", BACKENDS)
+PRECISION = 1e-7
+
+
+def exact(parties: list[PartyData], grid) -> float:
+    total = count(parties[0], grid)
+    for data in parties[1:]:
+        total = total + count(data, grid)
+    return trapezoid(total).auc
+
+
+def pooled(parties: list[PartyData]) -> tuple[np.ndarray, np.ndarray]:
+    return np.concatenate([data.y_true for data in parties]), np.concatenate([data.y_score for data in parties])
+
+
+def split(y_true, y_score, pieces) -> list[PartyData]:
+    return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
+
+
+class Engine:
+    """One context and the protocol's algebra on it, without rounds: for sweeps over many data sets."""
+
+    def __init__(self, backend: str, **workload) -> None:
+        self.plan: AucPlan = plan(Workload(**workload), backend)
+        self.keys = ckks.generate(self.plan.parameters)
+
+    def recover(self, submissions: list[Counts]):
+        aggregation = BlindedTotals(self.keys.public, self.plan)
+        for counts in submissions:
+            aggregation.add([self.keys.secret.encrypt(v) for v in self.plan.packing.pack(*class_vectors(counts))])
+        return recover(self.keys.secret.decrypt(aggregation.result()), self.plan)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def engine(request) -> Engine:
+    return Engine(request.param, thresholds=100, parties=100)
+
+
+def counts_of(bin_positives, bin_negatives) -> Counts:
+    return Counts(*(np.cumsum(np.asarray(side, np.int64)[::-1])[::-1] for side in (bin_positives, bin_negatives)))
+
+
+class TestBeyondItsLimits:
+    """Never a wrong number: an error, or the right AUC."""
+
+    @pytest.mark.parametrize("excess_bits", [1, 2, 3, 5, 10, 20, 30, 34])
+    def test_more_rows_than_the_bound_are_refused_or_right(self, engine, monkeypatch, excess_bits):
+        """Up to 2^34 times 10^6 rows, at the largest multiplier, where wrap-around is certain, and at the smallest."""
+        rows = engine.plan.workload.max_rows << excess_bits
+        rng = np.random.default_rng(excess_bits)
+        for multiplier in (2**engine.plan.blinding_bits, round(engine.plan.least_multiplier)):
+            monkeypatch.setattr(blinding, "multiplier", lambda bits, fixed=multiplier: fixed)
+            for _ in range(5):
+                share = rng.dirichlet(np.ones(100), 2)
+                counts = counts_of(share[0] * rows / 2, share[1][::-1] * rows / 2)
+                try:
+                    auc = engine.recover([counts]).auc
+                except ResultCheckError:
+                    continue
+                assert auc == pytest.approx(trapezoid(counts).auc, abs=PRECISION)
+
+    def test_a_wrapped_result_is_always_noticed(self, engine, monkeypatch):
+        """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+        rng = np.random.default_rng(0)
+        for _ in range(10):
+            share = rng.dirichlet(np.ones(100), 2)
+            counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
+            with pytest.raises(ResultCheckError, match="raise max_rows"):
+                engine.recover([counts])
+
+    @pytest.mark.parametrize("digits", [1, 2, 4])
+    @pytest.mark.parametrize("factor", [300, 10_000])
+    def test_limited_digits_do_not_soften_the_overflow_check(self, monkeypatch, digits, factor):
+        """With what the blur tolerates taken for noise, one wrapped result in twenty would pass at one digit."""
+        engine = Engine(BACKENDS[-1], thresholds=100, parties=1, release_digits=digits)
+        rng = np.random.default_rng(digits)
+        for _ in range(40):
+            counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * engine.plan.workload.max_rows * factor / 2))
+            try:
+                recovered = engine.recover([counts])
+            except ResultCheckError:
+                continue
+            assert abs(recovered.auc - trapezoid(counts).auc) <= recovered.resolution
+
+    def test_a_plan_whose_blur_has_no_levels_is_refused(self):
+        blurred = plan(Workload(thresholds=10, parties=2, release_digits=4), BACKENDS[0])
+        with pytest.raises(InputError, match="too few levels"):
+            msgspec.structs.replace(blurred, blinding_bits=20)
+
+    def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine, monkeypatch):
+        """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+        half = engine.plan.workload.max_rows // 2
+        for positive_bin, negative_bin, auc in ((99, 0, 1.0), (0, 99, 0.0), (5, 5, 0.5)):
+            counts = counts_of(np.eye(100)[positive_bin] * half, np.eye(100)[negative_bin] * half)
+            assert engine.recover([counts]).auc == pytest.approx(auc, abs=PRECISION)
+
+    @pytest.mark.parametrize("rows", [1, 2, 100, 10**4, 10**6])
+    @pytest.mark.parametrize("label", [0, 1])
+    def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(self, engine, monkeypatch, rows, label):
+        spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
+        sides = (np.zeros(100), spread) if label == 0 else (spread, np.zeros(100))
+        for multiplier in (2**engine.plan.blinding_bits, round(engine.plan.least_multiplier)):
+            monkeypatch.setattr(blinding, "multiplier", lambda bits, fixed=multiplier: fixed)
+            with pytest.raises(UndefinedAucError, match="one class only"):
+                engine.recover([counts_of(*sides)])
+
+    def test_a_result_decrypted_with_another_key_is_refused(self, engine):
+        aggregation = BlindedTotals(engine.keys.public, engine.plan)
+        counts = counts_of(np.ones(100), np.ones(100))
+        aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
+        result = aggregation.result()
+        stranger = ckks.generate(engine.plan.parameters).secret
+        stranger.fingerprint = engine.keys.secret.fingerprint  # or the envelope would refuse it first
+        with pytest.raises(ResultCheckError):
+            recover(stranger.decrypt(result), engine.plan)
+
+    def test_a_party_larger_than_the_bound_is_refused_before_it_submits(self):
+        with pytest.raises(InputError, match="more rows than the session's max_rows"):
+            fhe_auc.federated_auc([([0, 1] * 60, np.linspace(0, 1, 120))], thresholds="uniform:5", max_rows=100)
+
+    def test_an_unknown_option_is_refused(self):
+        with pytest.raises(InputError, match="no option 'splits'"):
+            fhe_auc.federated_auc([([0, 1], [0.1, 0.9])], thresholds="uniform:5", splits=2)
+
+
+class TestPrecision:
+    @pytest.mark.parametrize("positives", [1, 2, 50, 99])
+    def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, monkeypatch, positives):
+        """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
+        monkeypatch.setattr(blinding, "multiplier", lambda bits: round(2.0 ** (bits - blinding.MULTIPLIER_RANGE_BITS)))
+        rng = np.random.default_rng(positives)
+        for _ in range(5):
+            sides = rng.multinomial(positives, np.full(100, 0.01)), rng.multinomial(100 - positives, np.full(100, 0.01))
+            empty = counts_of(np.zeros(100), np.zeros(100))
+            submissions = [counts_of(*sides)] + [empty] * 99
+            recovered = engine.recover(submissions)
+            truth = trapezoid(submissions[0])
+            assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
+            assert abs(recovered.resolution - truth.resolution) <= PRECISION
+
+    @backends
+    @pytest.mark.parametrize("rarest", ["one positive", "one negative"])
+    @pytest.mark.parametrize("bins", [100, 1000])
+    def test_one_row_in_a_million_is_enough_of_a_class(self, backend, rarest, bins):
+        """Where encoding in double precision errs most; the rows sit so that X or Y is as large as it gets."""
+        engine = Engine(backend, thresholds=bins, parties=1)
+        rng = np.random.default_rng(bins)
+        for _ in range(5):
+            many = rng.multinomial(10**6 - 1, rng.dirichlet(np.ones(bins)))
+            one = np.eye(bins, dtype=np.int64)[rng.integers(bins)]
+            for crowd in (many, np.eye(bins, dtype=np.int64)[-1] * (10**6 - 1)):
+                counts = counts_of(*((one, crowd) if rarest == "one positive" else (crowd, one)))
+                assert (
+                    abs(engine.recover([counts]).auc - trapezoid(counts).auc) <= error_bound(engine.plan) <= PRECISION
+                )
+
+    @backends
+    @pytest.mark.parametrize("name", datasets.NAMES)
+    @pytest.mark.parametrize("number", [2, 15, 100])
+    @pytest.mark.parametrize("way", ["iid", "sorted", "uneven"])
+    def test_bundled_sets_at_uniform_100_whatever_the_split(self, backend, name, number, way):
+        """Sorted by score gives one-class parties; uneven gives one-row parties and one with nearly everything."""
+        y_true, y_score = pooled(datasets.load(name))
+        rng = np.random.default_rng(number)
+        order = np.argsort(y_score, kind="stable") if way == "sorted" else rng.permutation(len(y_true))
+        pieces = np.split(order, np.arange(1, number)) if way == "uneven" else np.array_split(order, number)
+        parties = split(y_true, y_score, pieces)
+        evaluation = fhe_auc.federated_auc(parties, thresholds="uniform:100", backend=backend)
+        assert evaluation.auc == pytest.approx(exact(parties, thresholds.uniform(100)), abs=PRECISION)
+        assert evaluation.parties == number
+        assert evaluation.upload_bytes_per_party <= {"tenseal": 170_000, "openfhe": 400_000}[backend]
+
+    @backends
+    @pytest.mark.parametrize("name", datasets.NAMES)
+    def test_the_default_grid_is_within_5e_4_of_scikit_learn_and_the_half_width_is_rigorous(self, backend, name):
+        parties = datasets.load(name)
+        evaluation = fhe_auc.federated_auc(parties, backend=backend)
+        truth = roc_auc_score(*pooled(parties))
+        assert evaluation.auc == pytest.approx(truth, abs=5e-4)
+        assert abs(evaluation.auc - truth) <= evaluation.resolution + 1e-6
+        assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid()), abs=PRECISION)
+
+    @backends
+    @pytest.mark.slow
+    @pytest.mark.parametrize("rows", [100, 10**4, 10**6])
+    def test_a_thousand_parties(self, backend, rows):
+        rng = np.random.default_rng(rows)
+        y_true = rng.random(rows) < 0.2
+        y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+        pieces = [piece for piece in np.array_split(np.arange(rows), 1000) if len(piece)]
+        parties = split(y_true, y_score, pieces)
+        evaluation = fhe_auc.federated_auc(parties, backend=backend)
+        assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid()), abs=PRECISION)
+
+    @backends
+    @pytest.mark.parametrize("size", [1025, 4000])
+    def test_bins_split_over_several_ciphertexts(self, backend, size):
+        rng = np.random.default_rng(size)
+        parties = [
+            PartyData.from_arrays(f"site {i}", rng.random(500) < 0.3, rng.random(500).round(3)) for i in range(3)
+        ]
+        evaluation = fhe_auc.federated_auc(parties, thresholds=f"uniform:{size}", backend=backend)
+        assert evaluation.auc == pytest.approx(exact(parties, thresholds.uniform(size)), abs=PRECISION)
+        assert evaluation.auc == pytest.approx(roc_auc_score(*pooled(parties)), abs=evaluation.resolution + 1e-6)
+
+    @backends
+    def test_ten_billion_rows_take_a_larger_ring_and_stay_exact(self, backend):
+        large = Engine(backend, thresholds=20, parties=2, max_rows=10**10)
+        rng = np.random.default_rng(1)
+        counts = counts_of(rng.integers(0, 2 * 10**8, 20), rng.integers(0, 2 * 10**8, 20))
+        assert large.recover([counts, counts]).auc == pytest.approx(trapezoid(counts + counts).auc, abs=PRECISION)
+
+    def test_backends_agree(self):
+        if len(BACKENDS) < 2:
+            pytest.skip("only one backend can be imported here")
+        parties = datasets.load("covid-clinics")[:20]
+        first, second = (fhe_auc.federated_auc(parties, backend=backend) for backend in BACKENDS)
+        assert first.auc == pytest.approx(second.auc, abs=PRECISION)
+        assert first.resolution == pytest.approx(second.resolution, abs=PRECISION)
+
+
+def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds_for():
+    rows = [([0, 1, 1], [0.1, 0.8, 0.4])]
+    for max_rows, warned in ((10**6, False), (10**7, True)):
+        evaluation = fhe_auc.federated_auc(rows, thresholds="uniform:5", max_rows=max_rows)
+        assert any("one row in 1,000,000" in warning for warning in evaluation.warnings) == warned
+
+
+class TestWarnings:
+    """What the reader of the number ought to know stands in the evaluation."""
+
+    def warnings(self, rows, **options):
+        return " ".join(fhe_auc.federated_auc(rows, thresholds="uniform:5", **options).warnings)
+
+    def test_scores_outside_the_grid_are_noticed(self):
+        percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
+        assert "take thresholds that fit the scores" in self.warnings([percent, percent])
+
+    def test_fewer_rows_than_the_precision_is_stated_for(self):
+        pair = ([0, 1], [0.1, 0.9])
+        assert "fewer than min_rows = 100" in self.warnings([pair, pair])
+        assert "fewer than min_rows" not in self.warnings([pair, pair], min_rows=4)
+
+    def test_one_party_alone_learns_its_own_auc(self):
+        assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
+
+
+class TestCallers:
+    """The public function names what is wrong with its arguments."""
+
+    PAIR = ([0, 1], [0.1, 0.9])
+
+    def test_a_mapping_names_the_parties(self):
+        evaluation = fhe_auc.federated_auc({"north": self.PAIR, "south": self.PAIR}, thresholds="uniform:5")
+        assert (evaluation.auc, evaluation.parties) == (pytest.approx(1, abs=1e-6), 2)
+
+    @pytest.mark.parametrize("parties", [None, 5, [], PAIR[0], "ab"])
+    def test_what_is_no_list_of_pairs_is_refused(self, parties):
+        with pytest.raises(InputError, match=r"list of|no parties|pair"):
+            fhe_auc.federated_auc(parties)
+
+    def test_names_that_clash_are_named(self):
+        twice = [PartyData.from_arrays("north", *self.PAIR)] * 2
+        with pytest.raises(InputError, match="party 'north' is there twice"):
+            fhe_auc.federated_auc(twice)
+        with pytest.raises(InputError, match="the name of a party must not be 'aggregator'"):
+            fhe_auc.federated_auc({"aggregator": self.PAIR})
+
+    @pytest.mark.parametrize(
+        ("name", "problem"),
+        [
+            ("x" * 65, "must have at most 64 characters, got 65"),
+            ("half a surrogate \udcff", "must be printable text"),
+            (" north", "without blanks at its ends"),
+            ("nor\tth", "must be printable text"),
+            ("AGGREGATOR", "must not be 'aggregator'"),
+        ],
+    )
+    def test_names_that_fit_no_certificate_are_refused(self, name, problem):
+        with pytest.raises(InputError, match=f"the name of a party {problem}|{problem}"):
+            fhe_auc.federated_auc({name: self.PAIR})
+
+    def test_names_that_people_take_for_the_same_are_refused(self):
+        with pytest.raises(InputError, match="party 'NORTH' is there twice, also as 'north'"):
+            fhe_auc.federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
+
+    def test_numpy_integers_are_integers(self):
+        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4), "release_digits": np.int64(2)}
+        assert fhe_auc.federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
+        with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
+            fhe_auc.federated_auc([self.PAIR], max_rows=2.5)
+
+
+class TestInvariance:
+    """Properties of the AUC survive encryption."""
+
+    @settings(max_examples=15, deadline=None)
+    @given(data=st.data())
+    def test_any_split_of_the_same_rows_in_any_order_gives_the_same_auc(self, engine, data):
+        size = data.draw(st.integers(2, 60))
+        rows = st.tuples(st.booleans(), st.floats(0, 1))
+        labels, scores = zip(*data.draw(st.lists(rows, min_size=size, max_size=size)), strict=True)
+        labels = np.array([True, False, *labels])
+        scores = np.array([0.3, 0.6, *scores])
+        grid = thresholds.uniform(100)
+        whole = count(PartyData.from_arrays("all", labels, scores), grid)
+        owner = np.array(data.draw(st.lists(st.integers(0, 4), min_size=len(labels), max_size=len(labels))))
+        pieces = [
+            count(PartyData.from_arrays(f"{i}", labels[owner == i], scores[owner == i]), grid)
+            for i in data.draw(st.permutations(range(5)))
+            if (owner == i).any()
+        ]
+        # The plan promises its precision from 100 rows on; den = 2 instead of 198 costs two digits.
+        assert engine.recover(pieces).auc == pytest.approx(trapezoid(whole).auc, abs=100 * PRECISION)
+
+    def test_a_monotone_transform_with_matching_thresholds_changes_nothing(self):
+        parties = datasets.load("credit-default")
+        grid = thresholds.hybrid(200)
+        bent = [PartyData.from_arrays(p.name, p.y_true, np.arctan(5 * p.y_score)) for p in parties]
+        before = fhe_auc.federated_auc(parties, thresholds=grid)
+        after = fhe_auc.federated_auc(bent, thresholds=np.arctan(5 * grid))
+        assert after.auc == pytest.approx(before.auc, abs=PRECISION)
+
+
+class TestReleaseDigits:
+    def test_the_auc_has_no_more_digits_and_the_half_width_covers_the_blur(self):
+        parties = datasets.load("covid-clinics")[:30]
+        truth = exact(parties, thresholds.uniform(50))
+        seen = set()
+        for _ in range(8):
+            evaluation = fhe_auc.federated_auc(parties, thresholds="uniform:50", release_digits=2)
+            assert round(evaluation.auc, 2) == evaluation.auc
+            assert abs(evaluation.auc - truth) <= evaluation.resolution
+            assert abs(evaluation.auc - truth) <= 0.0101  # half a digit of blur, half of rounding
+            seen.add(evaluation.resolution)
+        assert all(round(value, 2) == pytest.approx(value) for value in seen)
+
+    @backends
+    def test_what_parties_decrypt_is_blurred_uniformly_and_not_only_rounded(self, backend):
+        """Before rounding, 60 sessions' errors of AUC and resolution are independent and uniform on ±½ digit.
+
+        Kolmogorov-Smirnov and correlation tests, false alarm 1e-6 each. A common blur would leave a combination of
+        the two unblurred: every direction in their plane must be spread.
+        """
+        from scipy.stats import kstest, pearsonr, uniform
+
+        engine = Engine(backend, thresholds=50, parties=1, release_digits=2)
+        rng = np.random.default_rng(2)
+        counts = counts_of(rng.integers(0, 90, 50), rng.integers(0, 90, 50))
+        errors = []
+        for _ in range(60):
+            aggregation = BlindedTotals(engine.keys.public, engine.plan)
+            aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
+            slots = engine.keys.secret.decrypt(aggregation.result())
+            num, den = engine.plan.packing.by_class(slots).mean(axis=1)
+            truth = trapezoid(counts)
+            errors.append(num / den.real - complex(truth.auc, truth.resolution))
+        errors = np.array(errors)
+        for part in (errors.real, errors.imag):
+            assert kstest(part, uniform(-0.005, 0.01).cdf).pvalue > 1e-6
+        assert pearsonr(errors.real, errors.imag).pvalue > 1e-6
+        assert np.linalg.svd(np.stack([errors.real, errors.imag]))[1].min() / np.sqrt(60) > 0.001
+
+    def test_a_perfect_classifier_is_blurred_as_well(self):
+        values = {
+            fhe_auc.federated_auc([([0, 1], [0.1, 0.9])] * 5, thresholds="uniform:9", release_digits=1).auc
+            for _ in range(12)
+        }
+        assert values <= {0.9, 1.0}
+
+    @pytest.mark.parametrize("digits", [0, 7, -1])
+    def test_digits_out_of_range_are_refused(self, digits):
+        with pytest.raises(InputError, match="release_digits"):
+            fhe_auc.federated_auc([([0, 1], [0.1, 0.9])], thresholds="uniform:9", release_digits=digits)
+
+
+_MEMORY = """
+import os, sys
+import msgspec
+import numpy as np
+from fhe_auc import ckks
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc.counts import Counts
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+
+chosen = plan(Workload(thresholds=100, parties=1000), sys.argv[1])
+keys = ckks.generate(chosen.parameters)
+counts = Counts(np.arange(100)[::-1].astype(np.int64), np.arange(100)[::-1].astype(np.int64))
+submission = [keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))]
+aggregation = BlindedTotals(keys.public, chosen)
+for done in range(1, 1001):
+    aggregation.add(submission)
+    if done in (10, 1000):
+        with open("/proc/self/statm") as stream:
+            print(int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+"""
+
+
+@backends
+def test_the_aggregators_memory_does_not_grow_with_the_parties(backend):
+    """1,000 submissions of 164 to 344 kB: kept, they would take 160 MB or more; 10 MB is allowed for the allocator."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    output = subprocess.run(
+        [sys.executable, "-c", _MEMORY, backend], env=environment, capture_output=True, text=True, check=True
+    ).stdout
+    after_10, after_1000 = map(int, output.split())
+    assert after_1000 - after_10 < 10 * 2**20

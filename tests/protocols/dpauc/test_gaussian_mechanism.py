@@ -1,0 +1,156 @@
+"""The calibration is checked against the definition of differential privacy, integrated numerically.
+
+Where double precision has none left for that, the formula is evaluated in decimals of 120 digits.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+
+import pytest
+from fhe_auc_protocols.dpauc.gaussian_mechanism import delta_of, sigma_for
+from hypothesis import given
+from hypothesis import strategies as st
+from opendp import combinators, domains, measurements, metrics
+from opendp.mod import enable_features
+from scipy import stats
+from scipy.integrate import quad
+
+from fhe_auc.errors import InputError
+
+EPSILONS = st.floats(1e-3, 50)
+DELTAS = st.floats(1e-12, 0.9)
+SENSITIVITIES = st.floats(1e-3, 1e3)
+
+
+def delta_by_definition(sigma: float, epsilon: float, sensitivity: float) -> float:
+    """Return ∫ max(0, p − e^ε q) for the densities of N(0, σ²) and N(Δ, σ²)."""
+    here, there = stats.norm(0, sigma), stats.norm(sensitivity, sigma)
+
+    def excess(x: float) -> float:
+        return max(0.0, here.pdf(x) - math.exp(epsilon + there.logpdf(x)))
+
+    edge = sensitivity / 2 - epsilon * sigma**2 / sensitivity
+    return float(quad(excess, min(edge, 0) - 12 * sigma, min(edge, 12 * sigma), epsabs=0, epsrel=1e-10, limit=400)[0])
+
+
+@pytest.mark.parametrize("sigma", [0.5, 2.0, 40.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("sensitivity", [1.0, 20.0])
+def test_delta_is_the_excess_over_e_to_the_epsilon_integrated(sigma: float, epsilon: float, sensitivity: float) -> None:
+    expected = delta_by_definition(sigma, epsilon, sensitivity)
+    assert delta_of(sigma, epsilon, sensitivity) == pytest.approx(expected, rel=1e-6, abs=1e-300)
+
+
+def tail(x: Decimal) -> Decimal:
+    """Return 1 − Φ(x) by Φ(x) = 1/2 + φ(x) Σ x^(2k+1) / (2k+1)!!, whose terms are all of one sign."""
+    term = total = x
+    k = 1
+    while abs(term) > Decimal("1e-115") * abs(total):
+        term *= x * x / (2 * k + 1)
+        total += term
+        k += 1
+    pi = Decimal(
+        "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+    )
+    return Decimal("0.5") - (-x * x / 2).exp() / (2 * pi).sqrt() * total
+
+
+def delta_in_decimals(sigma: float, epsilon: float) -> Decimal:
+    with localcontext() as context:
+        context.prec = 120
+        half, shift = 1 / (2 * Decimal(sigma)), Decimal(epsilon) * Decimal(sigma)
+        return +(tail(shift - half) - Decimal(epsilon).exp() * tail(shift + half))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (1e-20, 1e-30),
+        (1e-8, 1e-30),
+        (1e-6, 1e-12),
+        (1e-6, 1e-6),
+        (1e-4, 1e-20),
+        (0.01, 1e-25),
+        (1.0, 1e-5),
+        (8.0, 1e-9),
+        (40.0, 1e-20),
+        (100.0, 1e-6),
+        (100.0, 0.5),
+    ],
+)
+def test_the_true_delta_of_a_calibrated_sigma_is_what_was_asked_for(epsilon: float, delta: float) -> None:
+    true = delta_in_decimals(sigma_for(epsilon, delta, 1.0), epsilon) / Decimal(delta)
+    assert 1 - Decimal("1e-8") < true <= 1
+
+
+@pytest.mark.parametrize("half", [0.0999, 0.1, 0.1001])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0])
+def test_delta_is_exact_on_either_side_of_where_the_formula_changes(half: float, epsilon: float) -> None:
+    sigma = 1 / (2 * half)
+    assert delta_of(sigma, epsilon, 1.0) == pytest.approx(float(delta_in_decimals(sigma, epsilon)), rel=1e-11)
+
+
+@given(EPSILONS, DELTAS, SENSITIVITIES)
+def test_the_calibrated_sigma_is_private_and_nothing_smaller_is(
+    epsilon: float, delta: float, sensitivity: float
+) -> None:
+    sigma = sigma_for(epsilon, delta, sensitivity)
+    assert delta_of(sigma, epsilon, sensitivity) <= delta * (1 + 1e-9)
+    assert delta_of(sigma * (1 - 1e-6), epsilon, sensitivity) > delta
+
+
+@given(EPSILONS, DELTAS, SENSITIVITIES)
+def test_sigma_scales_with_the_sensitivity(epsilon: float, delta: float, sensitivity: float) -> None:
+    assert sigma_for(epsilon, delta, sensitivity) == pytest.approx(sensitivity * sigma_for(epsilon, delta, 1), rel=1e-9)
+
+
+@given(st.floats(0.01, 0.99), st.floats(1e-12, 0.1))
+def test_the_classical_calibration_is_safe_and_larger(epsilon: float, delta: float) -> None:
+    classical = math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+    assert sigma_for(epsilon, delta, 1) < classical
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-6), (1.0, 1e-5), (8.0, 1e-9)])
+def test_opendps_looser_accounting_asks_for_slightly_more(epsilon: float, delta: float) -> None:
+    """OpenDP converts zero-concentrated privacy, which is an upper bound."""
+    enable_features("contrib")
+    space = domains.atom_domain(T="f64", nan=False), metrics.absolute_distance(T="f64")
+
+    def delta_by_opendp(sigma: float) -> float:
+        mechanism = combinators.make_zCDP_to_approxDP(measurements.make_gaussian(*space, scale=sigma))
+        return mechanism.map(1.0).delta(epsilon)
+
+    sigma = sigma_for(epsilon, delta, 1)
+    assert delta < delta_by_opendp(sigma)
+    assert delta_by_opendp(1.25 * sigma) < delta
+
+
+def test_extreme_budgets_neither_overflow_nor_lose_the_guarantee() -> None:
+    for epsilon in (1e-6, 1.0, 1000.0):
+        for delta in (1e-300, 1e-12, 0.999):
+            sigma = sigma_for(epsilon, delta, 1.0)
+            assert math.isfinite(sigma)
+            assert delta_of(sigma, epsilon, 1.0) <= delta * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sensitivity", "message"),
+    [
+        (0.0, 0.1, 1.0, "epsilon must be positive and finite, got 0.0"),
+        (-1.0, 0.1, 1.0, "epsilon must be positive"),
+        (math.inf, 0.1, 1.0, "epsilon must be positive"),
+        (math.nan, 0.1, 1.0, "epsilon must be positive"),
+        (1e308, 0.1, 1.0, r"epsilon must be at most 1e\+06, got 1e\+308"),
+        (5e-324, 5e-324, 1.0, "delta 4.94066e-324 is too small"),
+        (1.0, 0.0, 1.0, "delta must lie between 0 and 1, got 0.0"),
+        (1.0, 1.0, 1.0, "delta must lie between 0 and 1"),
+        (1.0, math.nan, 1.0, "delta must lie between 0 and 1"),
+        (1.0, 0.1, 0.0, "sensitivity must be positive"),
+        (1.0, 0.1, math.inf, "sensitivity must be positive"),
+    ],
+)
+def test_parameters_without_sense_are_refused(epsilon: float, delta: float, sensitivity: float, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sigma_for(epsilon, delta, sensitivity)

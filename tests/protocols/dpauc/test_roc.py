@@ -1,0 +1,173 @@
+"""Counts, areas and debiasing of DPAUC, against brute force, scikit-learn and exact expectations."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.dpauc.roc import (
+    Curve,
+    area,
+    base_rate,
+    bins_of,
+    debias,
+    estimate,
+    is_of_rows,
+    statistics,
+    statistics_of_bins,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.metrics import auc, roc_auc_score
+
+from fhe_auc import counts, thresholds
+
+SCORES = st.sampled_from([-0.5, 0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5])
+ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=1, max_size=40)
+GRID = np.array([0.0, 0.2, 0.25, 0.5, 1.0])
+WITH_ENDS = Curve(endpoints=True)
+
+
+def arrays_of(rows: list[tuple[bool, float]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([label for label, _ in rows]), np.array([score for _, score in rows])
+
+
+def noisy(seed: int, runs: int = 50, size: int = 12, scale: float = 40) -> np.ndarray:
+    """Counts under much noise, for many runs."""
+    random = np.random.default_rng(seed)
+    y_true = random.random(300) < 0.4
+    y_score = np.clip(random.normal(0.4 + 0.2 * y_true, 0.2), 0, 1)
+    exact = statistics(y_true, y_score, np.linspace(0, 1, size))
+    return exact + random.laplace(0, scale, (runs, *exact.shape))
+
+
+@given(ROWS)
+def test_the_four_counts_are_what_a_loop_over_rows_counts(rows: list[tuple[bool, float]]) -> None:
+    found = statistics(*arrays_of(rows), GRID)
+    for k, threshold in enumerate(GRID):
+        cells = [(label, score >= threshold) for label, score in rows]
+        expected = [cells.count(cell) for cell in ((True, True), (False, True), (True, False), (False, False))]
+        assert found[:, k].tolist() == expected
+
+
+@given(ROWS)
+def test_counts_and_bins_tell_the_same(rows: list[tuple[bool, float]]) -> None:
+    found = statistics(*arrays_of(rows), GRID)
+    bins = bins_of(found)
+    assert bins.min() >= 0
+    np.testing.assert_array_equal(statistics_of_bins(bins), found)
+
+
+@given(ROWS)
+def test_counts_of_rows_are_told_from_others(rows: list[tuple[bool, float]]) -> None:
+    found = statistics(*arrays_of(rows), GRID)
+    assert is_of_rows(found)
+    for at in np.ndindex(found.shape):
+        for step in (-1, 1):
+            other = found.copy()
+            other[at] += step  # the number of rows with a label is then not the same at all thresholds
+            assert not is_of_rows(other)
+
+
+@given(ROWS)
+def test_above_the_first_threshold_positives_are_those_of_the_encrypted_protocols(
+    rows: list[tuple[bool, float]],
+) -> None:
+    found = statistics(*arrays_of(rows), GRID)
+    engine = counts.count(counts.PartyData.from_arrays("a", *arrays_of(rows)), GRID)
+    np.testing.assert_array_equal(found[:2, 1:], [engine.tp[1:], engine.fp[1:]])
+
+
+def test_a_threshold_at_every_score_and_the_corners_give_scikit_learns_auc() -> None:
+    random = np.random.default_rng(1)
+    y_true, y_score = random.random(500) < 0.3, random.integers(0, 60, 500) / 59
+    exact = statistics(y_true, y_score, np.unique(y_score))
+    assert float(area(exact.astype(float), WITH_ENDS)) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-12)
+
+
+def test_the_papers_area_is_scikit_learns_trapezoid_over_points_sorted_by_fpr() -> None:
+    for sums in noisy(2, scale=10):  # little enough that no rate is 0/0
+        tp, fp, fn, tn = np.maximum(sums, 0)
+        order = np.lexsort((-np.arange(len(tp)), fp / (fp + tn)))  # among equals the higher threshold first
+        expected = auc((fp / (fp + tn))[order], (tp / (tp + fn))[order])
+        assert float(area(sums, Curve())) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("curve", [Curve(), Curve(clip=False), WITH_ENDS, Curve(monotone=True)])
+def test_many_runs_at_once_give_what_each_gives_alone(curve: Curve) -> None:
+    sums = noisy(3)
+    np.testing.assert_allclose(area(sums, curve), [float(area(run, curve)) for run in sums], rtol=1e-13)
+
+
+def test_every_variant_changes_the_answer() -> None:
+    sums = noisy(4)
+    paper = area(sums, Curve())
+    for curve in (Curve(clip=False), WITH_ENDS, Curve(monotone=True)):
+        assert np.abs(area(sums, curve) - paper).max() > 1e-3, curve
+
+
+def test_monotone_curves_are_left_as_they_are_and_others_made_monotone() -> None:
+    exact = np.maximum(noisy(5, runs=1)[0], 0)
+    exact[:2] = np.sort(exact[:2], axis=-1)[:, ::-1]
+    exact[2:] = 500 - exact[:2]
+    assert float(area(exact, Curve(monotone=True))) == pytest.approx(float(area(exact, Curve())), abs=1e-12)
+    crossing = np.array([[8.0, 2.0, 6.0, 0.0], [6.0, 4.0, 3.0, 1.0], [2.0, 8.0, 4.0, 10.0], [4.0, 6.0, 7.0, 9.0]])
+    # TPR .8 .2 .6 0 becomes .8 .4 .4 0 at FPR .6 .4 .3 .1
+    assert float(area(crossing, Curve(monotone=True))) == pytest.approx(0.2 * 0.2 + 0.1 * 0.4 + 0.2 * 0.6)
+
+
+@given(arrays.arrays(np.float64, (4, 6), elements=st.floats(-1e6, 1e6)), st.booleans(), st.booleans())
+def test_clipped_curves_have_an_area_between_0_and_1_whatever_the_noise(
+    sums: np.ndarray, endpoints: bool, monotone: bool
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert -1e-12 <= float(area(sums, Curve(endpoints=endpoints, monotone=monotone))) <= 1 + 1e-12
+        assert 0 <= float(estimate(sums, Curve(clip=False, endpoints=endpoints))) <= 1
+
+
+def test_counts_that_are_all_noise_below_zero_give_zero_and_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert float(area(np.full((4, 5), -3.0), Curve())) == 0
+
+
+@given(
+    arrays.arrays(np.int64, (2, 6), elements=st.integers(0, 50)).filter(lambda bins: bins.sum(axis=1).all()),
+    st.floats(0, 0.45),
+)
+def test_debiasing_the_expected_flipped_counts_gives_the_clean_auc_exactly(bins: np.ndarray, rho: float) -> None:
+    """In expectation a bin keeps 1 − ρ of its own and gets ρ of the other label: Menon et al. is exact there."""
+    flipped = (1 - rho) * bins + rho * bins[::-1]
+    clean = float(area(statistics_of_bins(bins).astype(float), WITH_ENDS))
+    positive_share = np.array(bins[0].sum() / bins.sum())
+    assert float(debias(area(statistics_of_bins(flipped), WITH_ENDS), rho, positive_share)) == pytest.approx(clean)
+    sums = statistics_of_bins(flipped)
+    share, rows = np.array(flipped[0].sum() / flipped.sum()), np.array(float(flipped.sum()))
+    assert float(base_rate(share, rho, rows)) == pytest.approx(float(positive_share))
+    assert float(estimate(sums, WITH_ENDS, flip_probability=rho)) == pytest.approx(clean)
+
+
+def test_without_flips_nothing_is_changed() -> None:
+    assert float(debias(np.array(0.7), 0.0, np.array(0.25))) == 0.7
+
+
+@pytest.mark.parametrize("rows", [10.0, 100.0, 1000.0])
+def test_a_base_rate_outside_what_an_auc_supposes_is_moved_inside(rows: float) -> None:
+    shares = np.array([0.0, 0.2, 0.5, 1.0])
+    np.testing.assert_allclose(base_rate(shares, 0.3, np.array(rows)), [1 / rows, 1 / rows, 0.5, 1 - 1 / rows])
+
+
+def test_flipped_labels_of_one_class_have_no_auc() -> None:
+    bins = np.array([[0, 0, 0], [4, 5, 6]])
+    sums = np.stack([statistics_of_bins(bins), statistics_of_bins(bins[::-1])]).astype(float)
+    assert np.isnan(estimate(sums, Curve(), flip_probability=0.1)).all()
+
+
+def test_the_papers_grid_counts_repeated_points_twice() -> None:
+    y_true, y_score = np.array([0, 1, 1, 0], bool), np.array([0.1, 0.21, 0.6, 0.5001])
+    found = statistics(y_true, y_score, thresholds.dpauc(100))
+    np.testing.assert_array_equal(found[:, 49], found[:, 50])
+    np.testing.assert_array_equal(found[:, 74], found[:, 75])

@@ -1,0 +1,676 @@
+"""DPAUC through its real roles: what is sent has the stated noise, bad budgets and messages are refused.
+
+Real noise cannot be seeded: a statistical test fails by chance with probability `FALSE_ALARM`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_protocols.dpauc.budget import Budget
+from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.roc import statistics
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import api, federated_auc, registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
+
+FALSE_ALARM = 1e-8
+GRID = np.linspace(0, 1, 11)
+EXACT = {"endpoints": True}
+NAMES = ("dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
+NEEDED: dict[str, dict[str, Any]] = {name: {"epsilon": 1.0} for name in NAMES}
+NEEDED["dpauc-gaussian"]["delta"] = 1e-6
+each = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def plugin(name: str) -> DpaucProtocol:
+    found = registry.load(name)
+    assert isinstance(found, DpaucProtocol)
+    return found
+
+
+def request(parties: tuple[str, ...] = ("a", "b"), grid: np.ndarray = GRID, **changes: Any) -> Request:
+    return Request(parties=parties, thresholds=thresholds.explicit(grid), **changes)
+
+
+def manifest_of(name: str, parties: tuple[str, ...] = ("a", "b"), grid: np.ndarray = GRID, **options: Any) -> Manifest:
+    return plugin(name).prepare(request(parties, grid, options={**NEEDED[name], **options})).manifest
+
+
+def rows(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    y_true = random.random(size) < 0.3
+    return y_true, np.clip(random.normal(0.3 + 0.2 * y_true, 0.2), 0, 1)
+
+
+def aucs(name: str, parties: list[PartyData], sessions: int, **options: float) -> list[float]:
+    """Return the AUCs of so many real sessions."""
+    asked = request(tuple(data.name for data in parties), options={**NEEDED[name], **options})
+    return [api.run(plugin(name), asked, parties, lambda *_: None).auc for _ in range(sessions)]
+
+
+def split(y_true: np.ndarray, y_score: np.ndarray, order: np.ndarray, pieces: int) -> list[PartyData]:
+    return [
+        PartyData.from_arrays(f"site {i}", y_true[part], y_score[part])
+        for i, part in enumerate(np.array_split(order, pieces))
+    ]
+
+
+def submitted(name: str, data: PartyData, times: int, grid: np.ndarray = GRID, **options: Any) -> np.ndarray:
+    """Return the counts that a party's submissions hold, from so many sessions: (times, 4, m)."""
+    found = []
+    for _ in range(times):
+        manifest = manifest_of(name, (data.name, "other"), grid, **options)
+        aggregator = plugin(name).aggregator(manifest, b"")
+        submission = plugin(name).party(manifest, b"", data).respond(aggregator.start())
+        payload = Message.from_bytes(submission, limit=10**6).payload
+        counts = decode(payload, NoisyCounts, "submission")
+        found.append([counts.tp, counts.fp, counts.fn, counts.tn])
+    return np.array(found)
+
+
+# --- What is sent -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("epsilon", "budget_thresholds"), [(1.0, 11), (8.0, 11), (8.0, 100)])
+def test_each_count_gets_laplace_noise_of_four_times_the_thresholds_over_epsilon(
+    epsilon: float, budget_thresholds: int
+) -> None:
+    data = PartyData.from_arrays("a", *rows(200))
+    options = {"epsilon": epsilon, "budget_thresholds": budget_thresholds}
+    noise = submitted("dpauc-laplace", data, 60, **options) - statistics(data.y_true, data.y_score, GRID)
+    scale = 4 * budget_thresholds / epsilon
+    smooth = noise + np.random.default_rng(0).uniform(-0.5, 0.5, noise.shape)  # the discrete law, spread over its steps
+    assert stats.kstest(smooth.ravel(), stats.laplace(scale=scale).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(smooth.ravel(), stats.laplace(scale=scale / 2).cdf).pvalue < FALSE_ALARM
+    flat = noise.transpose(1, 0, 2).reshape(4, -1)
+    assert np.abs(np.corrcoef(flat) - np.eye(4)).max() < 0.25  # 660 draws: 6 standard deviations
+
+
+def test_each_count_gets_gaussian_noise_that_is_calibrated_for_all_of_them_together() -> None:
+    data = PartyData.from_arrays("a", *rows(200))
+    noise = submitted("dpauc-gaussian", data, 40, delta=1e-5) - statistics(data.y_true, data.y_score, GRID)
+    sigma = 3.7306 * math.sqrt(4 * 11)  # the known σ of (1, 1e-5) at sensitivity 1
+    smooth = noise + np.random.default_rng(0).uniform(-0.5, 0.5, noise.shape)
+    assert stats.kstest(smooth.ravel(), stats.norm(scale=sigma).cdf).pvalue > FALSE_ALARM
+    assert stats.kstest(smooth.ravel(), stats.norm(scale=1.5 * sigma).cdf).pvalue < FALSE_ALARM
+
+
+def test_gaussian_noise_beyond_any_integer_is_cut_off_and_does_not_wrap_around() -> None:
+    """No checked budget asks for as much: σ is 1e41 or so, and a draw below 2^62 out of the question."""
+    manifest = manifest_of("dpauc-gaussian")
+    boundless = Budget(mechanism="gaussian", epsilon=1e-40, delta=1e-60, budget_thresholds=11)
+    party = DpaucParty(manifest, boundless, PartyData.from_arrays("a", *rows(20)))
+    answer = party.respond(plugin("dpauc-gaussian").aggregator(manifest, b"").start())
+    counts = decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission")
+    assert {abs(count) for count in [*counts.tp, *counts.fp, *counts.fn, *counts.tn]} == {(2**63 - 1) // 2}
+
+
+def test_a_label_flip_moves_two_counts_a_threshold_by_one_so_the_papers_accounting_is_loose_by_two() -> None:
+    y_true, y_score = rows(50)
+    for row in range(len(y_true)):
+        other = y_true.copy()
+        other[row] = ~other[row]
+        change = np.abs(statistics(y_true, y_score, GRID) - statistics(other, y_score, GRID))
+        assert (change.sum(axis=0) == 2).all()
+    spent = 2 * len(GRID) / Budget.checked("laplace", {"epsilon": 1.0}, len(GRID)).noise_scale  # L1 over the scale
+    assert spent == pytest.approx(0.5)
+
+
+def test_two_swapped_labels_move_all_four_counts_between_their_scores() -> None:
+    y_true, y_score = np.array([1, 0], bool), np.array([0.95, 0.05])
+    change = np.abs(statistics(y_true, y_score, GRID) - statistics(~y_true, y_score, GRID))
+    assert change.sum(axis=0).tolist() == [0, *[4] * 9, 0]
+
+
+def test_randomised_response_flips_each_label_with_its_probability_and_leaves_scores_alone() -> None:
+    """A grid with one row in each bin shows every single label."""
+    y_score = (np.arange(100) + 0.5) / 100
+    y_true = np.arange(100) % 4 == 0
+    sent = submitted("dpauc-rr", PartyData.from_arrays("a", y_true, y_score), 60, np.arange(101) / 100)
+    rows_above = sent[:, 0] + sent[:, 1]
+    np.testing.assert_array_equal(rows_above, np.tile(np.arange(100, -1, -1), (60, 1)))
+    labels = -np.diff(sent[:, 0], axis=1)
+    flipped = labels != y_true
+    rho = 1 / (1 + math.e)
+    for kind in (y_true, ~y_true):
+        cells = flipped[:, kind]
+        assert stats.binomtest(int(cells.sum()), cells.size, rho).pvalue > FALSE_ALARM
+        assert stats.binomtest(int(cells.sum()), cells.size, 0.6 * rho).pvalue < 1e-3
+
+
+def test_score_noise_moves_scores_by_laplace_of_the_stated_scale() -> None:
+    data = PartyData.from_arrays("a", np.ones(400, bool), np.full(400, 0.5))
+    grid = np.linspace(-3, 4, 200)
+    sent = submitted("dpauc-rr", data, 10, grid, score_epsilon=2.0)
+    above = (sent[:, 0] + sent[:, 1]).sum(axis=0) / 4000
+    assert np.abs(above - stats.laplace(0.5, 0.5).sf(grid)).max() < 0.05  # Dvoretzky-Kiefer-Wolfowitz: 4e-9
+    assert np.abs(above - stats.laplace(0.5, 1.0).sf(grid)).max() > 0.05
+
+
+# --- What comes out ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dpauc-laplace", {}),
+        ("dpauc-gaussian", {"delta": 0.5}),
+        ("dpauc-rr", {}),
+        ("dpauc-rr", {"score_epsilon": 100.0}),
+    ],
+)
+def test_with_the_largest_budget_the_auc_is_the_exact_trapezoid(name: str, options: dict[str, float]) -> None:
+    parties = split(*rows(30_000), np.arange(30_000), 3)
+    first, *others = [count(data, GRID) for data in parties]
+    expected = trapezoid(sum(others, start=first)).auc
+    found = federated_auc(parties, protocol=name, thresholds=GRID, epsilon=100.0, **options, **EXACT)
+    # No label is flipped (e^-100); noise on scores takes some across a threshold; on counts it is 1 in 9,000 positives.
+    assert found.auc == pytest.approx(expected, abs=0.01 if options or name == "dpauc-laplace" else 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@each
+def test_real_sessions_give_the_aucs_that_the_simulation_gives(name: str, epsilon: float) -> None:
+    y_true, y_score = rows(3000)
+    parties = split(y_true, y_score, np.arange(3000), 3)
+    real = aucs(name, parties, 60, epsilon=epsilon)
+
+    def simulated(budget: float) -> np.ndarray:
+        of = Budget.checked(plugin(name).mechanism, {**NEEDED[name], "epsilon": budget}, len(GRID))
+        counts = statistics(y_true, y_score, GRID)
+        return simulation.aucs(counts, of, parties=3, runs=10_000, random=np.random.default_rng(1))
+
+    assert stats.kstest(real, simulated(epsilon)).pvalue > FALSE_ALARM
+    assert stats.kstest(real, simulated(epsilon / 16)).pvalue < 1e-3
+
+
+@pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-rr"])
+def test_sites_that_hold_like_scores_give_the_same_aucs_as_sites_dealt_at_random(name: str) -> None:
+    y_true, y_score = rows(1500)
+    orders = (np.random.default_rng(2).permutation(1500), np.argsort(y_score))
+    iid, sorted_by_score = (aucs(name, split(y_true, y_score, order, 4), 60, epsilon=8.0) for order in orders)
+    assert stats.kstest(iid, sorted_by_score).pvalue > FALSE_ALARM
+
+
+@each
+def test_variants_are_options_and_reach_the_result(name: str) -> None:
+    parties = split(*rows(500), np.arange(500), 2)
+    variants = {"clip": False, "endpoints": True, "monotone": True}
+    found = federated_auc(parties, protocol=name, thresholds=GRID, **NEEDED[name], **variants)
+    assert {key: found.settings[key] for key in variants} == variants
+    assert 0 <= found.auc <= 1
+
+
+@each
+def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) -> None:
+    found = federated_auc(split(*rows(300), np.arange(300), 3), protocol=name, thresholds=GRID, **NEEDED[name])
+    assert (found.backend, found.security_bits, found.keys, found.verified) == ("none", 0, "none", False)
+    assert math.isnan(found.resolution)
+    assert math.isnan(found.precision)
+    assert (found.parties, found.thresholds, found.rounds) == (3, 11, 2)
+    assert set(found.seconds) == {"keys", "submit", "ingest", "circuit", "recover"}
+    assert 100 < found.upload_bytes_per_party < 1000
+    assert found.settings["epsilon"] == 1
+    assert any("every restart within one: budgets on the same labels add up" in text for text in found.warnings)
+
+
+def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show() -> None:
+    small, large = split(*rows(300), np.arange(300), 3), split(*rows(300_000), np.arange(300_000), 3)
+
+    def warnings(parties: list[PartyData], name: str = "dpauc-laplace", **options: Any) -> str:
+        return " ".join(federated_auc(parties, protocol=name, thresholds=GRID, **NEEDED[name], **options).warnings)
+
+    assert "the noise on each count (standard deviation 108)" in warnings(small)
+    assert "the noise on each count" not in warnings(large)
+    assert "scores are not protected" in warnings(small, "dpauc-rr")
+    assert "scores are not protected" not in warnings(small, "dpauc-rr", score_epsilon=1.0)
+    assert "only one party" in warnings(small[:1])
+
+
+def warned(parties: list[PartyData], name: str, grid: str, **options: Any) -> str:
+    return " ".join(federated_auc(parties, protocol=name, thresholds=grid, **options).warnings)
+
+
+@each
+@pytest.mark.parametrize("sign", [1, -1])
+def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
+    y_true, y_score = rows(20_000)
+    inside = split(y_true, y_score, np.arange(20_000), 3)
+    logits = split(y_true, sign * 4 * (y_score - 0.4), np.arange(20_000), 3)
+    options = {**NEEDED[name], "epsilon": 8.0}
+    told = "the thresholds do not span the scores"
+    assert told in warned(logits, name, "uniform:20", **options)
+    assert told not in warned(logits, name, "uniform:20", **options, **EXACT)
+    assert told not in warned(inside, name, "uniform:20", **options)
+
+
+@pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-gaussian"])
+def test_noise_alone_does_not_look_like_scores_beyond_the_thresholds(name: str) -> None:
+    """What passes 4 standard deviations does so once in a thousand sessions: four of ten have no chance."""
+    parties = split(*rows(300), np.arange(300), 3)
+    found = [warned(parties, name, "uniform:20", **NEEDED[name]) for _ in range(10)]
+    assert sum("do not span" in text for text in found) < 4
+
+
+def test_randomised_response_on_little_data_says_that_its_number_is_worth_little() -> None:
+    told = "what flips do to the number of positives (standard deviation"
+    assert told in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(split(*rows(60_000), np.arange(60_000), 3), "dpauc-rr", "uniform:20", epsilon=1.0)
+    assert told not in warned(split(*rows(60), np.arange(60), 3), "dpauc-rr", "uniform:20", epsilon=20.0)
+
+
+def test_an_estimate_that_had_to_be_moved_is_told() -> None:
+    manifest = manifest_of("dpauc-rr", ("a",))
+    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    aggregator.receive("a", party.respond(aggregator.start()))
+    separated = [[100] * 6 + [0] * 5, [100, *[0] * 10], [0] * 6 + [100] * 5, [0, *[100] * 10]]
+    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *separated])))
+    found = party.result()
+    assert found.auc == 1
+    assert any("is no AUC, and was moved" in warning for warning in found.warnings)
+
+
+def test_a_result_says_that_a_large_budget_protects_little() -> None:
+    def weak(**budget: float) -> list[str]:
+        found = federated_auc(split(*rows(300), np.arange(300), 3), protocol="dpauc-rr", thresholds=GRID, **budget)
+        return [warning.split(":")[0] for warning in found.warnings if "protects little" in warning]
+
+    assert weak(epsilon=10.0, score_epsilon=10.0) == []
+    assert weak(epsilon=10.5) == ["epsilon = 10.5"]
+    assert weak(epsilon=20.0, score_epsilon=11.0) == ["epsilon = 20 and score_epsilon = 11"]
+
+
+@each
+def test_the_trust_line_says_that_parties_check_the_budget(name: str) -> None:
+    assert "manifest" in plugin(name).trust
+    assert "budget" in plugin(name).trust
+
+
+def test_flipped_labels_of_one_class_have_no_auc() -> None:
+    data = PartyData.from_arrays("a", [True] * 3, [0.1, 0.2, 0.3])
+    with pytest.raises(UndefinedAucError, match="one class only"):
+        federated_auc([data], protocol="dpauc-rr", thresholds=GRID, epsilon=100.0)
+
+
+# --- Budgets that are none --------------------------------------------------------------------------------------------
+
+
+@each
+@pytest.mark.parametrize("epsilon", [0, 0.0, -1.0, math.nan, math.inf])
+def test_an_epsilon_that_is_not_positive_and_finite_is_refused(name: str, epsilon: float) -> None:
+    with pytest.raises(InputError, match=f"epsilon must be positive and finite, got {epsilon}"):
+        manifest_of(name, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("delta", [0, 1, 1.5, -0.1, math.nan])
+def test_a_delta_outside_0_to_1_is_refused(delta: float) -> None:
+    with pytest.raises(InputError, match="delta must"):
+        manifest_of("dpauc-gaussian", delta=delta)
+
+
+@each
+def test_a_budget_must_be_given(name: str) -> None:
+    with pytest.raises(InputError, match="epsilon has no default; give a privacy budget"):
+        plugin(name).prepare(request())
+    with pytest.raises(InputError, match="delta has no default"):
+        plugin("dpauc-gaussian").prepare(request(options={"epsilon": 1.0}))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("dpauc-laplace", {"epsilon": "1"}, "epsilon must be a number, got '1'"),
+        ("dpauc-laplace", {"epsilon": True}, "epsilon must be a number, got True"),
+        ("dpauc-laplace", {"delta": 0.1}, "no option 'delta'; it has budget_thresholds, clip, endpoints, epsilon"),
+        ("dpauc-laplace", {"score_epsilon": 1.0}, "no option 'score_epsilon'"),
+        ("dpauc-laplace", {"release_digits": 3}, "no option 'release_digits'"),
+        ("dpauc-laplace", {"clip": 1}, "clip must be true or false, got 1"),
+        ("dpauc-laplace", {"monotone": "yes"}, "monotone must be true or false, got 'yes'"),
+        ("dpauc-laplace", {"budget_thresholds": 10}, "at least the number of thresholds, 11, got 10"),
+        ("dpauc-gaussian", {"budget_thresholds": 11.0}, "must be an integer"),
+        ("dpauc-rr", {"budget_thresholds": 11}, "no option 'budget_thresholds'"),
+        ("dpauc-rr", {"score_epsilon": 0}, "score_epsilon must be positive"),
+        ("dpauc-rr", {"epsilon": 1e-12}, "epsilon 1e-12 is too small: labels would be coins"),
+        ("dpauc-laplace", {"epsilon": 1e300}, r"epsilon 1e\+300 promises nothing: take at most 100"),
+        ("dpauc-laplace", {"epsilon": 100.001}, "epsilon 100.001 promises nothing"),
+        ("dpauc-gaussian", {"epsilon": 1e308}, "promises nothing"),
+        ("dpauc-rr", {"epsilon": 101}, "epsilon 101 promises nothing"),
+        ("dpauc-rr", {"score_epsilon": 1e12}, r"score_epsilon 1e\+12 promises nothing"),
+        ("dpauc-laplace", {"epsilon": 10**400}, "epsilon must be positive and finite, got inf"),
+        ("dpauc-laplace", {"epsilon": 1e-310}, "epsilon 1e-310 is too small: noise of scale inf fits no count"),
+        ("dpauc-laplace", {"epsilon": 1e-17}, r"too small: noise of scale 4.4e\+18 fits no count"),
+        ("dpauc-gaussian", {"epsilon": 1e-20, "delta": 1e-30}, "too small: noise of scale"),
+        ("dpauc-rr", {"score_epsilon": 1e-320}, "score_epsilon .* is too small: noise of scale inf fits no count"),
+        ("dpauc-laplace", {"budget_thresholds": 10**400}, "budget_thresholds must be at most 1,048,576"),
+        ("dpauc-laplace", {"budget_thresholds": 2**20 + 1}, "budget_thresholds must be at most 1,048,576"),
+    ],
+)
+def test_options_without_sense_are_refused(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        manifest_of(name, **options)
+
+
+@each
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backend": "tenseal"}, "encrypts nothing: backend does not apply"),
+        ({"keys": "joint"}, "encrypts nothing: keys 'joint' do not apply"),
+        ({"smudging_bits": 40}, "encrypts nothing: smudging_bits does not apply"),
+        ({"min_parties": 1}, "min_parties must lie between 2 and 2"),
+    ],
+)
+def test_what_only_encryption_has_is_refused(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plugin(name).prepare(request(options=NEEDED[name], **changes))
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_fewer_than_two_thresholds_are_refused(size: int) -> None:
+    with pytest.raises(InputError, match="number of thresholds must be from 2"):
+        federated_auc([rows(20)], protocol="dpauc-laplace", thresholds=np.arange(size) / 2, epsilon=1.0)
+
+
+def test_score_noise_needs_scores_from_0_to_1() -> None:
+    data = PartyData.from_arrays("a", [0, 1], [0.2, 1.1])
+    with pytest.raises(InputError, match=r"party 'a': score_epsilon is for scores in \[0, 1\]"):
+        plugin("dpauc-rr").party(manifest_of("dpauc-rr", score_epsilon=1.0), b"", data)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"options": {"epsilon": -1.0}},
+        {"options": {"epsilon": 1e300}},  # which a lying aggregator would like: exact counts
+        {"options": {}},
+        {"options": {"epsilon": 1.0, "delta": 0.1}},
+        {"context": bytes(32)},
+        {"protocol": "dpauc-rr"},
+    ],
+)
+def test_roles_refuse_a_manifest_that_the_protocol_would_not_make(changes: dict[str, Any]) -> None:
+    manifest = msgspec.structs.replace(manifest_of("dpauc-laplace"), **changes)
+    with pytest.raises(InputError):
+        plugin("dpauc-laplace").aggregator(manifest, b"")
+    with pytest.raises(InputError):
+        plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays("a", *rows(10)))
+
+
+def test_equal_manifests_with_options_are_one_in_a_set() -> None:
+    manifest = manifest_of("dpauc-laplace")
+    assert {manifest, Manifest.from_bytes(manifest.to_bytes())} == {manifest}
+    assert len({manifest, manifest_of("dpauc-laplace")}) == 2
+
+
+def test_a_budget_is_read_from_a_manifest_of_its_protocol_only() -> None:
+    manifest = manifest_of("dpauc-rr")  # the same options would do for the other
+    with pytest.raises(InputError, match="the session's manifest is of protocol 'dpauc-rr', not 'dpauc-laplace'"):
+        plugin("dpauc-laplace").checked(manifest)
+
+
+def test_the_manifest_carries_the_whole_budget_and_gives_it_back() -> None:
+    options = {"epsilon": 2, "budget_thresholds": 12, "clip": "false", "endpoints": True}
+    manifest = Manifest.from_bytes(manifest_of("dpauc-laplace", **options).to_bytes())
+    budget = plugin("dpauc-laplace").checked(manifest)
+    assert budget == Budget.checked("laplace", options, 11)
+    assert (budget.epsilon, budget.budget_thresholds, budget.curve.clip, budget.curve.endpoints) == (2, 12, False, True)
+    assert budget.noise_scale == 24
+
+
+# --- Messages ---------------------------------------------------------------------------------------------------------
+
+
+def with_payload(submission: bytes, payload: bytes) -> bytes:
+    message = Message.from_bytes(submission, limit=10**6)
+    return msgspec.structs.replace(message, payload=payload).to_bytes()
+
+
+def honest(limit: int = 5) -> list[Any]:
+    return [1, *([limit] * 11 for _ in range(4))]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (b"", "malformed submission"),
+        (encode([1, [1]]), "malformed submission"),
+        (encode([*honest()[:4], [0.5] * 11]), "malformed submission"),
+        (encode([*honest()[:4], [None] * 11]), "malformed submission"),
+        (encode([*honest(), [0] * 11]), "malformed submission"),
+        (encode([*honest()[:4], [0] * 12]), "12 tn counts, but the session has 11 thresholds"),
+        (encode([*honest()[:4], []]), "0 tn counts, but the session has 11 thresholds"),
+        (encode([2, *honest()[1:]]), "a party sent the counts of 2"),
+        (encode([*honest()[:4], [2**62] * 11]), "a tn count is beyond"),
+        (encode([*honest()[:4], [-(2**62)] * 11]), "a tn count is beyond"),
+        (encode([*honest()[:4], [2**63] * 11]), "a tn count is beyond"),
+        (bytes(1000), "payload|malformed|at most"),
+    ],
+)
+def test_a_bad_submission_is_refused_and_changes_nothing(payload: bytes, message: str) -> None:
+    manifest = manifest_of("dpauc-laplace")
+    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
+    opening = aggregator.start()
+    parties = [plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays(n, *rows(10))) for n in ("a", "b")]
+    answers = [party.respond(opening) for party in parties]
+    with pytest.raises(MessageError, match=message):
+        aggregator.receive("a", with_payload(answers[0], payload))
+    for party, answer in zip(parties, answers, strict=True):
+        aggregator.receive(party.name, answer)
+    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
+    sent = [decode(Message.from_bytes(answer, limit=10**6).payload, NoisyCounts, "submission") for answer in answers]
+    assert (sums.parties, sums.tp) == (2, [a + b for a, b in zip(sent[0].tp, sent[1].tp, strict=True)])
+    assert sums.tn == [a + b for a, b in zip(sent[0].tn, sent[1].tn, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (encode([3, *honest()[1:]]), "3 parties counted, of 2"),
+        (encode([1, *honest()[1:]]), "1 parties counted, of 2"),
+        (encode([2, *honest()[1:4], [0] * 10]), "10 tn counts"),
+        (b"\xc1", "malformed result"),
+    ],
+)
+def test_a_bad_result_is_refused(payload: bytes, message: str) -> None:
+    manifest = manifest_of("dpauc-laplace")
+    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
+    opening = aggregator.start()
+    parties = [plugin("dpauc-laplace").party(manifest, b"", PartyData.from_arrays(n, *rows(10))) for n in ("a", "b")]
+    for party in parties:
+        aggregator.receive(party.name, party.respond(opening))
+    result = aggregator.finish_round()
+    assert result is not None
+    with pytest.raises(MessageError, match=message):
+        parties[0].respond(with_payload(result, payload))
+    parties[0].respond(result)
+    assert 0 <= parties[0].result().auc <= 1
+
+
+def crooked(**rows: list[int]) -> list[list[int]]:
+    """Return the counts of ten positives and ten negatives, one of each in a bin, but for some rows of them."""
+    fewer = list(range(10, -1, -1))
+    exact = {"tp": fewer, "fp": fewer, "fn": list(range(11)), "tn": list(range(11))}
+    return [(exact | rows)[name] for name in ("tp", "fp", "fn", "tn")]
+
+
+NOT_OF_ROWS = pytest.mark.parametrize(
+    "counts",
+    [
+        crooked(fp=[-1] * 11),
+        crooked(tp=[9, *range(9, -1, -1)]),  # 19 rows at the first threshold, 20 at the others
+        crooked(tp=[8, 9, *range(8, -1, -1)], fn=[2, 1, *range(2, 11)]),  # fewer above a lower threshold
+        crooked(tp=[0] * 11, fn=[10] * 11, tn=[0] * 11),
+        [[2**61] * 11, [0] * 11, [-(2**61)] * 11, [0] * 11],
+        [[2**62 - 1] * 11, [0] * 11, [2**62 - 1] * 10 + [2**62 - 2], [0] * 11],
+    ],
+)
+
+
+@NOT_OF_ROWS
+def test_randomised_responses_that_no_labels_could_give_are_refused(counts: list[list[int]]) -> None:
+    manifest = manifest_of("dpauc-rr")
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    opening = aggregator.start()
+    parties = [plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays(n, *rows(50))) for n in ("a", "b")]
+    answers = [party.respond(opening) for party in parties]
+    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
+        aggregator.receive("a", with_payload(answers[0], encode([1, *counts])))
+    for party, answer in zip(parties, answers, strict=True):
+        aggregator.receive(party.name, answer)
+    result = aggregator.finish_round()
+    assert result is not None
+    with pytest.raises(MessageError, match="the counts are not those of flipped labels"):
+        parties[0].respond(with_payload(result, encode([2, *counts])))
+    parties[0].respond(with_payload(result, encode([2, *crooked()])))
+    assert 0 <= parties[0].result().auc <= 1
+
+
+@pytest.mark.parametrize("counts", [[[0] * 11] * 4, [[1] * 11, [0] * 11, [0] * 11, [0] * 11]])
+def test_sums_of_no_row_or_of_one_have_no_auc(counts: list[list[int]]) -> None:
+    manifest = manifest_of("dpauc-rr", ("a",))
+    aggregator = plugin("dpauc-rr").aggregator(manifest, b"")
+    party = plugin("dpauc-rr").party(manifest, b"", PartyData.from_arrays("a", *rows(50)))
+    aggregator.receive("a", party.respond(aggregator.start()))
+    party.respond(with_payload(aggregator.finish_round() or b"", encode([1, *counts])))
+    with pytest.raises(UndefinedAucError, match="one class only"):
+        party.result()
+
+
+def test_a_session_goes_on_without_a_party_where_its_policy_allows_and_says_so() -> None:
+    names = ("a", "b", "c")
+    session = plugin("dpauc-rr").prepare(request(names, options=NEEDED["dpauc-rr"], min_parties=2))
+    aggregator = plugin("dpauc-rr").aggregator(session.manifest, b"")
+    opening = aggregator.start()
+    parties = [plugin("dpauc-rr").party(session.manifest, b"", PartyData.from_arrays(n, *rows(50))) for n in names[:2]]
+    for party in parties:
+        aggregator.receive(party.name, party.respond(opening))
+    parties[0].respond(aggregator.finish_round())
+    assert parties[0].result().parties == 2
+    assert "1 of 3 parties are not in the result" in parties[0].result().warnings
+
+
+def test_the_largest_counts_of_all_parties_together_still_fit() -> None:
+    manifest = manifest_of("dpauc-laplace", tuple(f"p{i}" for i in range(3)))
+    aggregator = plugin("dpauc-laplace").aggregator(manifest, b"")
+    opening = aggregator.start()
+    most = (2**63 - 1) // 3
+    for name in manifest.parties:
+        data = PartyData.from_arrays(name, *rows(10))
+        answer = plugin("dpauc-laplace").party(manifest, b"", data).respond(opening)
+        aggregator.receive(name, with_payload(answer, encode(honest(most))))
+    sums = decode(Message.from_bytes(aggregator.finish_round(), limit=10**6).payload, NoisyCounts, "result")
+    assert sums.tp == [3 * most] * 11
+
+
+# --- Command line -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> list[str]:
+    files = []
+    for seed, name in enumerate(("north", "south")):
+        y_true, y_score = rows(2000, seed)
+        files.append(str(tmp_path / f"{name}.npz"))
+        np.savez(files[-1], y_true=y_true, y_score=y_score)
+    return files
+
+
+@pytest.fixture
+def call(sites: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Result]:
+    monkeypatch.setenv("COLUMNS", "200")
+    return lambda arguments: CliRunner().invoke(main, ["evaluate", *sites, *arguments.split()])
+
+
+def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Result]) -> None:
+    result = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10")
+    assert result.exit_code == 0
+    text = " ".join(result.stdout.split())
+    assert "AUC, with noise 0." in text
+    assert "±" not in text
+    assert "encryption none noise protects what parties send" in text
+    assert "keys none nothing is encrypted" in text
+    assert "epsilon 8, budget_thresholds 10, clip true, endpoints false, monotone false, noise_scale 5" in text
+    assert "encrypt and" not in text
+    assert "count, and add noise" in text
+
+
+def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[[str], Result]) -> None:
+    found = json.loads(call("--protocol dpauc-rr -o epsilon=8 --thresholds uniform:10 --json").stdout)
+    assert (found["resolution"], found["precision"], found["backend"], found["security_bits"]) == (
+        None,
+        None,
+        "none",
+        0,
+    )
+    assert found["settings"]["epsilon"] == 8
+    assert found["settings"]["flip_probability"] == pytest.approx(1 / (1 + math.exp(8)))
+
+
+def test_the_demo_claims_no_interval_for_a_noisy_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    result = CliRunner().invoke(main, ["demo", "--protocol", "dpauc-rr", "-o", "epsilon=8", "--thresholds", "dpauc:20"])
+    assert result.exit_code == 0
+    assert "from noise, which has no bound" in result.stdout
+    assert "OUTSIDE" not in result.stdout
+    assert "6.81 MB" not in result.stdout
+
+
+@each
+def test_the_demo_refuses_to_draw_a_noisy_result_before_it_computes_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fhe_auc.datasets.load", None)
+    figure = tmp_path / "figure.png"
+    options = [f"-oepsilon={NEEDED[name]['epsilon']}", *(["-odelta=1e-6"] if "delta" in NEEDED[name] else [])]
+    result = CliRunner().invoke(main, ["demo", "--protocol", name, *options, "--plot", str(figure)])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "the figure shows encrypted results" in result.stderr
+    assert not figure.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", "epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1"),
+        ("-o epsilon=0", "epsilon must be positive and finite, got 0"),
+        ("-o epsilon=nan", "epsilon must be positive and finite, got nan"),
+        ("-o epsilon=one", "epsilon must be a number, got 'one'"),
+        ("-o epsilon=1 --keys joint", "keys 'joint' do not apply"),
+        ("-o epsilon=1 --backend tenseal", "backend does not apply"),
+        ("-o epsilon=1 --release-digits 3", "no option 'release_digits'"),
+    ],
+)
+def test_bad_budgets_are_one_line_and_status_2(call: Callable[[str], Result], arguments: str, message: str) -> None:
+    result = call(f"--protocol dpauc-laplace {arguments}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_aucs_are_about_right_on_large_data() -> None:
+    y_true, y_score = rows(200_000)
+    parties = split(y_true, y_score, np.arange(200_000), 4)
+    for name in NAMES:
+        found = federated_auc(parties, protocol=name, thresholds="uniform:50", **NEEDED[name], **EXACT)
+        assert found.auc == pytest.approx(roc_auc_score(y_true, y_score), abs=0.02)  # 6 standard deviations or more

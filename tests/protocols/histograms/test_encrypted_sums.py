@@ -1,0 +1,321 @@
+"""Exact sums under encryption: what comes out is the integer sum, and its noise tells of nothing that was encrypted."""
+
+import math
+import secrets
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fhe_auc import ckks
+from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe import container
+
+BACKENDS = ckks.available_backends()
+backends = pytest.mark.parametrize("backend", BACKENDS)
+joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+
+
+@lru_cache(maxsize=8)
+def keys(parameters):
+    return ckks.generate(parameters)
+
+
+def planned(backend, **changes):
+    given = {"thresholds": 50, "vectors": 2, "parties": 5, **changes}
+    return plan_sum(backend=backend, **given)
+
+
+def summed(chosen, summands):
+    pair = keys(chosen.parameters)
+    running = aggregation(pair.public, chosen)
+    for integers in summands:
+        running.add([pair.secret.encrypt(chosen.pack(integers))])
+    return pair.secret.decrypt(running.result())
+
+
+def random_integers(chosen, rng, parties=None):
+    parties = parties or chosen.parties
+    return rng.integers(0, chosen.max_total // parties + 1, (parties, chosen.vectors, chosen.thresholds))
+
+
+# --- Embedding --------------------------------------------------------------------------------------------------------
+
+
+def parameters_of(backend, ring_dimension):
+    chain = next(chain for chain in CHAINS[backend] if chain.ring_dimension == ring_dimension)
+    return ckks.CkksParameters(backend, ring_dimension, chain.modulus_bits, chain.special_bits, 24.0, ())
+
+
+@pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
+@pytest.mark.parametrize("ring_dimension", [8192, 16384])
+@pytest.mark.parametrize("sign", ["random", "alike"])
+def test_coefficients_of_exact_size_survive_the_transforms(backend, ring_dimension, sign):
+    rng = np.random.default_rng(1)
+    low = -(2**EXACT_BITS) if sign == "random" else 2 ** (EXACT_BITS - 1)
+    coefficients = rng.integers(low, 2**EXACT_BITS, ring_dimension).astype(float)
+    parameters = parameters_of(backend, ring_dimension)
+    assert np.abs(coefficients_of(slots_of(coefficients, parameters), parameters) - coefficients).max() < 2**-4
+
+
+@backends
+def test_integer_coefficients_are_encoded_without_rounding(backend):
+    """Noise of a fresh encryption is an integer then, coefficient by coefficient; of arbitrary slots it is not."""
+    parameters = parameters_of(backend, 8192)
+    pair = keys(parameters)
+    slots = slots_of(np.random.default_rng(2).integers(0, 2**20, 8192), parameters)
+
+    def noise(values):
+        result = pair.public.dump_result(pair.public.raised(pair.public.load_submission(pair.secret.encrypt(values))))
+        return coefficients_of(pair.secret.decrypt(result) - values, parameters) * parameters.scale
+
+    found = noise(slots)
+    assert 0 < np.abs(found).max() < 40
+    assert np.abs(found - np.rint(found)).max() < 0.05
+    rotated = noise(slots * np.exp(0.3j))
+    assert np.abs(rotated - np.rint(rotated)).max() > 0.4
+
+
+# --- Sums -------------------------------------------------------------------------------------------------------------
+
+
+@backends
+@pytest.mark.parametrize(("thresholds", "vectors", "parties"), [(2, 1, 1), (50, 2, 5), (4096, 2, 3), (100, 2, 200)])
+def test_sums_are_those_of_exact_integers(backend, thresholds, vectors, parties):
+    chosen = planned(backend, thresholds=thresholds, vectors=vectors, parties=parties)
+    summands = random_integers(chosen, np.random.default_rng(3))
+    assert np.array_equal(chosen.sums(summed(chosen, summands)), summands.sum(axis=0))
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_sums_of_any_sign_and_size_within_the_bound_come_out(data):
+    chosen = planned("tenseal", thresholds=20, parties=3, max_total=data.draw(st.integers(1, 2**30)))
+    values = st.integers(-(chosen.max_total // 3), chosen.max_total // 3)
+    summands = [
+        np.array([data.draw(st.lists(values, min_size=20, max_size=20)) for _ in range(2)], np.int64) for _ in range(3)
+    ]
+    assert np.array_equal(chosen.sums(summed(chosen, summands)), sum(summands))
+
+
+@backends
+def test_the_noise_is_as_planned_and_no_larger_where_numbers_are(backend):
+    chosen = planned(backend, thresholds=2048, vectors=2, parties=20)
+    found = coefficients_of(summed(chosen, random_integers(chosen, np.random.default_rng(4))), chosen.parameters)
+    noise = found - np.rint(found)
+    with_numbers, without = noise[: chosen.integers], noise[chosen.integers :]
+    assert np.std(noise) == pytest.approx(chosen.deviation, rel=0.06)
+    assert stats.ks_2samp(with_numbers, without).pvalue > 1e-6
+
+
+@backends
+def test_the_aggregator_gets_what_a_plan_is_for(backend):
+    chosen = planned(backend)
+    assert isinstance(aggregation(keys(chosen.parameters).public, chosen), SumAggregation)
+    trapezoid = plan(Workload(thresholds=20, parties=3), backend)
+    assert isinstance(aggregation(keys(trapezoid.parameters).public, trapezoid), BlindedTotals)
+
+
+@backends
+def test_a_submission_that_is_none_leaves_the_sum_as_it_was(backend):
+    chosen = planned(backend, parties=2)
+    pair = keys(chosen.parameters)
+    one, other = random_integers(chosen, np.random.default_rng(5))
+    running = aggregation(pair.public, chosen)
+    running.add([pair.secret.encrypt(chosen.pack(one))])
+    bad = bytearray(pair.secret.encrypt(chosen.pack(other)))
+    bad[len(bad) // 2] ^= 1
+    for blocks in ([], [bytes(bad)], [bytes(bad)] * 2):
+        with pytest.raises(DeserialisationError):
+            running.add(blocks)
+    running.add([pair.secret.encrypt(chosen.pack(other))])
+    assert np.array_equal(chosen.sums(pair.secret.decrypt(running.result())), one + other)
+
+
+@backends
+def test_submissions_are_as_large_as_planned_and_there_are_no_rotation_keys(backend):
+    chosen = planned(backend)
+    pair = keys(chosen.parameters)
+    sent = pair.secret.encrypt(chosen.pack(np.zeros((2, 50), int)))
+    assert chosen.submission_bytes <= len(sent) <= chosen.submission_bytes + 1024
+    assert pair.public._stored.rotation_keys == b""
+    assert ckks.load_public(pair.public.to_bytes()).fingerprint == pair.public.fingerprint
+
+
+# --- What is refused --------------------------------------------------------------------------------------------------
+
+
+@backends
+def test_sums_beyond_the_bound_give_no_number(backend):
+    chosen = planned(backend, parties=2, max_total=100)
+    summands = np.full((2, 2, 50), 60)
+    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
+        chosen.sums(summed(chosen, summands))
+
+
+@backends
+def test_another_key_gives_no_number(backend):
+    chosen = planned(backend)
+    theirs, ours = ckks.generate(chosen.parameters), keys(chosen.parameters)
+    running = aggregation(ours.public, chosen)
+    running.add([ours.secret.encrypt(chosen.pack(np.ones((2, 50), int)))])
+    packed = container.open_for("result", ours.public.fingerprint, running.result())
+    disguised = container.seal("result", theirs.public.fingerprint, packed)
+    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
+        chosen.sums(theirs.secret.decrypt(disguised))
+
+
+def test_numbers_where_none_are_added_are_refused():
+    chosen = planned("tenseal")
+    wider = planned("tenseal", thresholds=60)
+    with pytest.raises(EvaluationError, match="where there are none to be added"):
+        chosen.sums(wider.pack(np.ones((2, 60), int)))
+
+
+@pytest.mark.parametrize("off", [0.3, 0.5, math.nan, math.inf])
+def test_what_is_no_integer_is_refused(off):
+    chosen = planned("tenseal")
+    coefficients = np.zeros(8192)
+    coefficients[7] = off
+    with np.errstate(invalid="ignore"):
+        slots = slots_of(coefficients, chosen.parameters)
+    with pytest.raises(EvaluationError, match="not a sum of integers"):
+        chosen.sums(slots)
+
+
+@pytest.mark.parametrize(
+    "integers",
+    [
+        np.ones((2, 49), int),
+        np.ones(100, int),
+        np.ones((2, 50)),
+        np.full((2, 50), 101),
+        np.full((2, 50), -101),
+        np.full((2, 50), -(2**63)),
+    ],
+    ids=["too few", "flat", "floats", "too large", "too small", "the least of all"],
+)
+def test_what_does_not_fit_the_plan_is_not_packed(integers):
+    with pytest.raises(ValueError, match=r"expected integers|beyond the bound"):
+        planned("tenseal", max_total=100).pack(integers)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"thresholds": 0},
+        {"vectors": 0},
+        {"parties": 0},
+        {"max_total": 0},
+        {"thresholds": 8193},
+        {"max_total": 2**50},
+        {"parties": 10**13},
+        {"joint_keys": True, "backend": "tenseal"},
+    ],
+    ids=str,
+)
+def test_a_sum_that_no_parameters_hold_is_refused(changes):
+    with pytest.raises(CapacityError):
+        planned(**{"backend": "tenseal", **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_total": 2**21},
+        {"thresholds": 5000},
+        {"smudging_bits": 40},
+        {"joint_keys": True},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 24.0, (1,))},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 23.5, ())},
+        {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 5.0, ())},
+    ],
+    ids=str,
+)
+def test_a_plan_whose_parts_do_not_fit_is_refused(changes):
+    with pytest.raises(CapacityError):
+        msgspec.structs.replace(planned("tenseal"), **changes)
+
+
+def manifest_of(chosen, thresholds):
+    return Manifest(
+        protocol="p",
+        session=bytes(16),
+        parties=("a", "b"),
+        grid=np.linspace(0, 1, thresholds).tobytes(),
+        min_parties=2,
+        plan=chosen,
+    )
+
+
+def test_a_manifest_carries_either_kind_of_plan_and_tasks_get_no_other():
+    sums, trapezoid = planned("tenseal"), plan(Workload(thresholds=50, parties=2), "tenseal")
+    for chosen, kind, other in ((sums, SumPlan, AucPlan), (trapezoid, AucPlan, SumPlan)):
+        manifest = Manifest.from_bytes(manifest_of(chosen, 50).to_bytes())
+        assert manifest.plan == chosen
+        assert plan_of(manifest, kind) == any_plan_of(manifest) == chosen
+        with pytest.raises(InputError, match="another kind of computation"):
+            plan_of(manifest, other)
+        with pytest.raises(InputError, match="another number of thresholds"):
+            plan_of(manifest_of(chosen, 51), kind)
+
+
+# --- Joint keys -------------------------------------------------------------------------------------------------------
+
+
+@joint
+@pytest.mark.parametrize("parties", [2, 5])
+def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
+    from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
+
+    chosen = planned("openfhe", thresholds=2000, parties=parties, joint_keys=True)
+    setup = JointSetup(chosen.parameters, secrets.token_bytes(16), multiplies=False)
+    shares = [JointShare(setup) for _ in range(parties)]
+
+    def total(shape, parts):
+        found = shape.zeros()
+        for part in parts:
+            shape.add_in_place(found, shape.unpack(part))
+        return found
+
+    parts = [share.key_parts() for share in shares]
+    assert all((part.rotation_keys, part.relinearisation) == (b"", b"") for part in parts)
+    sums = [total(shape, side) for shape, side in zip(setup.key_parts, zip(*parts, strict=True), strict=True)]
+    relinearisation = total(setup.relinearisation_part, [share.relinearisation_part(sums[1]) for share in shares])
+    context = setup.public_context(sums, relinearisation)
+    summands = random_integers(chosen, np.random.default_rng(6))
+    sent = [
+        share.encrypt(chosen.pack(own), 0, shift_bits=chosen.shift_bits)
+        for share, own in zip(shares, summands, strict=True)
+    ]
+    running = aggregation(context, chosen)
+    running.add([setup.submission(total(setup.submission_part, sent), 0, context.fingerprint)])
+    result = running.result()
+    partials = []
+    for share in shares:
+        smudging = blinding.flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
+        partials.append(setup.partial.polynomials.unpack(share.partial(result, smudging)))
+    slots = setup.fuse(result, partials)
+    assert np.array_equal(chosen.sums(slots), summands.sum(axis=0))
+    found = coefficients_of(slots, chosen.parameters) / 2.0**chosen.shift_bits
+    noise = found - np.rint(found)
+    assert np.std(noise) == pytest.approx(chosen.deviation, rel=0.06)
+    # Smudging is 2^40 times what encryption alone leaves.
+    alone = msgspec.structs.replace(chosen, joint_keys=False, smudging_bits=0).deviation * 2.0**-chosen.shift_bits
+    assert chosen.deviation / math.sqrt(parties) == pytest.approx(2**40 * alone, rel=1e-9)
+    with pytest.raises(EvaluationError):
+        chosen.sums(setup.fuse(result, partials[1:]))

@@ -1,0 +1,150 @@
+"""Hierarchical counts: every prefix adds up, and quantiles are where numpy finds them, to a cell of the grid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError
+
+
+def pool(scores: object) -> PartyData:
+    return PartyData.from_arrays("pool", np.zeros(len(scores), dtype=bool), scores)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=60),
+    height=st.integers(1, 7),
+    where=st.integers(0, 128),
+)
+def test_a_prefix_counts_the_rows_below(scores: list[float], height: int, where: int) -> None:
+    counts = hierarchy.count(pool(scores), height)
+    r = where % (2**height + 1)
+    expected = len(scores) if r == 2**height else sum(score < r / 2**height for score in scores)
+    assert hierarchy.prefix_count(counts, r) == expected
+    assert counts.total == len(scores)
+    assert [level.sum() for level in counts.levels] == [len(scores)] * height
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=1, max_size=60),
+    fraction=st.floats(0, 1),
+)
+def test_no_prefix_is_closer_to_the_fraction_than_the_one_found(scores: list[float], fraction: float) -> None:
+    counts = hierarchy.count(pool(scores), 6)
+    errors = [abs(hierarchy.prefix_count(counts, r) - fraction * len(scores)) for r in range(65)]
+    assert errors[int(hierarchy.quantile_cells(counts, fraction)[0])] == pytest.approx(min(errors), abs=1e-9)
+
+
+@pytest.mark.parametrize(("height", "bins"), [(8, 10), (10, 50), (14, 200)])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 5)])
+def test_boundaries_are_numpys_quantiles_within_a_cell(height: int, bins: int, shape: tuple[float, float]) -> None:
+    scores = np.random.default_rng(1).beta(*shape, 200_000)
+    edges = hierarchy.equi_depth_edges(hierarchy.count(pool(scores), height), bins)
+    expected = np.quantile(scores, np.arange(bins + 1) / bins)
+    expected[[0, -1]] = 0, 1
+    assert len(edges) == bins + 1
+    assert np.abs(edges - expected).max() <= 2.0**-height
+    assert (edges * 2**height == np.round(edges * 2**height)).all()
+
+
+def test_no_bin_is_wider_than_asked() -> None:
+    scores = 0.05 * np.random.default_rng(3).random(10_000)
+    counts = hierarchy.count(pool(scores), 10)
+    free, narrow = hierarchy.equi_depth_edges(counts, 20), hierarchy.equi_depth_edges(counts, 20, max_width=0.1)
+    assert np.diff(free).max() > 0.9
+    assert np.diff(narrow).max() <= 0.1
+    assert set(free) <= set(narrow)
+    assert len(narrow) <= len(free) + 11
+    for width in (0, 0.0009, 1.5, np.nan):
+        with pytest.raises(InputError, match="max_width is"):
+            hierarchy.equi_depth_edges(counts, 20, max_width=width)
+
+
+def test_a_spike_gets_a_bin_of_its_own_and_leaves_fewer_bins() -> None:
+    scores = np.append(np.full(600, 0.3), np.random.default_rng(2).random(400))
+    edges = hierarchy.equi_depth_edges(hierarchy.count(pool(scores), 8), 10)
+    cell = int(0.3 * 256)
+    assert {cell / 256, (cell + 1) / 256} <= set(edges)
+    assert 3 <= len(edges) < 11
+    assert (np.diff(edges) > 0).all()
+
+
+def test_equal_scores_leave_their_cell_and_what_is_beside_it() -> None:
+    assert hierarchy.equi_depth_edges(hierarchy.count(pool([0.5] * 9), 4), 4).tolist() == [0, 0.5, 0.5625, 1]
+    assert hierarchy.equi_depth_edges(hierarchy.count(pool([1.0] * 9), 4), 4).tolist() == [0, 0.9375, 1]
+    assert hierarchy.equi_depth_edges(hierarchy.count(pool([0.0] * 9), 4), 4).tolist() == [0, 0.0625, 1]
+
+
+def test_noise_moves_boundaries_little_and_never_breaks_their_order() -> None:
+    # Gaussian noise of standard deviation 14 on every count (h/eps = 10, as distributed DP adds at eps = 1). Seeded: an
+    # experiment. A prefix sums at most 10 counts: its error is 45 rows; boundaries stay within 6 of these, and a cell.
+    generator = np.random.default_rng(4)
+    scores = generator.beta(2, 5, 100_000)
+    counts = hierarchy.count(pool(scores), 10)
+    noisy = HierarchicalCounts(tuple(level + generator.normal(0, 14, level.shape) for level in counts.levels))
+    edges = hierarchy.equi_depth_edges(noisy, 20)
+    assert (np.diff(edges) > 0).all()
+    ranks = np.searchsorted(np.sort(scores), edges) / len(scores)
+    cell = np.histogram(scores, 1024, (0, 1))[0].max() / len(scores)
+    assert np.abs(ranks - np.arange(21) / 20).max() < 6 * 45 / len(scores) + cell
+
+
+@given(st.lists(st.floats(-5, 9), min_size=14, max_size=14), st.integers(1, 8))
+def test_any_noise_leaves_ascending_boundaries_on_the_grid_or_a_clear_error(noise: list[float], bins: int) -> None:
+    counts = HierarchicalCounts((np.array(noise[:2]), np.array(noise[2:6]), np.array(noise[6:])))
+    if counts.total > 0:
+        edges = hierarchy.equi_depth_edges(counts, bins)
+        assert (edges[0], edges[-1]) == (0, 1)
+        assert (np.diff(edges) > 0).all()
+        assert set(edges * 8) <= set(range(9))
+    else:
+        with pytest.raises(EvaluationError, match="hold no row"):
+            hierarchy.equi_depth_edges(counts, bins)
+
+
+@pytest.mark.parametrize("score", [-1e-9, 1.0000001])
+def test_a_score_outside_the_unit_interval_is_refused_by_party_row_and_value(score: float) -> None:
+    with pytest.raises(InputError, match=rf"party 'pool', row 2: score is {score!r}; .* in \[0, 1\]"):
+        hierarchy.count(pool([0.1, 0.2, score]), 5)
+
+
+@pytest.mark.parametrize("height", [0, 21, 2.5])
+def test_a_height_out_of_range_is_refused(height: int) -> None:
+    with pytest.raises(InputError, match="height of a hierarchy must be"):
+        hierarchy.count(pool([0.1]), height)
+
+
+@pytest.mark.parametrize("bins", [0, 17, 2.5])
+def test_a_number_of_bins_out_of_range_is_refused(bins: int) -> None:
+    with pytest.raises(InputError, match="number of bins must be"):
+        hierarchy.equi_depth_edges(hierarchy.count(pool([0.1]), 4), bins)
+
+
+def test_levels_of_the_wrong_size_or_value_are_refused() -> None:
+    with pytest.raises(InputError, match="level 2 must hold 4 counts"):
+        HierarchicalCounts((np.zeros(2), np.zeros(3)))
+    with pytest.raises(InputError, match="count 1 of level 1 is nan"):
+        HierarchicalCounts((np.array([0, np.nan]),))
+
+
+def test_prefixes_and_fractions_out_of_range_are_refused() -> None:
+    counts = hierarchy.count(pool([0.1]), 3)
+    with pytest.raises(InputError, match="prefix 9"):
+        hierarchy.prefix_count(counts, 9)
+    with pytest.raises(InputError, match=r"fraction 1 is 1\.5"):
+        hierarchy.quantile_cells(counts, [0.5, 1.5])
+
+
+def test_hierarchical_counts_are_frozen_and_silent() -> None:
+    counts = hierarchy.count(pool([0.1, 0.9]), 3)
+    assert repr(counts) == "HierarchicalCounts(height=3)"
+    with pytest.raises(ValueError, match="read-only"):
+        counts.levels[0][0] = 5

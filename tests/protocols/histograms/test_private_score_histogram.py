@@ -1,0 +1,322 @@
+"""Private score histograms: the noise promised is there, whoever vanishes; reports are unbiased; bad input is refused.
+
+Statistical tests of real noise, which cannot be seeded, fail by chance with probability `FALSE_ALARM` each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_benchmarks.simulations import score_histograms as simulation
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms import score_histogram_distributed as distributed
+from fhe_auc_protocols.histograms.quantiles_distributed import noisy_hierarchy
+from fhe_auc_protocols.histograms.score_histogram import HistogramFederated, noisy_auc, pooled_histogram, rows_by_bin
+from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
+from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp, Tally
+from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding
+from fhe_auc_protocols.histograms.unary_hierarchy import UnaryHierarchy
+from fhe_auc_protocols.u_statistics import randomness
+from scipy import stats
+
+import fhe_auc
+from fhe_auc import thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
+from fhe_auc.metrics import roc_auc_score
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import encode
+
+FALSE_ALARM = 1e-7
+PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}
+both = pytest.mark.parametrize("name", PLUGINS)
+
+
+def sites(parties: int, rows: int = 30, seed: int = 0) -> list[PartyData]:
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(parties):
+        labels = random.random(rows) < 0.4
+        found.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
+    return found
+
+
+def request(parties: int = 3, size: int = 20, **changes: Any) -> Request:
+    names = tuple(f"site {number}" for number in range(parties))
+    changes.setdefault("options", {"epsilon": 1.0})
+    return Request(parties=names, thresholds=thresholds.uniform(size), **changes)
+
+
+def exact(parties: list[PartyData], size: int) -> np.ndarray:
+    return sum(rows_by_bin(data, thresholds.uniform(size)) for data in parties)
+
+
+def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any) -> np.ndarray:
+    """Return the noise of a real encrypted session in which the last parties vanish."""
+    plugin = PLUGINS["histogram-distributed-dp"]
+    session = plugin.prepare(request(len(parties), size, backend="tenseal", **changes))
+    delivery = plugin.rehearse(session)
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties[:answering]]
+    message = aggregator.start()
+    for role in roles:
+        aggregator.receive(role.name, role.respond(message))
+    roles[0].respond(aggregator.finish_round())
+    found = roles[0].result()
+    assert found.parties == answering
+    histogram = found.histogram
+    return np.stack([histogram.positives, histogram.negatives]) - exact(parties[:answering], size)
+
+
+def laplace_p_value(noise: np.ndarray, epsilon: float, wholes: float = 1.0) -> float:
+    """Test integers against NB(r, p) − NB(r, p), in seven cells."""
+    reach = np.arange(400)
+    one = stats.nbinom.pmf(reach, wholes, -np.expm1(-epsilon))
+    mass = np.convolve(one, one[::-1])[399 - 2 : 399 + 3]
+    wanted = np.concatenate([[(1 - mass.sum()) / 2], mass, [(1 - mass.sum()) / 2]]) * noise.size
+    observed = np.bincount(np.clip(noise, -3, 3).astype(int).ravel() + 3, minlength=7)
+    return float(stats.chisquare(observed, wanted).pvalue)
+
+
+@pytest.mark.parametrize("answering", [4, 3])
+def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answering: int) -> None:
+    """With 4 of at least 3 parties, shares are halves: 3 and 4 make one and a half and two whole ones."""
+    noise = noise_of(sites(4, rows=500), answering, 1000, min_parties=3)
+    assert laplace_p_value(noise, 1.0, answering / 2) > FALSE_ALARM
+    assert laplace_p_value(noise, 1.0, (answering - 1.5) / 2) < FALSE_ALARM
+
+
+def dealt(parties: int, rows: int, how: str) -> list[PartyData]:
+    pool = sites(1, rows)[0]
+    order = {"by label": np.argsort(pool.y_true), "by score": np.argsort(pool.y_score)}.get(how, np.arange(rows))
+    cuts = np.arange(1, parties) if how == "nearly all with one" else np.arange(1, parties) * rows // parties
+    parts = np.split(order, cuts)
+    return [PartyData.from_arrays(f"site {i}", pool.y_true[p], pool.y_score[p]) for i, p in enumerate(parts)]
+
+
+@pytest.mark.parametrize("how", ["by label", "by score", "nearly all with one"])
+def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
+    """Real encrypted sessions; of 3 parties one share is a half, so that 3 make one and a half."""
+    noise = noise_of(dealt(3, 900, how), 3, 1000)
+    assert laplace_p_value(noise, 1.0, 3 / 2) > FALSE_ALARM
+    assert laplace_p_value(noise, 1.0, 1 / 2) < FALSE_ALARM
+
+
+def test_shares_are_for_one_party_fewer_than_must_take_part_and_for_one_at_least() -> None:
+    assert [distributed.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
+
+
+def test_fewer_parties_than_the_noise_needs_give_no_result() -> None:
+    with pytest.raises(EvaluationError, match="at least 3 are needed"):
+        noise_of(sites(4), 2, 20, min_parties=3)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("shares", [1, 5, 8])
+def test_a_coalition_weakens_the_promise_by_as_much_as_is_said(epsilon: float, shares: int) -> None:
+    one = stats.nbinom.pmf(np.arange(6000), shares / 9, -np.expm1(-epsilon))
+    law = np.convolve(one, one[::-1])[5999:6061]
+    worst = np.log(law[:-1] / law[1:]).max()
+    assert distributed.fallen_short(epsilon, shares, 9) == pytest.approx(worst, rel=1e-9)
+    assert worst > epsilon
+
+
+def test_the_promise_holds_with_all_shares_and_is_void_without_any() -> None:
+    assert (distributed.fallen_short(1.0, 9, 9), distributed.fallen_short(1.0, 12, 9)) == (1.0, 1.0)
+    assert distributed.fallen_short(1.0, 0, 9) == math.inf
+
+
+def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
+    grid = thresholds.uniform(20)
+    full = sites(1)[0]
+    less = PartyData.from_arrays("site 0", full.y_true[1:], full.y_score[1:])
+    other = PartyData.from_arrays("site 0", np.append(full.y_true[1:], ~full.y_true[0]), np.append(less.y_score, 0.99))
+    assert np.abs(rows_by_bin(full, grid) - rows_by_bin(less, grid)).sum() == 1
+    assert np.abs(rows_by_bin(full, grid) - rows_by_bin(other, grid)).sum() == 2
+
+
+def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
+    room = distributed.noise_room(1.0, bins=200, parties=10, shares=9)
+    assert 4 * 200 * stats.nbinom.sf(room, 10 / 9, -np.expm1(-1.0)) <= 2.0**-40
+    plan = HistogramDistributedDp().prepare(request(10, 200, max_rows=5000)).manifest.plan
+    assert plan.max_total == 5000 + room
+
+
+def test_each_level_of_a_noisy_hierarchy_has_a_share_of_the_budget() -> None:
+    data = sites(1, rows=500)[0]
+    found = noisy_hierarchy(data, 8, 8.0, 1)
+    truth = hierarchy.count(data, 8)
+    noise = np.concatenate([a - b for a, b in zip(found.levels, truth.levels, strict=True)])
+    assert laplace_p_value(noise, 1.0) > FALSE_ALARM
+    assert laplace_p_value(noise, 8.0) < FALSE_ALARM
+    with pytest.raises(InputError, match="score histograms need scores"):
+        noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
+
+
+def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
+    pytest.importorskip("openfhe")
+    parties = sites(3, rows=400)
+    found = fhe_auc.federated_auc(
+        parties, protocol="histogram-distributed-dp", thresholds="uniform:10", epsilon=5.0, keys="joint"
+    )
+    noise = np.stack([found.histogram.positives, found.histogram.negatives]) - exact(parties, 10)
+    assert np.abs(noise).max() <= 7  # |noise| > 7 in one of 20 counts: about 20 · 40 · e^-40
+    assert found.keys == "joint"
+
+
+# --- Unary encoding ---------------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
+    """The largest of 10 means of 4000 draws is off by less than 6 standard errors but once in 10^8."""
+    counts = np.array([0, 10, 400, 90, 500])
+    encoding = UnaryEncoding(5, 1.5)
+    random = np.random.default_rng(0)
+    found = encoding.estimate(
+        encoding.simulated_tallies(counts, without=100, runs=4000, random=random), counts.sum() + 100
+    )
+    variance = encoding.variance(counts, counts.sum() + 100)
+    assert (np.abs(found.mean(axis=0) - counts) < 6 * np.sqrt(variance / 4000)).all()
+    np.testing.assert_allclose(found.var(axis=0), variance, rtol=0.15)
+    e = math.exp(1.5)
+    np.testing.assert_allclose(variance, 4 * 1100 * e / (e - 1) ** 2 + counts, rtol=1e-12)
+
+
+def test_the_simulation_has_the_law_of_the_reports() -> None:
+    """Two samples of 400 tallies, Kolmogorov-Smirnov on each cell: false alarm below 1e-6 in all."""
+    cells = np.repeat([0, 2, NO_VALUE], [30, 10, 20])
+    encoding, random = UnaryEncoding(3, 1.0), np.random.default_rng(1)
+    real = np.array([encoding.tally(cells, randomness.SeededExperiment(random)) for _ in range(400)])
+    simulated = encoding.simulated_tallies(np.array([30, 0, 10]), without=20, runs=400, random=random)
+    wrong = encoding.simulated_tallies(np.array([30, 0, 10]), runs=400, random=random)
+    for cell in range(3):
+        assert stats.ks_2samp(real[:, cell], simulated[:, cell]).pvalue > 1e-7
+        assert stats.ks_2samp(real[:, cell], wrong[:, cell]).pvalue < 1e-7
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 32.0])
+def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
+    """Exact integers against e^ε from below: any two users differ in two bits, or one has no value."""
+    below = randomness.threshold(1, 1, epsilon)
+    most = (2**64 - below) / below  # (1 − q)/q, the ratio for two cells
+    assert most <= math.exp(epsilon) * (1 + 1e-12)
+    assert max(2**63 / below, (2**64 - below) / 2**63) <= math.exp(epsilon) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("cell", [-2, 3])
+def test_a_cell_that_is_not_there_is_refused(cell: int) -> None:
+    with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
+        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), randomness.secure())
+
+
+@pytest.mark.parametrize(
+    "tally",
+    [
+        Tally(1, 0, [0] * 40),
+        Tally(1, 5, [0] * 39),
+        Tally(1, 5, [6] * 40),
+        Tally(1, 5, [-1] * 40),
+        Tally(2, 5, [0] * 40),
+    ],
+)
+def test_tallies_that_no_rows_could_give_are_refused(tally: Tally) -> None:
+    plugin = PLUGINS["histogram-local-dp"]
+    manifest = plugin.prepare(request()).manifest
+    aggregator = plugin.aggregator(manifest, b"")
+    submission = plugin.party(manifest, b"", sites(1)[0]).respond(aggregator.start())
+    with pytest.raises(MessageError):
+        aggregator.receive("site 0", _with_payload(submission, encode(tally)))
+
+
+def _with_payload(submission: bytes, payload: bytes) -> bytes:
+    from fhe_auc.messages import Message
+
+    return msgspec.structs.replace(Message.from_bytes(submission, limit=10**6), payload=payload).to_bytes()
+
+
+def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
+    """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
+    data = sites(1, rows=900)[0]
+    cells = np.append(hierarchy.cells(data, 3), np.full(100, NO_VALUE))
+    tree, source = UnaryHierarchy(3, 2.0), randomness.SeededExperiment(np.random.default_rng(3))
+    found = [tree.estimate(tree.tallies(cells, source)).levels for _ in range(300)]
+    for level, truth in enumerate(hierarchy.count(data, 3).levels):
+        drawn = np.array([levels[level] for levels in found])
+        assert (np.abs(drawn.mean(axis=0) - truth) < 6 * drawn.std(axis=0) / math.sqrt(300)).all()
+        assert (np.abs(drawn.mean(axis=0) - truth) < 20).all()
+
+
+def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
+    tree = UnaryHierarchy(5, 1.0)
+    tallies = tree.tallies(np.zeros(200, np.int64), randomness.secure())
+    assert sum(tally.reports for tally in tallies) == 200
+    assert [tally.ones.shape for tally in tallies] == [(2,), (4,), (8,), (16,), (32,)]
+    with pytest.raises(EvaluationError, match="no user has reported on some level"):
+        tree.estimate(tree.tallies(np.zeros(2, np.int64), randomness.secure()))
+    with pytest.raises(InputError, match="from 1 to 20, not 0"):
+        UnaryHierarchy(0, 1.0)
+
+
+# --- Either plug-in ---------------------------------------------------------------------------------------------------
+
+
+@both
+def test_much_data_gives_nearly_the_exact_auc_and_little_a_warning(name: str) -> None:
+    parties, encrypted = sites(3, rows=40_000), name == "histogram-distributed-dp"
+    found = fhe_auc.federated_auc(parties, protocol=name, thresholds="uniform:10", epsilon=5.0)
+    plain = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="uniform:10")
+    assert abs(found.auc - plain.auc) < 0.03
+    assert math.isnan(found.resolution)
+    assert math.isnan(found.precision)
+    assert found.auc == roc_auc_score(found.histogram).value
+    assert not any("not small" in warning for warning in found.warnings)
+    few = fhe_auc.federated_auc(
+        sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3 if encrypted else 4
+    )
+    assert any("not small against the rarer class" in warning for warning in few.warnings)
+
+
+@pytest.mark.parametrize("class_of_none", [0, 1])
+def test_where_noise_outweighs_a_class_there_is_no_auc_and_the_reason_is_given(class_of_none: int) -> None:
+    bins = np.array([[3.0, 5.0], [3.0, 5.0]])
+    bins[class_of_none] = [4.0, -6.0]
+    with pytest.raises(UndefinedAucError, match="with privacy noise the pooled histogram holds no row of one class"):
+        noisy_auc(pooled_histogram(np.array([0.0, 0.5]), bins))
+
+
+@both
+@pytest.mark.parametrize("epsilon", [None, 0, -1.0, "1", True, math.inf, 33.0])
+def test_a_budget_that_is_missing_or_senseless_is_refused(name: str, epsilon: object) -> None:
+    with pytest.raises(InputError, match="epsilon"):
+        PLUGINS[name].prepare(request(options={} if epsilon is None else {"epsilon": epsilon}))
+
+
+@both
+def test_unknown_options_are_refused_in_requests_and_manifests(name: str) -> None:
+    with pytest.raises(InputError, match="no option 'delta'"):
+        PLUGINS[name].prepare(request(options={"epsilon": 1.0, "delta": 0.1}))
+
+
+def test_an_exact_histograms_manifest_is_not_taken_for_a_private_one() -> None:
+    manifest = HistogramFederated().prepare(request(options={})).manifest
+    with pytest.raises(InputError, match="epsilon has no default"):
+        HistogramDistributedDp().task(manifest, sites(1)[0])
+
+
+@pytest.mark.parametrize("changes", [{"backend": "tenseal"}, {"keys": "joint"}, {"smudging_bits": 40}])
+def test_without_encryption_there_is_nothing_of_it_to_choose(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="encrypts nothing"):
+        HistogramLocalDp().prepare(request(**changes))
+
+
+def test_a_hundred_thousand_parties_share_by_share_have_the_law_of_the_shortcut() -> None:
+    """Here 200 parties; the benchmark runs 10^5."""
+    random = np.random.default_rng(2)
+    none = np.zeros((2, 500), np.int64)
+    found = simulation.distributed_share_by_share(none, 1.0, parties=200, random=random)
+    assert laplace_p_value(found, 1.0) > FALSE_ALARM
+    assert laplace_p_value(simulation.distributed(none, 1.0, runs=2, random=random), 1.0) > FALSE_ALARM

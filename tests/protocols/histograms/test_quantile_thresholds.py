@@ -1,0 +1,599 @@
+"""Quantile thresholds: found by a session of their own, near the rows' quantiles, the same for all or refused.
+
+Bounds on real noise fail by chance with the probability stated beside them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.quantiles_distributed import BoundariesDistributedDp
+from fhe_auc_protocols.histograms.quantiles_federated import BoundariesFederated, FederatedBoundariesTask
+from fhe_auc_protocols.histograms.quantiles_local import BoundariesLocalDp, HierarchyTally
+from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
+from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
+from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+import fhe_auc
+from fhe_auc import api, ckks, datasets, registry, thresholds
+from fhe_auc.boundaries import Boundaries, checked_bins, equi_depth_grid
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import (
+    EvaluationError,
+    InputError,
+    MessageError,
+    ResultCheckError,
+    ThresholdError,
+    UnknownProtocolError,
+    VerificationError,
+)
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
+
+joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}
+private = pytest.mark.parametrize("name", PRIVATE)
+
+
+def sites(parties: int = 3, rows: int = 200, seed: int = 0) -> list[PartyData]:
+    random = np.random.default_rng(seed)
+    found = []
+    for number in range(parties):
+        labels = random.random(rows) < 0.4
+        found.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
+    return found
+
+
+def pooled(parties: list[PartyData]) -> PartyData:
+    labels = np.concatenate([party.y_true for party in parties])
+    return PartyData.from_arrays("all", labels, np.concatenate([party.y_score for party in parties]))
+
+
+def exact(parties: list[PartyData]) -> float:
+    rows = pooled(parties)
+    return float(roc_auc_score(rows.y_true, rows.y_score))
+
+
+def scaled(parties: list[PartyData], factor: float) -> list[PartyData]:
+    return [PartyData.from_arrays(party.name, party.y_true, party.y_score * factor) for party in parties]
+
+
+def request(parties: int = 3, **changes: Any) -> Request:
+    names = tuple(f"site {number}" for number in range(parties))
+    changes.setdefault("options", {"bins": 10})
+    return Request(parties=names, thresholds=np.empty(0), **changes)
+
+
+# --- What is reached --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name"),
+    [
+        ("semi-honest", "covid-clinics"),
+        ("malicious", "credit-default"),
+    ],
+)
+def test_two_hundred_quantiles_give_scikit_learns_auc_within_5e_5_on_real_data(protocol: str, name: str) -> None:
+    options = {"executions": 2} if protocol == "malicious" else {}  # four take the larger ring at 200 thresholds
+    parties = datasets.load(name)
+    found = fhe_auc.federated_auc(parties, protocol=protocol, thresholds="quantile:200", **options)
+    assert abs(found.auc - exact(parties)) < 5e-5
+    assert found.verified == (protocol == "malicious")
+
+
+def test_on_scores_squeezed_into_the_lowest_twentieth_they_give_it_within_1e_3_and_say_what_would_help() -> None:
+    parties = scaled(datasets.load("credit-default"), 0.05)
+    found = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="quantile:200")
+    assert abs(found.auc - exact(parties)) < 1e-3
+    assert found.thresholds < 200
+    assert any("a fixed rising function that spreads the scores" in warning for warning in found.warnings)
+    uniform = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="uniform:200")
+    assert abs(uniform.auc - exact(parties)) > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "histogram-federated", "histogram-distributed-dp"])
+def test_two_hundred_parties_are_encrypted_through_both_sessions(protocol: str) -> None:
+    """With noise: |error| > 0.05 once in 10^9, its standard deviation being below 0.008 here."""
+    parties = sites(200, rows=50)
+    noisy = protocol == "histogram-distributed-dp"
+    options = {"epsilon": 1.0} if noisy else {}
+    found = fhe_auc.federated_auc(parties, protocol=protocol, thresholds="quantile:50", **options)
+    assert (found.parties, found.rounds) == (200, 4)
+    assert abs(found.auc - exact(parties)) < (0.05 if noisy else 5e-4)
+
+
+@pytest.mark.slow
+def test_covid_clinics_by_every_protocol_and_both_sets_squeezed() -> None:
+    whole = datasets.load("covid-clinics")
+    for protocol in ("malicious", "histogram-federated"):
+        found = fhe_auc.federated_auc(whole, protocol=protocol, thresholds="quantile:200")
+        assert abs(found.auc - exact(whole)) < 5e-5
+    for squeezed in (scaled(whole, 0.05), scaled(datasets.load("credit-default"), 0.05)):
+        found = fhe_auc.federated_auc(squeezed, thresholds="quantile:200")
+        assert abs(found.auc - exact(squeezed)) < 1e-3
+
+
+# --- The thresholds ---------------------------------------------------------------------------------------------------
+
+
+def test_every_bin_holds_about_as_many_pooled_rows_as_every_other() -> None:
+    parties = sites(rows=4000)
+    found = fhe_auc.federated_thresholds(parties, 50, backend="tenseal")
+    rows = np.histogram(pooled(parties).y_score, np.append(found.grid, 1.0))[0]
+    cell = np.bincount(hierarchy.cells(pooled(parties), 14)).max()
+    assert len(found.grid) == 50
+    assert np.abs(rows - 12_000 / 50).max() <= cell
+    assert (found.grid * 2**14 % 1 == 0).all()
+
+
+@joint
+def test_sealed_and_joint_keys_and_both_backends_find_the_same_thresholds() -> None:
+    parties = sites(2)
+    truth = hierarchy.equi_depth_edges(hierarchy.count(pooled(parties), 14), 20)[:-1]
+    for options in ({"backend": "openfhe"}, {"backend": "tenseal"}, {"keys": "joint"}):
+        found = fhe_auc.federated_thresholds(parties, 20, **options)
+        np.testing.assert_array_equal(found.grid, truth)
+        assert found.keys == options.get("keys", "sealed")
+
+
+@joint
+def test_with_joint_keys_both_sessions_are_joint() -> None:
+    parties = sites(2, rows=400)
+    found = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="quantile:50", keys="joint")
+    assert (found.keys, found.rounds) == ("joint", 8)
+    assert abs(found.auc - exact(parties)) < 1e-3
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    scores=st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.3, 1.0]), min_size=1, max_size=60),
+    bins=st.integers(2, 40),
+)
+@example(scores=[0.0], bins=2)
+@example(scores=[1.0, 1.0], bins=2)
+def test_however_many_scores_are_tied_thresholds_rise_from_0_and_are_no_more_than_wanted(
+    scores: list[float], bins: int
+) -> None:
+    rows = PartyData.from_arrays("a", [0] * len(scores), scores)
+    grid = equi_depth_grid(hierarchy.count(rows, 8), bins)
+    assert grid[0] == 0
+    assert (np.diff(grid) > 0).all()
+    assert grid[-1] < 1
+    assert 2 <= len(grid) <= bins
+
+
+def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
+    random = np.random.default_rng(0)
+    tied = [([0, 1] * 50, [0.5] * 60 + random.random(40).tolist()) for _ in range(3)]
+    parties = [PartyData.from_arrays(f"site {i}", *rows) for i, rows in enumerate(tied)]
+    found = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="quantile:20", backend="tenseal")
+    assert found.thresholds < 20
+    assert any("thresholds instead of 20" in warning for warning in found.warnings)
+    at = np.flatnonzero(found.histogram.edges == 0.5)
+    assert found.histogram.edges[at + 1] == 0.5 + 2**-14
+    assert abs(found.auc - exact(parties)) <= found.resolution
+
+
+@pytest.mark.parametrize("protocol", ["boundaries-distributed-dp", "boundaries-local-dp"])
+def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds(protocol: str) -> None:
+    tied = [PartyData.from_arrays(f"site {i}", [0, 1] * 500, [0.5] * 1000) for i in range(3)]
+    found = fhe_auc.federated_thresholds(tied, 60, protocol=protocol, epsilon=8.0)
+    assert len(found.grid) < 60
+    assert any("or noise hides where the rows lie" in warning for warning in found.warnings)
+
+
+def test_all_rows_in_one_cell_leave_the_auc_undecided_and_do_not_crash() -> None:
+    rows = [([0, 1], [0.0, 0.0]), ([1, 0], [0.0, 0.0])]
+    found = fhe_auc.federated_auc(rows, protocol="histogram-federated", thresholds="quantile:2", backend="tenseal")
+    assert (found.thresholds, found.auc, found.resolution) == (2, 0.5, 0.5)
+
+
+# --- What it costs, and what is said about it -------------------------------------------------------------------------
+
+
+def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
+    parties = sites()
+    first = fhe_auc.federated_thresholds(parties, 20, backend="tenseal")
+    second = fhe_auc.federated_auc(parties, thresholds=first.grid, backend="tenseal")
+    both = fhe_auc.federated_auc(parties, thresholds="quantile:20", backend="tenseal")
+    assert both.auc == pytest.approx(second.auc, abs=1e-6)
+    assert not any("quantile" in warning for warning in second.warnings)
+    assert both.rounds == first.rounds + second.rounds == 4
+    said = " ".join(both.warnings)
+    assert "every party learns how many pooled rows lie in each of 16,384 cells of scores, labels left out" in said
+    assert "the thresholds are public, and the aggregator learns them too" in said
+    assert "a lying aggregator can make them poor" in said
+    for name in ("upload_bytes_per_party", "download_bytes_per_party"):
+        wanted = getattr(first, name) + getattr(second, name)
+        assert abs(getattr(both, name) - wanted) < 100  # envelopes
+    assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
+
+
+def test_progress_tells_the_sessions_apart() -> None:
+    seen: list[str] = []
+    fhe_auc.federated_auc(
+        sites(), thresholds="quantile:20", backend="tenseal", progress=lambda phase, done, total: seen.append(phase)
+    )
+    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2"]
+
+
+# --- A lying aggregator -----------------------------------------------------------------------------------------------
+
+
+def prepared(**changes: Any) -> dict[str, Any]:
+    """A session of three sites, and the aggregator's context."""
+    plugin = BoundariesFederated()
+    session = plugin.prepare(request(backend="tenseal", **changes))
+    delivery = plugin.rehearse(session)
+    opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
+    context = ckks.load_public(delivery.aggregator)
+    return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": sites()}
+
+
+@pytest.fixture(scope="module")
+def first_session() -> dict[str, Any]:
+    """One in which all have to take part."""
+    return prepared()
+
+
+@pytest.fixture(scope="module")
+def lenient_session() -> dict[str, Any]:
+    """One that goes on with two of three."""
+    return prepared(min_parties=2)
+
+
+def played(
+    first_session: dict[str, Any], told: dict[str, list[int]], added: np.ndarray | None = None
+) -> Iterator[Boundaries | EvaluationError]:
+    """Yield what each site gets that is told the sum of the submissions with these indices."""
+    manifest, context = first_session["session"].manifest, first_session["context"]
+    materials = first_session["delivery"].parties
+    roles = [BoundariesFederated().party(manifest, materials[data.name], data) for data in first_session["parties"]]
+    answers = [Message.from_bytes(role.respond(first_session["opening"]), limit=10**8) for role in roles]
+    for role in roles:
+        total = aggregation(context, manifest.plan)
+        for index in told[role.name]:
+            total.add(decode(answers[index].payload, tuple[bytes, ...], "submission"))
+        ciphertext = total.result()
+        if added is not None:
+            ciphertext = context.dump_result(context.raised(context.encrypt(manifest.plan.pack(added))))
+        payload = encode(Result(3, ciphertext))
+        message = msgspec.structs.replace(answers[0], sender="aggregator", round=2, payload=payload)
+        assert Message.from_bytes(role.respond(message.to_bytes()), limit=1000).payload == b""
+        try:
+            yield role.result()
+        except EvaluationError as error:
+            yield error
+
+
+def names(told: list[int]) -> dict[str, list[int]]:
+    return {f"site {number}": told for number in range(3)}
+
+
+def test_an_honest_aggregator_tells_all_parties_the_same(first_session: dict[str, Any]) -> None:
+    one, *others = played(first_session, names([0, 1, 2]))
+    for other in others:
+        other.require(one.grid, party="other")
+
+
+@pytest.mark.parametrize("told", [[0], [0, 1], [0, 0, 0], [0, 1, 1, 2]])
+def test_nothing_is_left_of_a_sum_that_is_not_over_all_parties_once(
+    first_session: dict[str, Any], told: list[int]
+) -> None:
+    for found in played(first_session, names(told)):
+        assert isinstance(found, EvaluationError)
+        assert "not a sum of integers within bounds" in str(found)
+
+
+@pytest.mark.parametrize("told", [[0], [0, 1], [1, 1, 2]])
+def test_where_some_may_be_missing_a_party_refuses_a_sum_without_its_rows(
+    lenient_session: dict[str, Any], told: list[int]
+) -> None:
+    for number, found in enumerate(played(lenient_session, names(told))):
+        assert isinstance(found, Boundaries if number in told else ResultCheckError)
+        if number not in told:
+            assert str(found).startswith(f"the sum does not hold all rows of party 'site {number}'")
+
+
+def test_parties_that_were_told_different_sums_do_not_take_part_in_one_evaluation(
+    lenient_session: dict[str, Any],
+) -> None:
+    skewed = [0, 0, 0, 0, 0, 1, 2]
+    one, _, other = played(lenient_session, {**names([0, 1, 2]), "site 2": skewed})
+    with pytest.raises(VerificationError, match="are not those that party 'site 2' has found"):
+        other.require(one.grid, party="site 2")
+
+
+def test_chosen_sums_make_thresholds_poor_and_the_verified_auc_no_less_right() -> None:
+    """The worst that a liar can do to `malicious`: all cells full of rows where there are none."""
+    parties = sites(rows=400)
+    poor = np.append(0.0, np.sort(np.random.default_rng(0).random(18)) / 100 + 0.98)
+    found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds=poor, backend="tenseal")
+    assert found.resolution > 0.3
+    assert abs(found.auc - exact(parties)) <= found.resolution
+
+
+def test_a_liar_can_choose_the_thresholds_which_is_why_nobody_calls_them_verified(
+    first_session: dict[str, Any],
+) -> None:
+    chosen = np.full((1, 2**14), 150, np.int64)  # more than anybody's own
+    chosen[0, 2**13 :] = 40
+    found = list(played(first_session, names([0, 1, 2]), chosen))
+    assert all(each.grid[5] < 0.4 for each in found)  # the median of beta scores here is above it
+    assert all("nobody has verified" in " ".join(each.warnings) for each in found)
+
+
+def test_a_key_holder_who_announces_other_thresholds_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = HistogramFederated.prepare
+
+    def other_thresholds(plugin: HistogramFederated, asked: Request) -> Any:
+        return honest(plugin, replace(asked, thresholds=thresholds.uniform(20)))
+
+    monkeypatch.setattr(HistogramFederated, "prepare", other_thresholds)
+    with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
+        fhe_auc.federated_auc(sites(), protocol="histogram-federated", thresholds="quantile:20")
+
+
+def test_one_party_that_has_found_others_stops_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = FederatedBoundariesTask.outcome
+
+    def told_otherwise(task: FederatedBoundariesTask, slots: ckks.Slots, parties: int) -> Boundaries:
+        found = honest(task, slots, parties)
+        return replace(found, grid=found.grid / 2) if task.party == "site 1" else found
+
+    monkeypatch.setattr(FederatedBoundariesTask, "outcome", told_otherwise)
+    with pytest.raises(VerificationError, match="party 'site 1'"):
+        fhe_auc.federated_auc(sites(), protocol="malicious", thresholds="quantile:20", backend="tenseal")
+
+
+# --- Bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["semi-honest", "histogram-distributed-dp", "histogram-local-dp"])
+@pytest.mark.parametrize("score", [-0.001, 1.5, 7.0])
+def test_a_score_outside_0_to_1_is_refused_with_party_row_and_remedy(protocol: str, score: float) -> None:
+    options = {} if protocol == "semi-honest" else {"epsilon": 1.0}
+    parties = {"north": ([0, 1], [0.2, 0.4]), "south": ([0, 1], [0.2, score])}
+    with pytest.raises(InputError, match=rf"'south', row 1: score is {score}.*map the scores there by a fixed rising"):
+        fhe_auc.federated_auc(parties, protocol=protocol, thresholds="quantile:4", **options)
+
+
+@pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-gaussian", "dpauc-rr", "ustat-krr", "ustat-hierarchy"])
+def test_protocols_without_a_private_way_to_find_quantiles_refuse_them(protocol: str) -> None:
+    with pytest.raises(ThresholdError, match=f"'{protocol}' has no private way to find quantile thresholds; give"):
+        fhe_auc.federated_auc(sites(), protocol=protocol, thresholds="quantile:20", epsilon=1.0)
+
+
+def test_a_protocol_that_finds_thresholds_gives_no_auc_and_the_other_way_round() -> None:
+    with pytest.raises(UnknownProtocolError, match="'boundaries-federated' finds thresholds and gives no AUC"):
+        fhe_auc.federated_auc(sites(), protocol="boundaries-federated")
+    with pytest.raises(UnknownProtocolError, match="'semi-honest' finds no thresholds"):
+        fhe_auc.federated_thresholds(sites(), 20, protocol="semi-honest")
+
+
+@pytest.mark.parametrize("bins", [None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"])
+def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused(bins: object) -> None:
+    with pytest.raises(InputError, match=r"quantile thresholds number from 2 to 2\^14 = 16,384 here, not"):
+        BoundariesFederated().prepare(request(options={"bins": bins}))
+    with pytest.raises(InputError):
+        checked_bins({"bins": bins}, 14)
+
+
+def test_the_largest_number_of_thresholds_is_that_of_the_cells() -> None:
+    assert checked_bins({"bins": 2**14}, 14) == 2**14
+
+
+def test_an_evaluations_manifest_is_not_taken_for_one_that_finds_thresholds_and_the_other_way_round() -> None:
+    asked = replace(request(backend="tenseal", options={}), thresholds=thresholds.uniform(16))
+    histogram = HistogramFederated().prepare(asked).manifest
+    first = BoundariesFederated().prepare(request(backend="tenseal")).manifest
+    with pytest.raises(InputError, match="is of protocol 'histogram-federated', not 'boundaries-federated'"):
+        BoundariesFederated().task(histogram, sites()[0])
+    renamed = msgspec.structs.replace(histogram, protocol="boundaries-federated", options={"bins": 4})
+    with pytest.raises(InputError, match="is not one for finding thresholds"):
+        BoundariesFederated().task(renamed, sites()[0])
+    uneven = msgspec.structs.replace(renamed, grid=thresholds.uniform(16).tobytes())
+    with pytest.raises(InputError, match=r"its own are not the cells of \[0, 1\]"):
+        BoundariesFederated().task(uneven, sites()[0])
+    with pytest.raises(InputError, match="is not one for score histograms"):
+        HistogramFederated().task(first, sites()[0])
+    with pytest.raises(InputError, match="another kind of computation"):
+        Malicious().task(first, sites()[0])
+
+
+def test_a_party_with_more_rows_than_the_session_may_have_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match="party 'site 0' has more rows than the session's max_rows = 20"):
+        fhe_auc.federated_thresholds(sites(), 4, max_rows=20)
+
+
+# --- Privacy budgets --------------------------------------------------------------------------------------------------
+
+
+@private
+def test_epsilon_is_that_of_both_sessions_together(name: str) -> None:
+    plugin = PRIVATE[name]
+    first, second = plugin.staged(request(options={"epsilon": 2.0}), 10)
+    finder = registry.finding(plugin.require_boundaries())
+    spent = finder.prepare(first).manifest.options
+    left = plugin.prepare(replace(second, thresholds=thresholds.uniform(10))).manifest.options
+    assert spent == {"bins": 10, "epsilon": 0.5}
+    assert left == {"epsilon": 2.0, "boundaries_epsilon": 0.5}
+
+
+def test_the_counts_get_the_noise_of_what_the_thresholds_have_left() -> None:
+    deviations = {}
+    for spent in (None, 0.5, 1.5):
+        options = {"epsilon": 2.0} if spent is None else {"epsilon": 2.0, "boundaries_epsilon": spent}
+        found = fhe_auc.federated_auc(
+            sites(), protocol="histogram-distributed-dp", thresholds="uniform:4", backend="tenseal", **options
+        )
+        deviations[spent] = found.settings["noise_deviation"]
+        assert found.settings["epsilon"] == 2.0
+    for spent, found in deviations.items():
+        epsilon = 2.0 - (spent or 0.0)
+        assert found == pytest.approx(math.sqrt(2 * 1.5 * math.exp(-epsilon)) / -math.expm1(-epsilon), rel=1e-9)
+    local = HistogramLocalDp().terms({"epsilon": 2.0, "boundaries_epsilon": 0.5}, 4)
+    assert local.epsilon == pytest.approx(1.5, rel=1e-15)
+    assert local.epsilon < 1.5  # rounded to the private side
+
+
+@private
+@pytest.mark.parametrize("spent", [0, -0.1, 2.0, 3.0, math.inf, "1", True])
+def test_a_share_of_the_budget_that_is_none_is_refused(name: str, spent: object) -> None:
+    asked = request(options={"epsilon": 2.0, "boundaries_epsilon": spent})
+    with pytest.raises(InputError, match="boundaries_epsilon must be"):
+        PRIVATE[name].staged(asked, 10)
+    with pytest.raises(InputError, match="boundaries_epsilon must be"):
+        PRIVATE[name].prepare(replace(asked, thresholds=thresholds.uniform(10)))
+
+
+@private
+def test_a_height_is_for_quantile_thresholds_and_has_limits(name: str) -> None:
+    plugin, options = PRIVATE[name], {"epsilon": 2.0, "height": 6}
+    first, second = plugin.staged(request(options=options), 10)
+    finder = registry.finding(plugin.require_boundaries())
+    assert len(finder.prepare(first).manifest.thresholds) == 2**6
+    assert "height" not in second.options
+    with pytest.raises(InputError, match="height is for quantile thresholds only"):
+        plugin.prepare(replace(request(options=options), thresholds=thresholds.uniform(10)))
+    for height in (0, 15, 6.0, True, "6"):
+        with pytest.raises(InputError, match="height must be a whole number from 1 to 1"):
+            finder.prepare(replace(first, options={**first.options, "height": height}))
+
+
+@private
+def test_both_sessions_run_for_real_and_say_what_they_spend(name: str) -> None:
+    """With so many rows the noise moves the AUC by less than 0.005; 0.1 is twenty times that."""
+    parties = sites(3, rows=20_000)
+    found = fhe_auc.federated_auc(parties, protocol=name, thresholds="quantile:12", epsilon=5.0)
+    assert abs(found.auc - exact(parties)) < 0.1
+    assert (found.rounds, found.settings["epsilon"], found.settings["boundaries_epsilon"]) == (4, 5.0, 1.25)
+    said = " ".join(found.warnings)
+    assert "epsilon = 5 is of two sessions: 1.25 for the thresholds, the rest for the counts" in said
+    assert "every party learns noisy counts of all scores, labels left out" in said
+    assert "how many pooled rows lie in each" not in said
+
+
+@joint
+def test_with_joint_keys_and_noise_too() -> None:
+    found = fhe_auc.federated_auc(
+        sites(2, rows=5000), protocol="histogram-distributed-dp", thresholds="quantile:8", epsilon=8.0, keys="joint"
+    )
+    assert (found.keys, found.rounds) == ("joint", 8)
+
+
+def distributed_levels(data: PartyData, monkeypatch: pytest.MonkeyPatch, **options: Any) -> np.ndarray:
+    """Return what the only party of a session packs: counts of all levels, and two zeros."""
+    plugin = BoundariesDistributedDp()
+    manifest = plugin.prepare(request(1, backend="tenseal", options=options)).manifest
+    packed: list[np.ndarray] = []
+    monkeypatch.setattr(type(manifest.plan), "pack", lambda plan, integers: packed.append(np.asarray(integers)))
+    plugin.task(manifest, data).blocks()
+    return packed[0].ravel()
+
+
+def test_each_level_has_noise_for_its_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """254 variables of discrete Laplace law at scale 7/1.4 = 5: their mean of squares is off by half once in 10^4,
+    and that of noise for the whole budget is 24 times less."""
+    data = sites(1)[0]
+    found = distributed_levels(data, monkeypatch, bins=10, epsilon=1.4, height=7)
+    truth = np.concatenate(hierarchy.count(data, 7).levels)
+    noise = found[:-2] - truth
+    expected = 2 * math.exp(-0.2) / (1 - math.exp(-0.2)) ** 2
+    assert 0.3 < (noise**2).mean() / expected < 2.5
+    assert (found[-2:] == 0).all()
+
+
+def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:
+    """Distributed: noise of scale 1/4 at each of 8 levels moves a quantile by a cell where counts are nearly tied.
+
+    Local: of users split over 8 levels, a prefix has a standard deviation of at most 4·√60000 rows, 1.6 %; one of 9 is
+    off by 6.5 of them once in 10^9.
+    """
+    parties = sites(3, rows=20_000)
+    options = {"epsilon": 32.0, "height": 8}
+    truth = hierarchy.equi_depth_edges(hierarchy.count(pooled(parties), 8), 10)[:-1]
+    near = fhe_auc.federated_thresholds(parties, 10, protocol="boundaries-distributed-dp", backend="tenseal", **options)
+    assert near.settings["height"] == 8
+    assert np.abs(near.grid - truth).max() <= 2**-8
+    split = fhe_auc.federated_thresholds(parties, 10, protocol="boundaries-local-dp", **options)
+    below = [(pooled(parties).y_score < threshold).mean() for threshold in split.grid]
+    assert np.abs(np.array(below) - np.arange(10) / 10).max() < 0.016 * 6.5 + 0.02  # and a cell
+
+
+def test_noise_that_outweighs_the_rows_gives_no_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The four rows' counts at the top are drowned by noise of scale 600; so many less that they are negative."""
+    honest = noise.polya
+    monkeypatch.setattr(noise, "polya", lambda *arguments: -np.abs(honest(*arguments)) - 5)
+    with pytest.raises(EvaluationError, match="privacy noise outweighs them"):
+        fhe_auc.federated_thresholds(
+            sites(2, rows=2), 8, protocol="boundaries-distributed-dp", epsilon=0.005, height=3, backend="tenseal"
+        )
+
+
+def test_too_few_rows_for_so_many_levels_give_no_thresholds() -> None:
+    parties = [([1], [0.5]), ([0], [0.2])]
+    with pytest.raises(EvaluationError, match="no user has reported on some level"):
+        fhe_auc.federated_thresholds(parties, 4, protocol="boundaries-local-dp", epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    "tally",
+    [
+        HierarchyTally(1, [1, 1], [[0, 1]]),
+        HierarchyTally(1, [1], [[0, 1]]),
+        HierarchyTally(1, [0, 0], [[0, 0], [0] * 4]),
+        HierarchyTally(1, [1, -1], [[0, 1], [0] * 4]),
+        HierarchyTally(1, [1, 1], [[0, 2], [0] * 4]),
+        HierarchyTally(1, [1, 1], [[0, -1], [0] * 4]),
+        HierarchyTally(1, [1, 1], [[0, 1], [0] * 3]),
+        HierarchyTally(1, [2**62, 1], [[0, 1], [0] * 4]),
+        HierarchyTally(2, [1, 1], [[0, 1], [0] * 4]),
+    ],
+)
+def test_tallies_that_no_rows_could_give_are_refused_and_leave_the_session_as_it_was(tally: HierarchyTally) -> None:
+    plugin, parties = BoundariesLocalDp(), sites()
+    manifest = plugin.prepare(request(options={"bins": 3, "epsilon": 1.0, "height": 2})).manifest
+    aggregator = plugin.aggregator(manifest, b"")
+    opening = aggregator.start()
+    submission = plugin.party(manifest, b"", parties[0]).respond(opening)
+    forged = msgspec.structs.replace(Message.from_bytes(submission, limit=10**6), payload=encode(tally)).to_bytes()
+    with pytest.raises(MessageError, match="submission of party 'site 0' refused"):
+        aggregator.receive("site 0", forged)
+    roles = [plugin.party(manifest, b"", data) for data in parties]
+    for role in roles:
+        aggregator.receive(role.name, role.respond(opening))
+    closing = aggregator.finish_round()
+    grids = []
+    for role in roles:
+        role.respond(closing)
+        grids.append(role.result().grid)
+    assert all(np.array_equal(grids[0], grid) for grid in grids)
+
+
+def test_a_session_is_run_by_the_plug_in_that_its_manifest_names() -> None:
+    """What a transport does, which has nothing but a manifest."""
+    for name in ("boundaries-federated", "boundaries-distributed-dp", "boundaries-local-dp"):
+        plugin = registry.load(name)
+        options = {"bins": 4} if name == "boundaries-federated" else {"bins": 4, "epsilon": 3.0, "height": 3}
+        backend = None if name == "boundaries-local-dp" else "tenseal"
+        outcomes = api._played(plugin, request(options=options, backend=backend), sites(), lambda *_: None)
+        assert {type(outcome) for outcome in outcomes.values()} == {Boundaries}
+        assert len({outcome.grid.tobytes() for outcome in outcomes.values()}) == 1

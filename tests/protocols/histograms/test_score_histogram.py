@@ -1,0 +1,292 @@
+"""Score histograms through encryption: what the parties get are the exact pooled counts."""
+
+import json
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.score_histogram import (
+    HistogramFederated,
+    pooled_counts,
+    pooled_histogram,
+    rows_by_bin,
+)
+from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fhe_auc
+from fhe_auc import ckks, datasets, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.messages import Message
+from fhe_auc.metrics import Histogram, recall_score
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode, encode
+
+BACKENDS = ckks.available_backends()
+backends = pytest.mark.parametrize("backend", BACKENDS)
+joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+
+
+def pooled(parties):
+    y_true = np.concatenate([party.y_true for party in parties])
+    return PartyData.from_arrays("pooled", y_true, np.concatenate([party.y_score for party in parties]))
+
+
+def evaluated(parties, **options):
+    return fhe_auc.federated_auc(parties, protocol="histogram-federated", **options)
+
+
+def same(found, truth):
+    histogram = found.histogram
+    return np.array_equal(histogram.positives, truth.bin_positives) and np.array_equal(
+        histogram.negatives, truth.bin_negatives
+    )
+
+
+def random_sites(parties, rows=30, seed=0):
+    rng = np.random.default_rng(seed)
+    sites = []
+    for number in range(parties):
+        labels = rng.random(rows) < rng.random()
+        scores = np.round(rng.beta(2 + labels, 3), 2)
+        sites.append(PartyData.from_arrays(f"site {number}", labels, scores))
+    return sites
+
+
+@backends
+@pytest.mark.parametrize("name", ["covid-clinics", "credit-default"])
+def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
+    parties = datasets.load(name)
+    grid = thresholds.uniform(100)
+    found = evaluated(parties, thresholds=grid, backend=backend)
+    truth = count(pooled(parties), grid)
+    assert same(found, truth)
+    assert (found.auc, found.resolution, found.precision) == (trapezoid(truth).auc, trapezoid(truth).resolution, 0)
+    assert (found.parties, found.keys, found.verified, found.rounds) == (len(parties), "sealed", False, 2)
+
+
+@joint
+@pytest.mark.parametrize("parties", [2, 5])
+def test_with_joint_keys_too(parties):
+    sites = random_sites(parties)
+    found = evaluated(sites, thresholds="uniform:200", keys="joint")
+    assert same(found, count(pooled(sites), thresholds.uniform(200)))
+    assert (found.keys, found.rounds) == ("joint", 4)
+    # A part of a public key, and no others: a sum multiplies nothing.
+    assert (
+        found.key_bytes_per_party
+        == plan_sum(
+            thresholds=200, vectors=2, parties=parties, backend="openfhe", joint_keys=True
+        ).parameters.polynomial_bytes()
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_how_rows_are_dealt_out_to_parties_makes_no_difference(seed, parties):
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.random(60) < 0.4, rng.random(60)
+    labels[:2] = True, False
+    cuts = np.sort(rng.choice(np.arange(1, 60), parties - 1, replace=False))
+    order = rng.permutation(60)
+    split = [(labels[part], scores[part]) for part in np.split(order, cuts)]
+    found = evaluated(split, thresholds="uniform:50", backend="tenseal")
+    assert same(found, count(PartyData.from_arrays("all", labels, scores), thresholds.uniform(50)))
+
+
+@backends
+def test_two_hundred_parties_of_one_row_each(backend):
+    sites = random_sites(200, rows=1, seed=3)
+    found = evaluated(sites, thresholds="uniform:20", backend=backend)
+    assert same(found, count(pooled(sites), thresholds.uniform(20)))
+
+
+@backends
+def test_the_largest_histogram_is_one_ciphertext_and_a_larger_one_is_refused(backend):
+    sites = random_sites(2)
+    found = evaluated(sites, thresholds="uniform:8192", backend=backend)
+    assert same(found, count(pooled(sites), thresholds.uniform(8192)))
+    with pytest.raises(InputError, match="integers do not fit a ciphertext"):
+        evaluated(sites, thresholds="uniform:8193", backend=backend)
+
+
+def test_a_pool_of_one_class_has_no_auc():
+    with pytest.raises(UndefinedAucError):
+        evaluated([([1, 1], [0.2, 0.3]), ([1], [0.9])], thresholds="uniform:10")
+
+
+def test_a_party_with_more_rows_than_the_session_may_have_is_refused_by_name():
+    with pytest.raises(InputError, match="party 'site 0' has more rows than the session's max_rows = 20"):
+        evaluated(random_sites(2), thresholds="uniform:10", max_rows=20, min_rows=2)
+
+
+def test_more_pooled_rows_than_the_bound_give_no_number():
+    sites = [([1] * 15, [0.5] * 15), ([1] * 15, [0.5] * 15), ([0], [0.1])]
+    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
+        evaluated(sites, thresholds="uniform:10", max_rows=20, min_rows=2)
+
+
+@pytest.mark.parametrize("bins", [[[1, -1], [2, 2]], [[0, 3], [-1, 2]]])
+def test_a_negative_count_is_no_histogram(bins):
+    with pytest.raises(EvaluationError, match="negative count"):
+        pooled_counts(np.array(bins))
+
+
+@pytest.mark.parametrize(
+    ("grid", "edges"),
+    [
+        ([0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]),
+        ([0.2, 0.5], [0.0, 0.5, 1.0]),  # the first bin holds all rows below 0.5
+        ([-2.0, 3.0], [-2.0, 3.0, 3.0]),
+    ],
+)
+def test_the_edges_of_the_pooled_histogram_are_those_of_the_rows_in_its_bins(grid, edges):
+    found = pooled_histogram(np.array(grid), np.ones((2, len(grid)), np.int64))
+    assert found.edges.tolist() == edges
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.floats(0, 1), min_size=2, max_size=6, unique=True))
+def test_bins_with_edges_hold_what_a_histogram_of_the_rows_does(seed, points):
+    rng, grid = np.random.default_rng(seed), np.sort(points)
+    data = PartyData.from_arrays("a", rng.random(40) < 0.5, np.append(rng.random(38), [0.0, 1.0]))
+    found = pooled_histogram(grid, rows_by_bin(data, grid))
+    rows = Histogram.from_rows(data, found.edges)
+    np.testing.assert_array_equal([found.positives, found.negatives], [rows.positives, rows.negatives])
+
+
+def session(parties=3, **changes):
+    names = tuple(f"site {number}" for number in range(parties))
+    return HistogramFederated().prepare(Request(parties=names, thresholds=thresholds.uniform(20), **changes))
+
+
+def test_without_a_party_the_others_go_on_and_say_so():
+    plugin, sites = HistogramFederated(), random_sites(3)
+    prepared = session(min_parties=2)
+    delivery = plugin.rehearse(prepared)
+    aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
+    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
+    message = aggregator.start()
+    for role in roles[:2]:
+        aggregator.receive(role.name, role.respond(message))
+    result = aggregator.finish_round()
+    roles[0].respond(result)
+    found = roles[0].result()
+    assert same(found, count(pooled(sites[:2]), thresholds.uniform(20)))
+    assert "1 of 3 parties are not in the result" in found.warnings
+
+
+@pytest.mark.parametrize("plugin", [HistogramFederated(), HistogramDistributedDp()])
+@pytest.mark.parametrize("told", [[0], [0, 1], [0, 0, 0]])
+def test_nothing_is_left_of_a_sum_that_is_not_over_all_parties_once(plugin, told):
+    """The aggregator hands the parties one party's counts, say, instead of the sum, for them to decrypt."""
+    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
+        read_by_a_party(plugin, told)
+
+
+@pytest.mark.parametrize("plugin", [HistogramFederated(), HistogramDistributedDp()])
+def test_the_sum_over_all_parties_is_left_as_it_is(plugin):
+    assert read_by_a_party(plugin, [0, 1, 2]).parties == 3
+
+
+def test_where_some_may_be_missing_parties_are_shown_whatever_the_aggregator_adds_up():
+    """A limit that the documents state: masks need to know who takes part."""
+    found = read_by_a_party(HistogramFederated(), [0], min_parties=2)
+    assert same(found, count(random_sites(3)[0], thresholds.uniform(20)))
+
+
+def read_by_a_party(plugin, told, **changes):
+    """What the last of three parties gets when it is told the sum of the submissions with these indices."""
+    sites = random_sites(3)
+    options = {} if plugin.name == "histogram-federated" else {"epsilon": 1.0}
+    names = tuple(site.name for site in sites)
+    grid = thresholds.uniform(20)
+    prepared = plugin.prepare(Request(parties=names, thresholds=grid, backend="tenseal", options=options, **changes))
+    delivery = plugin.rehearse(prepared)
+    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
+    opening = plugin.aggregator(prepared.manifest, delivery.aggregator).start()
+    answers = [Message.from_bytes(role.respond(opening), limit=10**8) for role in roles]
+    total = aggregation(ckks.load_public(delivery.aggregator), prepared.manifest.plan)
+    for index in told:
+        total.add(decode(answers[index].payload, tuple[bytes, ...], "submission"))
+    payload = encode(Result(3, total.result()))
+    result = msgspec.structs.replace(answers[0], sender="aggregator", round=2, payload=payload)
+    roles[-1].respond(result.to_bytes())
+    return roles[-1].result()
+
+
+@pytest.mark.parametrize("score", [-0.5, 1.5])
+def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it_is_not(score):
+    """Precision and recall at a threshold would be wrong, and their ranges too."""
+    sites = [*random_sites(1), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
+    with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but the bins cover 0.0 to 1.0"):
+        evaluated(sites, thresholds="uniform:20")
+    wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
+    assert recall_score(wide.histogram, 2.0).value == 0
+
+
+def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error():
+    found = evaluated(random_sites(2, rows=10), thresholds="uniform:20", min_rows=100)
+    assert not any("min_rows" in warning for warning in found.warnings)
+
+
+def test_the_command_does_not_say_that_a_sum_is_multiplied():
+    shown = (
+        CliRunner().invoke(main, ["demo", "--protocol", "histogram-federated", "--thresholds", "quantile:20"]).stdout
+    )
+    assert "hand out the sum" in shown
+    assert "multiply" not in shown
+
+
+def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
+    prepared, site = session(), random_sites(1)[0]
+    auc = SemiHonest().prepare(Request(parties=("site 0", "b"), thresholds=thresholds.uniform(20)))
+    with pytest.raises(InputError, match="another kind of computation"):
+        HistogramFederated().task(auc.manifest, site)
+    with pytest.raises(InputError, match="another kind of computation"):
+        SemiHonest().task(prepared.manifest, site)
+    three = msgspec.structs.replace(prepared.manifest.plan, vectors=3)
+    with pytest.raises(InputError, match="not one for score histograms"):
+        HistogramFederated().task(msgspec.structs.replace(prepared.manifest, plan=three), site)
+
+
+def test_the_plan_is_as_public_as_it_needs_to_be():
+    """The bound on sums is the request's max_rows, not the rows that there are."""
+    prepared = session(max_rows=5000)
+    assert isinstance(prepared.manifest.plan, SumPlan)
+    assert (prepared.manifest.plan.max_total, prepared.manifest.plan.integers) == (5000, 40)
+
+
+def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people(tmp_path):
+    arguments = [
+        "demo",
+        "--dataset",
+        "credit-default",
+        "--protocol",
+        "histogram-federated",
+        "--thresholds",
+        "uniform:9",
+    ]
+    found = CliRunner().invoke(main, [*arguments, "--json"])
+    assert found.exit_code == 0
+    histogram = json.loads(found.stdout)["histogram"]
+    truth = count(pooled(datasets.load("credit-default")), thresholds.uniform(9))
+    assert histogram["edges"] == [*thresholds.uniform(9).tolist(), 1.0]
+    assert (histogram["positives"], histogram["negatives"]) == (
+        truth.bin_positives.tolist(),
+        truth.bin_negatives.tolist(),
+    )
+    assert "(sums are exact)" in " ".join(CliRunner().invoke(main, arguments).stdout.split())
+
+
+def test_counts_are_not_in_the_repr():
+    found = evaluated(random_sites(2), thresholds="uniform:10")
+    assert "histogram=Histogram(bins=10)" in repr(found)

@@ -1,0 +1,388 @@
+"""``fhe-auc ustat`` and the runs behind it: every statistic by every method, files, errors, speed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from fhe_auc_protocols.u_statistics import kernels
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
+
+from fhe_auc.cli import main
+from fhe_auc.errors import InputError
+from fhe_auc.tables import read_columns
+
+ONE_TO_SIX = "0,1,2,3,4,5"
+RATINGS = ["ratings.csv", "--column", "room", "--column", "clean"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ustat")
+    generator = np.random.default_rng(0)
+    room = generator.integers(0, 6, 3000)
+    clean = np.clip(room + generator.integers(-1, 2, 3000), 0, 5)
+    euro = generator.gamma(2, 1000, 3000).round(2)
+    rows = "\n".join(f"{a},{b},{c}" for a, b, c in zip(room, clean, euro, strict=True))
+    (path / "ratings.csv").write_text("room,clean,euro\n" + rows)
+    pq.write_table(pa.table({"room": room, "clean": clean, "euro": euro}), path / "ratings.parquet")
+    np.savez(path / "ratings.npz", room=room, clean=clean, euro=euro)
+    labels = generator.random(3000) < 0.3
+    scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(3000), 0, 1)
+    (path / "north.csv").write_text(
+        "y_true,y_score\n" + "\n".join(f"{int(y)},{s}" for y, s in zip(labels, scores, strict=True))
+    )
+    (path / "bad.csv").write_text("room,clean\n1,2\n3,nan\n4,high\n")
+    (path / "nan.csv").write_text("room,clean\n1,2\n3,nan\n")
+    (path / "flags.csv").write_text("room,flag\n1,True\n0,False\n")
+    (path / "empty.csv").write_text("room,clean\n")
+    (path / "small.csv").write_text("room\n" + "\n".join("0123" * 3) + "\n")
+    return path
+
+
+def call(folder: Path, *arguments: str) -> Any:
+    given = [str(folder / a) if a.endswith((".csv", ".parquet", ".npz")) else a for a in arguments]
+    return CliRunner().invoke(main, ["ustat", *given])
+
+
+ALL = {
+    "kendall krr": [*RATINGS, "--statistic", "kendall", "--values", ONE_TO_SIX],
+    "kendall pairs": [*RATINGS, "--statistic", "kendall", "--method", "pairs"],
+    "gini krr": ["ratings.parquet", "--column", "euro", "--statistic", "gini", "--range", "0", "10000"],
+    "gini pairs": [
+        *["ratings.npz", "--column", "euro", "--statistic", "gini", "--range", "0", "10000", "--method", "pairs"]
+    ],
+    "renyi2 krr": ["ratings.csv", "--column", "room", "--statistic", "renyi2", "--values", ONE_TO_SIX],
+    "renyi2 pairs": [
+        "ratings.csv",
+        "--column",
+        "room",
+        "--statistic",
+        "renyi2",
+        "--method",
+        "pairs",
+        "--pairings",
+        "2",
+    ],
+    "auc krr": ["north.csv", "--statistic", "auc", "--bins", "12"],
+    "auc hierarchy": ["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "5"],
+    "auc pairs": ["north.csv", "--statistic", "auc", "--method", "pairs"],
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_statistic_by_every_method_comes_near_the_exact_value(name: str, folder: Path) -> None:
+    done = call(folder, *ALL[name], "--epsilon", "8", "--seed", "1", "--exact", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    statistic, method = name.split()
+    assert (found["statistic"], found["method"], found["users"]) == (statistic, method, 3000)
+    exact = found["exact"][statistic]
+    rounding = 0.02 * exact if "krr" in name and statistic in ("gini", "auc") else 0
+    assert abs(found["estimate"] - exact) < 5 * found["standard_error"] + rounding
+    assert 0 < found["standard_error"] < 1.2 * found["error_bound"]
+    assert "not private" in done.stderr
+    assert "randomness was seeded: nothing is private" in found["notes"]
+    domain = "krr" in name or "hierarchy" in name or name == "gini pairs"
+    assert any("values outside were moved to the nearest end" in note for note in found["notes"]) == domain
+    if statistic == "renyi2":
+        assert found["derived"]["entropy"] == pytest.approx(-math.log(found["estimate"]))
+    if name == "kendall krr":
+        assert abs(found["derived"]["tau_b"] - found["exact"]["tau_b"]) < 0.1
+    if statistic == "auc":
+        public = "class sizes are public" if method == "pairs" else "labels are public"
+        assert any(public in note for note in found["notes"])
+        assert method != "pairs" or not any("labels are public" in note for note in found["notes"])
+    if method == "pairs":
+        assert any("ideal functionality" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_without_a_seed_runs_differ_and_print_a_table(name: str, folder: Path) -> None:
+    first = call(folder, *ALL[name], "--epsilon", "1")
+    numbers = [json.loads(call(folder, *ALL[name], "--epsilon", "1", "--json").stdout) for _ in range(2)]
+    # All digits of both numbers are equal only if all counts of reports are, which has a probability below 1e-6.
+    assert len({(of["estimate"], of["standard_error"]) for of in numbers}) == 2
+    assert not any("seeded" in note for note in numbers[0]["notes"])
+    assert "privacy budget of one row" in first.stdout
+    assert "exact" not in first.stdout
+
+
+def test_a_seed_repeats_a_run_and_warns(folder: Path) -> None:
+    runs = [call(folder, *ALL["kendall krr"], "--epsilon", "1", "--seed", "7", "--json") for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout
+    assert "nothing is private" in runs[0].stderr
+
+
+def test_the_two_party_step_runs_on_ciphertexts(folder: Path) -> None:
+    arguments = ["small.csv", "--column", "room", "--statistic", "renyi2", "--method", "pairs", "--step", "bfv"]
+    done = call(folder, *arguments, "--values", "0,1,2,3", "--epsilon", "1")
+    assert done.exit_code == 0, done.output
+    assert "BFV ciphertexts" in done.stdout
+    refused = call(folder, *arguments, "--values", "0,1,2,3", "--epsilon", "1", "--seed", "1")
+    assert "leave out --seed" in refused.stderr
+    assert "give the values" in call(folder, *arguments, "--epsilon", "1").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["ratings.csv", "--statistic", "kendall", "--column", "room"], "kendall takes 2 of --column, got 1"),
+        ([*RATINGS, "--statistic", "gini"], "gini takes 1 of --column, got 2"),
+        ([*RATINGS, "--statistic", "kendall"], "krr needs a public domain for kendall"),
+        (["ratings.csv", "--column", "euro", "--statistic", "gini", "--method", "pairs"], "needs a public range"),
+        ([*RATINGS, "--statistic", "kendall", "--method", "hierarchy"], "hierarchy is for the AUC only"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "5,4"], "ascending"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "1,x"], "expected numbers with commas"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "1,2", "--bins", "3"], "either values, or a range and bins"),
+        ([*RATINGS, "--statistic", "kendall", "--range", "1", "0"], "lower one first, got 1 and 0"),
+        ([*RATINGS, "--statistic", "kendall", "--range", "0", "5", "--alpha", "3"], "alpha is for method hierarchy"),
+        ([*RATINGS, "--statistic", "kendall", *["--values", "0,1"] * 3], "2 columns but 3"),
+        ([*RATINGS, "--statistic", "kendall", "--method", "pairs", "--values", "0,1"], "needs no domain for kendall"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "0,1", "--step", "bfv"], "step 'bfv' does not exist"),
+        (
+            [*RATINGS, "--statistic", "kendall", "--method", "pairs", "--pairings", "3000"],
+            "1 to 2,999 pairings of 3,000",
+        ),
+        (
+            ["flags.csv", "--statistic", "kendall", "--column", "room", "--column", "flag", "--values", "0,1"],
+            "row 0 of file .*flags.csv.*'flag' value is 'True', which is not a number",
+        ),
+        (
+            ["flags.csv", "--statistic", "kendall", "--column", "flag", "--column", "room", "--values", "0,1"],
+            "row 0 of file .*flags.csv.*'flag' value is 'True', which is not a number",
+        ),
+        (["north.csv", "--statistic", "auc", "--column", "y_score"], "--column is not for auc"),
+        (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "21"], "alpha"),
+        (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--values", "0,1"], "a range, not values"),
+        (
+            ["bad.csv", "--statistic", "gini", "--column", "clean", "--range", "0", "1"],
+            "row 2 of file .*bad.csv.*'clean' value is 'high', which is not a number",
+        ),
+        (
+            ["nan.csv", "--statistic", "gini", "--column", "clean", "--range", "0", "1"],
+            "row 1 of file .*nan.csv.*'clean' value is nan; 'clean' values must be finite",
+        ),
+        (["bad.csv", "--statistic", "gini", "--column", "age", "--range", "0", "1"], "no column 'age'"),
+        (["empty.csv", "--statistic", "gini", "--column", "room", "--range", "0", "1"], "there are 0 users"),
+        (["none.csv", "--statistic", "gini", "--column", "room", "--range", "0", "1"], "does not exist"),
+        (["ratings.csv", "ratings.csv", "--statistic", "gini", "--column", "room"], "given twice"),
+    ],
+)
+def test_bad_usage_is_one_line_that_names_the_culprit(arguments: list, what: str, folder: Path) -> None:
+    done = call(folder, *arguments, "--epsilon", "1")
+    assert done.exit_code == 2, done.output
+    assert done.stdout == ""
+    assert re.search(what, " ".join(done.stderr.split())), done.stderr
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "33", "9e-7", "1e-17"])
+def test_an_epsilon_out_of_range_is_refused(epsilon: str, folder: Path) -> None:
+    done = call(folder, *ALL["auc krr"], "--epsilon", epsilon)
+    assert done.exit_code == 2
+    assert "epsilon must lie between 0.000001 and 32" in done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+def test_columns_read_alike_from_every_kind_of_file(suffix: str, folder: Path) -> None:
+    expected = read_columns([folder / "ratings.csv"], ["room", "euro"])
+    found = read_columns([folder / f"ratings.{suffix}"], ["room", "euro"])
+    assert np.array_equal(found, expected)
+    assert np.array_equal(read_columns([folder / f"ratings.{suffix}"], ["euro"]), expected[:, 1:])
+
+
+@pytest.mark.parametrize("columns", [[], ["room", "room"], ["room", "clean", "euro"]])
+def test_one_column_or_two_different_ones_are_read(columns: list, folder: Path) -> None:
+    with pytest.raises(InputError, match="one column is needed, or two"):
+        read_columns([folder / "ratings.csv"], columns)
+
+
+def test_any_kernel_of_the_callers_own_runs_by_krr_and_pairs() -> None:
+    rows = np.random.default_rng(1).integers(0, 5, (4000, 1)).astype(float)
+    close = Kernel("close", lambda x, y: (np.abs(x - y)[..., 0] <= 1).astype(float), 0.0, 1.0)
+    from fhe_auc_protocols.u_statistics.exact import of_rows
+
+    truth = of_rows(rows, close)
+    for method, values in (("krr", ((0.0, 1.0, 2.0, 3.0, 4.0),)), ("pairs", ())):
+        found = run(
+            Setting(statistic=close, method=method, epsilon=4.0, values=values), rows, Randomness.seeded_experiment(2)
+        )
+        assert found.statistic == "close"
+        assert abs(found.estimate - truth) < 5 * found.standard_error
+
+
+def test_one_range_serves_both_columns_and_the_rule_gives_bins_to_each() -> None:
+    rows = np.random.default_rng(3).random((10_000, 2))
+    found = run(
+        Setting(statistic="kendall", method="krr", epsilon=1.0, ranges=((0.0, 1.0),)),
+        rows,
+        Randomness.seeded_experiment(4),
+    )
+    assert found.settings["k"] == 9  # ten by the rule, three a column
+
+
+def test_records_of_a_wrong_shape_and_unknown_names_are_refused() -> None:
+    using = Randomness.seeded_experiment(0)
+    with pytest.raises(InputError, match="kendall is of records of 2 columns"):
+        run(Setting(statistic="kendall", method="pairs", epsilon=1.0), np.zeros((5, 1)), using)
+    with pytest.raises(InputError, match="labels must be 0 or 1"):
+        run(Setting(statistic="auc", method="krr", epsilon=1.0), np.full((5, 2), 0.5), using)
+    with pytest.raises(InputError, match="unknown statistic 'tau'"):
+        Setting(statistic="tau", method="krr", epsilon=1.0)
+    with pytest.raises(InputError, match="unknown method 'rr'"):
+        Setting(statistic="gini", method="rr", epsilon=1.0)
+
+
+def test_an_entropy_of_a_collision_estimate_that_is_not_positive_is_undefined() -> None:
+    rows = np.arange(20.0)[:, None] % 10
+    setting = Setting(statistic="renyi2", method="pairs", epsilon=0.1)
+    found = [run(setting, rows, Randomness.seeded_experiment(seed)) for seed in range(10)]
+    assert any(math.isnan(of.derived["entropy"]) for of in found if of.estimate <= 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["krr", "hierarchy", "pairs"])
+def test_a_million_users_take_less_than_a_minute_with_secure_randomness(method: str) -> None:
+    generator = np.random.default_rng(5)
+    labels = generator.random(10**6) < 0.3
+    scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(10**6), 0, 1)
+    rows = np.stack([scores, labels], axis=1)
+    started = time.process_time()  # of this process alone: other work on the machine does not count
+    found = run(Setting(statistic="auc", method=method, epsilon=1.0), rows, Randomness.secure())
+    assert time.process_time() - started < 60
+    assert abs(found.estimate - without_noise("auc", rows)["auc"]) < 5 * found.standard_error + 0.01
+
+
+def test_kernel_of_the_auc_needs_labels_of_both_kinds() -> None:
+    rows = np.stack([np.arange(4.0), np.ones(4)], axis=1)
+    assert kernels.AUC(rows[:2], rows[2:]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("slope", [0.05, 0.01])
+def test_rounding_is_bounded_by_the_ranges_length_and_not_by_the_kernels_width(slope: float) -> None:
+    total = Kernel("sum", lambda x, y: slope * (x[..., 0] + y[..., 0]), 0.0, 1.0, lipschitz=slope)
+    setting = Setting(statistic=total, method="krr", epsilon=32.0, ranges=((0.0, 10.0),), bins=2)
+    found = run(setting, np.zeros((1000, 1)), Randomness.seeded_experiment(0))
+    # All users are at 0, and move to 2.5.
+    assert found.settings["rounding inside the range"] == pytest.approx(5 * slope)
+    assert found.estimate == pytest.approx(5 * slope)
+
+
+def test_rounding_of_two_columns_has_no_bound() -> None:
+    near = Kernel("near", lambda x, y: np.abs(x - y).mean(axis=-1), 0.0, 1.0, lipschitz=1.0)
+    setting = Setting(statistic=near, method="krr", epsilon=1.0, ranges=((0.0, 1.0),), bins=3)
+    found = run(setting, np.zeros((10, 2)), Randomness.seeded_experiment(0))
+    assert not any("rounding" in name for name in found.settings)
+
+
+EVERY_RUN = [
+    ("krr", "gini", {"ranges": ((0.0, 1.0),)}),
+    ("pairs", "gini", {"ranges": ((0.0, 1.0),)}),
+    ("pairs", "renyi2", {}),
+    ("krr", "auc", {}),
+    ("hierarchy", "auc", {}),
+    ("pairs", "auc", {}),
+]
+
+
+@pytest.mark.parametrize("entry", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(("method", "statistic", "more"), EVERY_RUN)
+def test_a_row_that_is_not_finite_is_refused_by_its_number(
+    method: str, statistic: str, more: dict, entry: float
+) -> None:
+    rows = np.array([[0.1, 0.0], [0.2, 1.0], [entry, 1.0], [0.4, 0.0]])[:, : 2 if statistic == "auc" else 1]
+    with pytest.raises(InputError, match=f"row 2: all entries must be finite, got {entry}"):
+        run(Setting(statistic=statistic, method=method, epsilon=1.0, **more), rows, Randomness.seeded_experiment(0))
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1, 1), (5, 0), ()])
+@pytest.mark.parametrize("own", [True, False])
+def test_rows_that_are_no_table_are_refused(shape: tuple, own: bool) -> None:
+    statistic = kernels.gini(1.0) if own else "gini"
+    setting = Setting(statistic=statistic, method="krr", epsilon=1.0, ranges=((0.0, 1.0),))
+    with pytest.raises(InputError, match=r"of rows of shape \(users, columns\)"):
+        run(setting, np.zeros(shape), Randomness.seeded_experiment(0))
+
+
+def test_the_hierarchys_bound_is_theorem_3s_formula_and_left_out_where_its_condition_fails(folder: Path) -> None:
+    small = (folder / "north.csv").read_text().splitlines()[:50]
+    (folder / "small_auc.csv").write_text("\n".join(small))
+    arguments = ["--statistic", "auc", "--method", "hierarchy", "--alpha", "8", "--epsilon", "8"]
+    printed = " ".join(call(folder, "north.csv", *arguments).stdout.split())
+    assert "theorem 3's formula; levels are nearly independent" in printed
+    done = call(folder, "small_auc.csv", *arguments)
+    assert done.exit_code == 0
+    assert "theorem 3's formula" not in done.stdout
+    assert "there is no error bound" in done.stdout
+    found = json.loads(call(folder, "small_auc.csv", *arguments, "--json").stdout)
+    assert found["error_bound"] is None
+    assert any("theorem 3 asks for alpha" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("pairings", [0, -1, 10, 1.5, True])
+def test_pairings_are_at_least_one_and_fewer_than_users(pairings: object) -> None:
+    def pairs_of_ten(number: object) -> int:
+        setting = Setting(statistic="renyi2", method="pairs", epsilon=1.0, pairings=number)  # type: ignore[arg-type]
+        return run(setting, np.zeros((10, 1)), Randomness.seeded_experiment(0)).settings["pairs"]
+
+    with pytest.raises(InputError, match=r"there must be 1 to 9 pairings of 10 users|must be a whole number"):
+        pairs_of_ten(pairings)
+    assert pairs_of_ten(9) == 45
+
+
+@pytest.mark.parametrize("wrong", [1e6, -1e6, math.nan])
+def test_a_users_kernel_value_outside_the_range_is_clipped_and_not_printed(wrong: float) -> None:
+    rows = np.arange(20.0)[:, None]
+    odd = Kernel("odd", lambda x, y: np.where(x[..., 0] + y[..., 0] > 30, wrong, 0.5), 0.0, 1.0)
+    seen = []
+
+    def no_noise(values: np.ndarray, scale: float) -> np.ndarray:
+        seen.extend(values)
+        return values
+
+    using = Randomness(Randomness.seeded_experiment(0).source, no_noise, np.random.default_rng(0))
+    run(Setting(statistic=odd, method="pairs", epsilon=1.0), rows, using)
+    assert set(seen) == {0.5, 0.0 if wrong == -1e6 else 1.0}
+    with pytest.raises(InputError, match="has the value"):
+        odd.matrix(rows)  # of public points
+
+
+def test_pairs_refuse_a_kernel_that_is_not_symmetric_or_loses_the_shape_and_print_no_value() -> None:
+    rows = np.random.default_rng(0).random((50, 1))
+    less = Kernel("less", lambda x, y: (x[..., 0] < y[..., 0]) * 0.123, 0.0, 1.0)
+    wide = Kernel("wide", lambda x, y: np.abs(x - y), 0.0, 1.0)
+    for kernel, what in ((less, "'less' is not symmetric$"), (wide, "'wide' turns records of shape")):
+        with pytest.raises(InputError, match=what):
+            run(Setting(statistic=kernel, method="pairs", epsilon=1.0), rows, Randomness.seeded_experiment(0))
+
+
+def test_bins_follow_the_steepness_of_a_kernel_on_its_range() -> None:
+    rows = np.random.default_rng(1).random((10_000, 1))
+    for slope, k in ((1.0, 10), (4.0, 20), (0.25, 5)):
+        capped = Kernel(
+            "capped", lambda x, y, slope=slope: np.minimum(slope * np.abs(x - y)[..., 0], 1), 0.0, 1.0, lipschitz=slope
+        )
+        for length in (1.0, 2.0):
+            setting = Setting(statistic=capped, method="krr", epsilon=1.0 / length, ranges=((0.0, length),))
+            assert run(setting, rows, Randomness.seeded_experiment(0)).settings["k"] == k
+
+
+def test_tau_b_of_a_nearly_constant_column_is_undefined() -> None:
+    generator = np.random.default_rng(2)
+    setting = Setting(statistic="kendall", method="krr", epsilon=3.0, values=(tuple(map(float, range(6))),))
+    varied = generator.integers(0, 6, (3000, 2)).astype(float)
+    constant = varied * [1, 0]
+    nearly = np.where(np.arange(3000)[:, None] < 5, varied, constant)
+    for rows, defined in ((varied, True), (constant, False), (nearly, False)):
+        found = [run(setting, rows, Randomness.seeded_experiment(seed)).derived["tau_b"] for seed in range(20)]
+        assert sum(map(math.isfinite, found)) == (20 if defined else 0), found

@@ -1,0 +1,187 @@
+"""Kernels, domains and the values without noise, against scipy, scikit-learn and brute force."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.u_statistics import exact, kernels
+from fhe_auc_protocols.u_statistics.domain import Axis, Domain
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.statistics import without_noise
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.errors import InputError, UndefinedAucError
+
+ratings = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=40)
+whole = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40)
+
+
+def brute_force(rows: list, kernel) -> Fraction:
+    values = [Fraction(kernel(x, y)) for x, y in itertools.combinations(rows, 2)]
+    return sum(values, Fraction(0)) / len(values)
+
+
+def sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def tau_of_counts(rows: np.ndarray) -> exact.Kendall:
+    """Return both coefficients through counts and kernel matrices, the way that reports are estimated from."""
+    domain = Domain((Axis(np.arange(6.0)),) * 2)
+    counts = np.bincount(domain.index(rows), minlength=36)
+    points = domain.points
+    tied = (
+        exact.u_statistic(counts, (points[:, None, column] == points[None, :, column]).astype(float))
+        for column in (0, 1)
+    )
+    tau_a = exact.u_statistic(counts, kernels.KENDALL.matrix(points))
+    return exact.Kendall(tau_a, exact.tau_b(tau_a, *tied))
+
+
+@given(ratings)
+def test_kendalls_tau_from_counts_is_scipys_with_ties(rows: list) -> None:
+    found = tau_of_counts(np.array(rows))
+    expected = kendalltau(*np.array(rows).T).statistic
+    assert found.tau_b == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert found.tau_a == pytest.approx(
+        float(brute_force(rows, lambda x, y: sign(x[0] - y[0]) * sign(x[1] - y[1]))), abs=1e-12
+    )
+
+
+def test_without_ties_both_coefficients_are_scipys() -> None:
+    rows = np.random.default_rng(0).standard_normal((300, 2))
+    expected = kendalltau(*rows.T).statistic
+    assert exact.of_rows(rows, kernels.KENDALL) == pytest.approx(expected, abs=1e-12)
+    assert exact.kendall(rows) == pytest.approx((expected, expected), abs=1e-12)
+
+
+@given(ratings)
+def test_tau_a_from_scipys_tau_b_is_the_average_kernel(rows: list) -> None:
+    expected = exact.of_rows(np.array(rows, float), kernels.KENDALL)
+    assert exact.kendall(rows).tau_a == pytest.approx(expected, abs=1e-12, nan_ok=False) or math.isnan(
+        kendalltau(*np.array(rows).T).statistic
+    )
+
+
+@given(whole)
+def test_gini_by_sorting_is_brute_force(values: list) -> None:
+    expected = float(brute_force(values, lambda x, y: abs(x - y)))
+    assert exact.gini(values) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert exact.of_rows(np.array(values)[:, None], kernels.gini(2000.0)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_gini_keeps_its_digits_under_a_large_offset() -> None:
+    values = np.arange(1000.0)
+    assert exact.gini(values + 2.0**40) == exact.gini(values) == pytest.approx(1001 / 3)
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=40))
+def test_collision_probability_is_brute_force(values: list) -> None:
+    expected = float(brute_force(values, lambda x, y: int(x == y)))
+    assert exact.collision(values) == pytest.approx(expected, abs=1e-15)
+    counts = np.bincount(values, minlength=5)
+    points = np.arange(5.0)[:, None]
+    assert exact.u_statistic(counts, kernels.COLLISION.matrix(points)) == pytest.approx(expected, abs=1e-15)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), min_size=2, max_size=60))
+def test_auc_is_scikit_learns_by_three_ways(rows: list) -> None:
+    labels, scores = np.array([y for y, _ in rows]), np.array([s for _, s in rows])
+    positives, negatives = (np.bincount(scores[of], minlength=10) for of in (labels, ~labels))
+    if labels.all() or not labels.any():
+        with pytest.raises(UndefinedAucError):
+            exact.auc(positives, negatives)
+        return
+    expected = roc_auc_score(labels, scores)
+    assert exact.auc(positives, negatives) == pytest.approx(expected, abs=1e-12)
+    order = kernels.between_classes(np.arange(10.0))
+    assert positives @ order @ negatives / positives.sum() / negatives.sum() == pytest.approx(expected, abs=1e-12)
+    n, pairs = len(rows), positives.sum() * negatives.sum()
+    records = np.stack([scores, labels], axis=1).astype(float)
+    found = exact.of_rows(records, kernels.AUC) * n * (n - 1) / 2 / pairs
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert without_noise("auc", records)["auc"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_users_own_kernel_is_averaged_over_pairs() -> None:
+    squares = Kernel("squares", lambda x, y: (x[..., 0] - y[..., 0]) ** 2 / 2, 0.0, 50.0)
+    values = np.random.default_rng(1).integers(0, 10, 50).astype(float)
+    assert exact.of_rows(values[:, None], squares) == pytest.approx(np.var(values, ddof=1))
+
+
+def test_of_rows_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.random.default_rng(2).random((200, 1))
+    whole_at_once = exact.of_rows(rows, kernels.gini(1.0))
+    monkeypatch.setattr(exact, "_BLOCK", 777)
+    assert exact.of_rows(rows, kernels.gini(1.0)) == pytest.approx(whole_at_once, abs=1e-14)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_fewer_than_two_users_are_refused(number: int) -> None:
+    with pytest.raises(InputError, match=f"there are {number} users"):
+        exact.gini(np.zeros(number))
+    with pytest.raises(InputError, match="at least two"):
+        exact.u_statistic([number, 0], np.eye(2))
+
+
+def test_a_kernel_outside_its_range_is_refused_by_value() -> None:
+    with pytest.raises(InputError, match=r"'gini' has the value 3, outside its range \[0.0, 2.0\]"):
+        kernels.gini(2.0)(np.array([[0.0]]), np.array([[3.0]]))
+    undefined = Kernel("undefined", lambda x, y: np.full(len(x), np.nan), 0.0, 1.0)
+    with pytest.raises(InputError, match="nan"):
+        undefined(np.zeros((2, 1)), np.zeros((2, 1)))
+
+
+def test_a_kernel_that_is_symmetric_up_to_rounding_gives_a_symmetric_matrix() -> None:
+    points = np.random.default_rng(0).random((30, 2))
+    skewed = Kernel("skewed", lambda x, y: (x[..., 0] * 0.1 + x[..., 1]) + (y[..., 0] * 0.1 + y[..., 1]), 0.0, 3.0)
+    raw = skewed(points[:, None], points[None])
+    matrix = Kernel("rounded", lambda x, y: skewed(x, y) + 1e-13 * x[..., 0], 0.0, 3.0).matrix(points)
+    assert np.array_equal(matrix, matrix.T)
+    assert matrix == pytest.approx(raw, abs=1e-12)
+
+
+def test_a_kernel_must_be_symmetric_and_keep_shapes() -> None:
+    points = np.arange(3.0)[:, None]
+    with pytest.raises(InputError, match="not symmetric"):
+        Kernel("less", lambda x, y: (x[..., 0] < y[..., 0]).astype(float), 0.0, 1.0).matrix(points)
+    with pytest.raises(InputError, match="shape"):
+        Kernel("cut", lambda x, y: np.abs(x - y), 0.0, 2.0).matrix(points)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (0.0, math.inf), (math.nan, 1.0)])
+def test_a_range_that_is_none_is_refused(low: float, high: float) -> None:
+    with pytest.raises(InputError, match="range"):
+        Kernel("k", lambda x, y: x[..., 0], low, high)
+    with pytest.raises(InputError, match="range"):
+        Axis.bins(low, high, 4)
+
+
+@given(st.floats(-10, 10), st.integers(2, 50))
+def test_bins_round_to_the_nearest_middle(value: float, k: int) -> None:
+    axis = Axis.bins(-1.0, 3.0, k)
+    moved = axis.points[axis.index([value])[0]]
+    assert abs(moved - value) <= np.abs(axis.points - value).min() + 1e-12
+    if -1 <= value <= 3:
+        assert abs(moved - value) <= 2 / k + 1e-12
+
+
+@pytest.mark.parametrize("points", [[1.0], [1.0, 1.0], [2.0, 1.0], [0.0, math.nan], [[0.0, 1.0]]])
+def test_an_axis_needs_ascending_numbers(points: list) -> None:
+    with pytest.raises(InputError, match="ascending"):
+        Axis(np.array(points))
+
+
+def test_a_domain_indexes_its_own_points() -> None:
+    domain = Domain((Axis(np.array([0.0, 1.0, 5.0])), Axis(np.array([-1.0, 1.0]))))
+    assert len(domain) == 6
+    assert domain.index(domain.points).tolist() == list(range(6))
+    with pytest.raises(InputError, match="1 columns, but the domain has 2"):
+        domain.index(np.zeros((3, 1)))

@@ -1,0 +1,254 @@
+"""Hierarchical histograms: the oracle's law and constant, the recursion against the paper's, theorem 3.
+
+Random numbers are seeded; false-alarm probabilities as in test_ustat_krr.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform, histogram
+from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import hadamard
+from scipy.stats import chisquare
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.errors import InputError, UndefinedAucError
+
+RUNS = 2000
+
+
+def seeded(seed: int) -> randomness.SeededExperiment:
+    return randomness.SeededExperiment(np.random.default_rng(seed))
+
+
+@given(st.integers(0, 8), st.data())
+def test_the_transform_is_the_hadamard_matrix(power: int, data: st.DataObject) -> None:
+    values = np.array(data.draw(st.lists(st.integers(-100, 100), min_size=1 << power, max_size=1 << power)), float)
+    assert _transform(values) == pytest.approx(hadamard(1 << power) @ values)
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), min_size=1))
+def test_odd_tells_whether_the_number_of_ones_is_odd(values: list) -> None:
+    assert _odd(np.array(values)).tolist() == [bin(value).count("1") % 2 == 1 for value in values]
+
+
+def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
+    depth, epsilon, users, leaf = 3, 1.0, 300_000, 5
+    tree = HadamardTree(depth, epsilon)
+    tally = tree.tally(tree.randomise(np.full(users, leaf), randomness.secure()))
+    kept = math.exp(epsilon) / (math.exp(epsilon) + 1)
+    expected = np.zeros_like(tally, float)
+    for level in range(1, depth + 1):
+        for row in range(1 << level):
+            minus = bin(row & (leaf >> (depth - level))).count("1") % 2
+            for sign in (0, 1):
+                expected[sign, (1 << level) + row] = (
+                    users / depth / (1 << level) * (kept if sign == minus else 1 - kept)
+                )
+    assert tally.sum() == users
+    assert (tally[expected == 0] == 0).all()
+    assert chisquare(tally[expected > 0], expected[expected > 0]).pvalue > 1e-6
+
+
+@given(st.floats(1e-6, 32))
+def test_the_sign_is_flipped_often_enough_for_epsilon(epsilon: float) -> None:
+    flipped = Fraction(randomness.threshold(1, 1, epsilon), 2**64)
+    with localcontext() as context:
+        context.prec = 80
+        assert (1 - flipped) / flipped <= Fraction(Decimal(epsilon).exp())
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
+def test_the_scale_of_signs_has_all_its_digits(epsilon: float) -> None:
+    flipped = Fraction(randomness.threshold(1, 1, epsilon), 2**64)
+    assert HadamardTree(3, epsilon).scale == pytest.approx(float(1 / (1 - 2 * flipped)), rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 9e-7, 1e-17])
+def test_a_budget_below_the_least_is_refused(epsilon: float) -> None:
+    with pytest.raises(InputError, match="epsilon must lie between"):
+        HadamardTree(3, epsilon)
+
+
+def test_node_estimates_are_unbiased_with_the_stated_variance_and_covariance() -> None:
+    depth, epsilon, users = 3, 1.5, 400
+    tree = HadamardTree(depth, epsilon)
+    drawn = np.random.default_rng(1).integers(0, 5, users)  # leaves 5 to 7 are empty
+    truth = np.concatenate(histogram(np.bincount(drawn, minlength=8)))
+    source = seeded(2)
+    found = np.array([np.concatenate(tree.estimate(tree.tally(tree.randomise(drawn, source)))) for _ in range(RUNS)])
+    errors = (found.mean(axis=0) - truth)[1:]
+    assert (np.abs(errors) < 4 * found.std(axis=0, ddof=1)[1:] / math.sqrt(RUNS)).all()
+    assert (found[:, 0] == users).all()
+    scale = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    assert tree.constant == pytest.approx(scale**2)
+    variance = users * depth * scale**2 - truth[1:]
+    # A sample variance of 2,000 has a relative deviation of 3 %.
+    assert found.var(axis=0, ddof=1)[1:] == pytest.approx(variance, rel=0.15)
+    assert (variance <= tree.variance_bound(users)).all()
+    # Same level: uncorrelated. Different levels: minus the users under both. Deviation of a covariance: variance/√RUNS.
+    slack = 5 * tree.variance_bound(users) / math.sqrt(RUNS)
+    covariance = np.cov(found.T)
+    start = {level: (1 << level) - 1 for level in range(depth + 1)}
+    nodes = [(level, p) for level in (1, 2, 3) for p in range(1 << level)]
+    for (upper, p), (lower, q) in itertools.combinations(nodes, 2):
+        both = truth[start[lower] + q] if upper < lower and q >> (lower - upper) == p else 0
+        assert abs(covariance[start[upper] + p, start[lower] + q] + both) < slack
+
+
+def test_tallies_of_parts_add_up_to_the_tally_of_all() -> None:
+    tree = HadamardTree(4, 1.0)
+    reports = tree.randomise(np.random.default_rng(3).integers(0, 16, 1000), seeded(4))
+    parts = [type(reports)(*(column[part] for column in reports)) for part in (slice(0, 300), slice(300, None))]
+    assert np.array_equal(sum(tree.tally(part) for part in parts), tree.tally(reports))
+
+
+@pytest.mark.parametrize("depth", [0, 21, -1])
+def test_depths_out_of_range_are_refused(depth: int) -> None:
+    with pytest.raises(InputError, match="alpha"):
+        HadamardTree(depth, 1.0)
+
+
+@pytest.mark.parametrize("leaf", [-1, 8])
+def test_leaves_outside_the_tree_are_refused(leaf: int) -> None:
+    with pytest.raises(InputError, match="leaves"):
+        HadamardTree(3, 1.0).randomise(np.array([leaf]), seeded(0))
+
+
+def test_a_histogram_needs_a_power_of_two() -> None:
+    with pytest.raises(InputError, match="power of two, got 6"):
+        histogram(np.zeros(6, np.int64))
+
+
+def papers_recursion(plus: list, minus: list, v_plus: float, v_minus: float, a: float, level: int = 0, p: int = 0):
+    """Return UAUC of node p by [USTAT] eq. 10 as it is written, ties at leaves counted half."""
+    if level == len(plus) - 1:
+        return plus[level][p] * minus[level][p] / 2
+    tilde_plus = max(plus[level][p], math.sqrt(a * v_plus) / 2)
+    tilde_minus = max(minus[level][p], math.sqrt(a * v_minus) / 2)
+    left, right = 2 * p, 2 * p + 1
+    if tilde_plus * tilde_minus < a * math.sqrt(v_plus * v_minus):
+        return (plus[level + 1][left] + plus[level + 1][right]) * (minus[level + 1][left] + minus[level + 1][right]) / 2
+    return plus[level + 1][right] * minus[level + 1][left] + sum(
+        papers_recursion(plus, minus, v_plus, v_minus, a, level + 1, child) for child in (left, right)
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_recursion_by_levels_is_the_papers(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    tree = HadamardTree(5, 3.0)
+    method = HierarchicalAuc(tree, 3000, 9000)
+    tallies = [
+        tree.tally(tree.randomise(generator.integers(0, 32, n), randomness.SeededExperiment(generator)))
+        for n in (3000, 9000)
+    ]
+    found = method.estimate(*tallies)
+    plus, minus = map(tree.estimate, tallies)
+    expected = papers_recursion(plus, minus, tree.variance_bound(3000), tree.variance_bound(9000), method.a)
+    assert found.auc == pytest.approx(expected / 3000 / 9000, abs=1e-12)
+    assert found.discarded > 0
+    assert found.recursed > 0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 7)), min_size=2, max_size=60))
+def test_without_noise_and_discarding_it_is_scikit_learns_auc(rows: list) -> None:
+    labels, scores = np.array([y for y, _ in rows]), np.array([s for _, s in rows])
+    if labels.all() or not labels.any():
+        return
+    method = HierarchicalAuc(HadamardTree(3, 1.0), int(labels.sum()), int((~labels).sum()))
+    exact = (histogram(np.bincount(scores[of], minlength=8)) for of in (labels, ~labels))
+    assert method.recurse(*exact, discard=False).auc == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+
+
+def beta_leaves(generator: np.random.Generator, users: int, share: float, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    positives = round(users * share)
+    return (
+        leaves(generator.beta(4, 2, positives), depth),
+        leaves(generator.beta(2, 4, users - positives), depth),
+    )
+
+
+def truth_of(plus: np.ndarray, minus: np.ndarray) -> float:
+    labels = np.repeat([1, 0], [len(plus), len(minus)])
+    return roc_auc_score(labels, np.concatenate([plus, minus]))
+
+
+def test_without_discarding_the_auc_is_unbiased_and_discarding_biases_it_by_less_than_its_error() -> None:
+    plus, minus = beta_leaves(np.random.default_rng(5), 2000, 0.3, 4)
+    tree, source = HadamardTree(4, 2.0), seeded(6)
+    method = HierarchicalAuc(tree, len(plus), len(minus))
+    whole, discarding = [], []
+    for _ in range(RUNS):
+        noisy = [tree.estimate(tree.tally(tree.randomise(of, source))) for of in (plus, minus)]
+        whole.append(method.recurse(*noisy, discard=False).auc)
+        discarding.append(method.recurse(*noisy))
+    truth = truth_of(plus, minus)
+    assert abs(np.mean(whole) - truth) < 4 * np.std(whole) / math.sqrt(RUNS)
+    found = [of.auc for of in discarding]
+    assert abs(np.mean(found) - truth) < np.std(found)
+    assert np.std(found) < np.std(whole)  # what discarding is for
+    assert np.mean([of.standard_error for of in discarding]) == pytest.approx(np.std(found), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("users", "share", "depth", "epsilon"),
+    [(2000, 0.5, 4, 1.0), (2000, 0.1, 6, 2.0), (10_000, 0.5, 8, 1.0), (10_000, 0.05, 10, 4.0), (10_000, 0.3, 12, 2.0)],
+)
+def test_the_squared_error_stays_below_theorem_3(users: int, share: float, depth: int, epsilon: float) -> None:
+    generator = np.random.default_rng(7)
+    plus, minus = beta_leaves(generator, users, share, depth)
+    method = HierarchicalAuc(HadamardTree(depth, epsilon), len(plus), len(minus))
+    truth = truth_of(plus, minus)
+    source = randomness.SeededExperiment(generator)
+    squares = [(method.simulate(plus, minus, source).auc - truth) ** 2 for _ in range(100)]
+    assert depth <= math.sqrt(users)
+    assert 0 < np.mean(squares) < method.error_bound()
+
+
+def test_theorem_3_in_its_own_words() -> None:
+    method = HierarchicalAuc(HadamardTree(8, 1.0), 300, 700, a=2.0)
+    c = ((math.e + 1) / (math.e - 1)) ** 2
+    uauc = c * 300 * 700 * 8**2 * (2000 + 9 * 300 + 21 * math.sqrt(2 * 1000 * c * 2) / (math.sqrt(2) - 1))
+    assert method.error_bound() == pytest.approx(uauc / (300 * 700) ** 2)
+
+
+@pytest.mark.parametrize(("users", "given"), [(64, True), (63, False)])
+def test_theorem_3_gives_no_bound_where_its_condition_on_alpha_fails(users: int, given: bool) -> None:
+    method = HierarchicalAuc(HadamardTree(8, 1.0), 30, users - 30)
+    assert math.isfinite(method.error_bound()) == given
+    assert 1 < method.a < 1e5
+
+
+def test_the_chosen_a_makes_the_bound_smallest() -> None:
+    method = HierarchicalAuc(HadamardTree(10, 1.0), 30_000, 70_000)
+    assert method.a > 1
+    assert method.error_bound() <= min(method.error_bound(a) for a in np.linspace(1.01, 50, 500)) * 1.001
+
+
+@pytest.mark.parametrize("a", [1.0, 0.5, -1.0, math.nan])
+def test_an_a_of_at_most_one_is_refused(a: float) -> None:
+    with pytest.raises(InputError, match="above 1"):
+        HierarchicalAuc(HadamardTree(3, 1.0), 10, 10, a=a)
+
+
+@pytest.mark.parametrize(("positives", "negatives", "missing"), [(0, 5, "positive"), (5, 0, "negative")])
+def test_one_class_has_no_auc(positives: int, negatives: int, missing: str) -> None:
+    with pytest.raises(UndefinedAucError, match=missing):
+        HierarchicalAuc(HadamardTree(3, 1.0), positives, negatives)
+
+
+def test_scores_go_to_their_leaf_and_those_outside_to_the_ends() -> None:
+    assert leaves([-1, 0, 0.124, 0.125, 0.5, 1.0, 7], 3).tolist() == [0, 0, 0, 1, 4, 7, 7]
+    assert leaves([-5, 5], 2, -5, 5).tolist() == [0, 3]
+    with pytest.raises(InputError, match="range"):
+        leaves([0.5], 3, 1.0, 0.0)

@@ -1,0 +1,350 @@
+"""The AUC plug-ins on the ordinary rounds: real sessions, what travels, and what is refused.
+
+Tests that compare noisy numbers take the fixture `seeded`, so that they pass or fail every time alike; no other test
+can fail by chance with a probability above 1e-9.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.sessions import LocalAggregator, Sums, UstatHierarchy, UstatKrr
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import api, federated_auc, registry
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
+from fhe_auc.serialise import decode, encode
+
+PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
+either = pytest.mark.parametrize("name", PLUGINS)
+
+
+@pytest.fixture
+def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = randomness.SeededExperiment(np.random.default_rng(1))
+    monkeypatch.setattr(randomness, "secure", lambda: source)
+
+
+def sites(rows: int = 4000, number: int = 3, seed: int = 0) -> list[PartyData]:
+    generator = np.random.default_rng(seed)
+    found = []
+    for site in range(number):
+        labels = generator.random(rows) < 0.4
+        scores = np.clip(0.4 + 0.2 * labels + 0.2 * generator.standard_normal(rows), 0, 1)
+        found.append(PartyData.from_arrays(f"site {site}", labels, scores))
+    return found
+
+
+def pooled_auc(parties: list[PartyData]) -> float:
+    return roc_auc_score(np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties]))
+
+
+def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request:
+    given = {"parties": tuple(p.name for p in parties), "thresholds": np.linspace(0, 1, size), **changes}
+    given["options"] = {"epsilon": 1.0, **changes.get("options", {})}
+    return Request(**given)
+
+
+def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, list[Any], Manifest]:
+    plugin = PLUGINS[name]()
+    session = plugin.prepare(request(parties, **changes))
+    delivery = plugin.rehearse(session)
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    return (
+        aggregator,
+        [plugin.party(session.manifest, delivery.parties[p.name], p) for p in parties],
+        session.manifest,
+    )
+
+
+@either
+def test_the_plug_ins_are_installed_and_say_that_labels_are_public(name: str) -> None:
+    plugin = registry.load(name)
+    assert isinstance(plugin, PLUGINS[name])
+    assert "labels, which are public" in plugin.trust
+    assert "epsilon" in plugin.options
+
+
+@pytest.mark.usefixtures("seeded")
+@either
+def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str) -> None:
+    parties = sites()
+    found = federated_auc(parties, protocol=name, thresholds="uniform:16", epsilon=4, min_rows=12_000)
+    slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
+    assert abs(found.auc - pooled_auc(parties)) <= slack
+    assert math.isnan(found.resolution)
+    assert math.isnan(found.precision)
+    assert (found.backend, found.keys, found.security_bits, found.verified) == ("none", "none", 0, False)
+    assert found.rounds == 2
+    assert found.settings["epsilon"] == 4.0
+    assert 0 < found.settings["standard error"] < found.settings["standard error bound"]
+    assert "labels are public" in found.warnings[0]
+    json.dumps(found.as_dict())
+
+
+@pytest.mark.usefixtures("seeded")
+@either
+def test_over_many_sessions_the_auc_is_right_on_average(name: str) -> None:
+    parties = sites(rows=1500)
+    plugin, runs = PLUGINS[name](), 60
+    options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
+    found = [api.run(plugin, request(parties, options=options), parties, lambda *_: None) for _ in range(runs)]
+    aucs = np.array([of.auc for of in found])
+    # Four standard errors, and a tenth of the ties that thresholds make.
+    ties = np.mean([of.settings.get("undecided by bins", 0) for of in found]) / 10
+    slack = 4 * aucs.std(ddof=1) / math.sqrt(runs) + ties
+    assert abs(aucs.mean() - pooled_auc(parties)) < slack
+    assert np.median([of.settings["standard error"] for of in found]) == pytest.approx(aucs.std(ddof=1), rel=0.5)
+
+
+@either
+def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str) -> None:
+    parties = sites(rows=500, number=1)
+    seen = set()
+    for _ in range(2):
+        aggregator, (party,), _ = roles(name, parties)
+        payload = Message.from_bytes(party.respond(aggregator.start()), limit=10**6).payload
+        sums = decode(payload, Sums, "submission")
+        assert sum(sums.positives) == parties[0].y_true.sum()
+        assert sum(sums.negatives) == (~parties[0].y_true).sum()
+        assert sums.parties == 1
+        seen.add(payload)
+    assert len(seen) == 2
+
+
+@pytest.mark.usefixtures("seeded")
+def test_reports_are_randomised_and_not_the_scores() -> None:
+    data = PartyData.from_arrays("one", [1] * 4000 + [0] * 4000, [0.5] * 8000)
+    aggregator, (party,), _ = roles("ustat-krr", [data], options={"epsilon": 1, "bins": 8})
+    payload = Message.from_bytes(party.respond(aggregator.start()), limit=10**6).payload
+    reported = np.array(decode(payload, Sums, "submission").positives)
+    kept = math.e / (math.e + 7)
+    # Five standard deviations.
+    assert abs(reported.max() - 4000 * kept) < 5 * math.sqrt(4000 * kept * (1 - kept))
+    assert reported.min() > 0
+
+
+@either
+def test_a_party_without_one_class_takes_part(name: str) -> None:
+    parties = [*sites(rows=2000), PartyData.from_arrays("ones", [1, 1], [0.2, 0.9])]
+    found = federated_auc(parties, protocol=name, thresholds="uniform:16", epsilon=8)
+    assert found.parties == 4
+
+
+@either
+def test_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
+    with pytest.raises(UndefinedAucError, match="one class only"):
+        federated_auc([([1, 1], [0.1, 0.2]), ([1], [0.5])], protocol=name, thresholds="uniform:4", epsilon=1)
+
+
+@pytest.mark.usefixtures("seeded")
+@either
+def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str) -> None:
+    parties = [([0, 1] * 4, [0.1, 0.9] * 4)]
+    found = [federated_auc(parties, protocol=name, thresholds="uniform:8", epsilon=0.1) for _ in range(40)]
+    assert all(0 <= of.auc <= 1 and 0 <= of.settings.get("undecided by bins", 0) <= 0.5 for of in found)
+    clipped = [of for of in found if any("outside [0, 1]" in warning for warning in of.warnings)]
+    assert clipped
+    assert all(of.auc in (0, 1) for of in clipped)
+
+
+def test_bins_follow_the_rule_at_the_least_number_of_rows() -> None:
+    parties = sites(rows=10, number=2)
+    assert roles("ustat-krr", parties, size=100, min_rows=10_000)[2].options == {"epsilon": 1.0, "bins": 10}
+    assert roles("ustat-krr", parties, size=4, min_rows=10_000)[2].options["bins"] == 4
+    assert roles("ustat-krr", parties, options={"bins": 7})[2].options["bins"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "what"),
+    [
+        ("ustat-krr", {"options": {"bins": 1}}, r"bins must be a whole number from 2 .* 16, got 1"),
+        ("ustat-krr", {"options": {"bins": 17}}, "got 17"),
+        ("ustat-krr", {"options": {"bins": 2.5}}, "got 2.5"),
+        ("ustat-krr", {"options": {"bins": True}}, "got True"),
+        ("ustat-hierarchy", {"options": {"bins": 4}}, "no option 'bins'"),
+        ("ustat-krr", {"options": {"epsilon": 0}}, "epsilon must lie between 0.000001 and 32"),
+        ("ustat-hierarchy", {"options": {"epsilon": "much"}}, "epsilon"),
+        ("ustat-hierarchy", {"options": {"epsilon": math.nan}}, "epsilon"),
+        ("ustat-krr", {"keys": "joint"}, "encrypts nothing"),
+        ("ustat-hierarchy", {"backend": "tenseal"}, "encrypts nothing"),
+        ("ustat-krr", {"smudging_bits": 40}, "encrypts nothing"),
+    ],
+)
+def test_requests_that_cannot_be_met_are_refused(name: str, changes: dict, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        PLUGINS[name]().prepare(request(sites(rows=10), **changes))
+
+
+@pytest.mark.parametrize("bins", [None, 1, 17, True, "8"])
+def test_a_manifest_with_other_bins_is_refused(bins: object) -> None:
+    _, _, manifest = roles("ustat-krr", sites(rows=10))
+    options = {"epsilon": 1.0} if bins is None else {"epsilon": 1.0, "bins": bins}
+    with pytest.raises(InputError, match="no number of bins"):
+        UstatKrr().aggregator(msgspec.structs.replace(manifest, options=options), b"")
+
+
+@either
+def test_epsilon_has_no_default(name: str) -> None:
+    for options in ({}, {"epsilon": None}):
+        asked = Request(parties=("one", "two"), thresholds=np.linspace(0, 1, 16), options=options)
+        with pytest.raises(InputError, match="epsilon has no default; give a privacy budget"):
+            PLUGINS[name]().prepare(asked)
+
+
+@either
+def test_an_evaluation_says_that_budgets_add_up_and_whose_auc_one_party_s_is(name: str) -> None:
+    for number in (1, 3):
+        found = federated_auc(sites(200, number), protocol=name, thresholds="uniform:8", epsilon=2)
+        assert "budgets of sessions on the same rows add up" in found.warnings[1]
+        assert any("that party's own AUC" in warning for warning in found.warnings) == (number == 1)
+
+
+@either
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"protocol": "semi-honest"}, "manifest is of protocol 'semi-honest', not 'ustat-"),
+        ({"context": bytes(FINGERPRINT_BYTES)}, "manifest is not one of 'ustat-"),
+        ({"options": {"epsilon": 1.0, "bins": 8, "secret": 1}}, "no option '(bins|secret)'"),
+        ({"options": {"bins": 8}}, "epsilon|no option 'bins'"),
+        ({"options": {"epsilon": 1e9}}, "epsilon must lie between|no number of bins"),
+    ],
+)
+def test_roles_refuse_a_manifest_that_is_not_their_protocols(name: str, changes: dict, what: str) -> None:
+    parties = sites(rows=10)
+    manifest = msgspec.structs.replace(roles(name, parties)[2], **changes)
+    with pytest.raises(InputError, match=what):
+        PLUGINS[name]().aggregator(manifest, b"")
+    with pytest.raises(InputError, match=what):
+        PLUGINS[name]().party(manifest, b"", parties[0])
+
+
+@pytest.mark.usefixtures("seeded")
+@either
+def test_what_bins_leave_undecided_is_told_only_where_it_stands_out_of_the_noise(name: str) -> None:
+    def told(rows: int, epsilon: float, size: int) -> list[bool]:
+        plugin, parties = PLUGINS[name](), sites(rows)
+        bins = {"bins": size} if name == "ustat-krr" else {}
+        asked = request(parties, size, options={"epsilon": epsilon, **bins})
+        found = [api.run(plugin, asked, parties, lambda *_: None) for _ in range(10)]
+        return ["undecided by bins" in of.settings for of in found]
+
+    assert all(told(4000, 16.0, 4))
+    # A true share far below the noise: an estimate exceeds its standard error in one of six or less.
+    assert sum(told(30, 0.5, 16)) <= 4
+
+
+@pytest.mark.usefixtures("seeded")
+def test_a_bound_that_theorem_3_does_not_give_is_not_told() -> None:
+    parties = sites(rows=20, number=2)  # 40 users, and 7 levels for 128 bins, of 49 users at least
+    found = [
+        federated_auc(parties, protocol="ustat-hierarchy", thresholds=f"uniform:{bins}", epsilon=4)
+        for bins in (64, 128)
+    ]
+    assert ["standard error bound" in of.settings for of in found] == [True, False]
+    assert all(math.isfinite(of.settings["standard error"]) for of in found)
+
+
+def forged(manifest: Manifest, sender: str, payload: bytes, round_number: int = 1) -> bytes:
+    return Message(manifest.protocol, manifest.session, round_number, sender, manifest.digest, payload).to_bytes()
+
+
+@either
+def test_malformed_submissions_are_refused_and_leave_the_session_as_it_was(name: str) -> None:
+    parties = sites(rows=50)
+    aggregator, members, manifest = roles(name, parties)
+    opening = aggregator.start()
+    good = Message.from_bytes(members[0].respond(opening), limit=10**6).payload
+    sums = decode(good, Sums, "submission")
+    zeros = (0,) * len(sums.positives)
+    bad = [
+        b"",
+        encode("text"),
+        encode(Sums(2, sums.positives, sums.negatives)),
+        encode(Sums(1, sums.positives[:-1], sums.negatives)),
+        encode(Sums(1, (-1, *sums.positives[1:]), sums.negatives)),
+        encode(Sums(1, (2**62 + 1, *zeros[1:]), zeros)),
+        encode((1, (0.5, *zeros[1:]), zeros)),
+    ]
+    for payload in bad:
+        with pytest.raises(MessageError, match="site 0"):
+            aggregator.receive("site 0", forged(manifest, "site 0", payload))
+    aggregator.receive("site 0", forged(manifest, "site 0", good))
+    with pytest.raises(MessageError, match="more than 2"):
+        aggregator.receive("site 1", forged(manifest, "site 1", encode(Sums(1, (2**62, *zeros[1:]), zeros))))
+    for member in members[1:]:
+        aggregator.receive(member.name, member.respond(opening))
+    result = aggregator.finish_round()
+    total = decode(Message.from_bytes(result, limit=10**6).payload, Sums, "result")
+    assert sum(total.positives) == sum(int(p.y_true.sum()) for p in parties)
+    assert [member.respond(result) for member in members]
+    assert members[0].result().parties == 3
+
+
+@either
+def test_malformed_results_are_refused(name: str) -> None:
+    parties = sites(rows=50)
+    _, members, manifest = roles(name, parties)
+    party = members[0]
+    party.respond(forged(manifest, "aggregator", b""))
+    zeros = (0,) * party._mechanism.size
+    for payload in (
+        b"",
+        encode(Sums(4, zeros, zeros)),
+        encode(Sums(0, zeros, zeros)),
+        encode(Sums(3, zeros[1:], zeros)),
+    ):
+        with pytest.raises(MessageError):
+            party.respond(forged(manifest, "aggregator", payload, 2))
+
+
+@either
+def test_a_session_goes_on_without_a_missing_party(name: str) -> None:
+    parties = sites(rows=200)
+    aggregator, members, _ = roles(name, parties, min_parties=2)
+    opening = aggregator.start()
+    for member in members[:2]:
+        aggregator.receive(member.name, member.respond(opening))
+    result = aggregator.finish_round()
+    members[0].respond(result)
+    found = members[0].result()
+    assert found.parties == 2
+    assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
+
+
+def test_a_tally_that_fits_is_always_within_the_limit() -> None:
+    parties = sites(rows=10)
+    aggregator, _, manifest = roles("ustat-hierarchy", parties, size=1000)
+    assert isinstance(aggregator, LocalAggregator)
+    size = 2 * 2 * 2**10
+    largest = encode(Sums(1, (2**62 // size,) * size, (2**62 // size,) * size))
+    aggregator.start()
+    aggregator.receive("site 0", forged(manifest, "site 0", largest))
+
+
+def test_evaluate_takes_the_protocol_and_its_options(tmp_path: Any) -> None:
+    for data in sites(rows=500, number=2):
+        lines = [f"{int(y)},{s}" for y, s in zip(data.y_true, data.y_score, strict=True)]
+        (tmp_path / f"{data.name}.csv").write_text("\n".join(["y_true,y_score", *lines]))
+    files = [str(path) for path in sorted(tmp_path.glob("*.csv"))]
+    done = CliRunner().invoke(
+        main, ["evaluate", *files, "--protocol", "ustat-krr", "-o", "epsilon=2", "-o", "bins=8", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["settings"]["epsilon"] == 2.0
+    assert found["thresholds"] == 8
