@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from numpy.typing import ArrayLike
 
 from fhe_auc import registry
@@ -20,6 +19,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.names import alike
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rounds import R, conduct
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts, cell_starts, equi_depth_edges
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError, VerificationError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.thresholds import MIN_SIZE, explicit
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts, cell_starts, equi_depth_edges
 
 __all__ = [
     "EXACT_HEIGHT",

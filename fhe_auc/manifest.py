@@ -8,9 +8,6 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
@@ -18,6 +15,9 @@ from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc.thresholds import explicit
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 SESSION_BYTES = 16
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic
 
 import numpy as np
-from fhe_auc_keys.sealed_roles import Branch
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
@@ -18,6 +16,8 @@ from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.manifest import SESSION_BYTES, AnyPlan, Manifest
 from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc_keys.sealed_roles import Branch
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 
 
 @dataclass(frozen=True, kw_only=True)

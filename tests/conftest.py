@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.protocol import Request, Session
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 # Primes of both backends at their default; few rotation keys, which are what takes time.
 _PARAMETERS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from benchmarks.conftest import TYPICAL_PARTIES, TYPICAL_THRESHOLDS
+
 from fhe_auc_benchmarks.runtime.measure import PHASES
 from fhe_auc_benchmarks.runtime.problem import Problem
 

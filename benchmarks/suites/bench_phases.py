@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+
+from fhe_auc import ckks
+from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
@@ -14,9 +17,6 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
-
-from fhe_auc import ckks
-from fhe_auc.rlwe.polynomials import Sum
 
 THRESHOLDS = (100, 1000, 4000)
 PARTIES = 100

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from fhe_auc_benchmarks.runtime.contender import Contender, Session
-from fhe_auc_benchmarks.runtime.problem import Problem
 
 from fhe_auc import ckks
+from fhe_auc_benchmarks.runtime.contender import Contender, Session
+from fhe_auc_benchmarks.runtime.problem import Problem
 
 PARTIES = (5, 15, 50, 100, 1000)
 THRESHOLDS = (25, 50, 100, 200, 500, 1000, 4000)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from fhe_auc.cli import output
+from fhe_auc.manifest import AnyPlan
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.exact_auc.planner import ExactPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
-
-from fhe_auc.cli import output
-from fhe_auc.manifest import AnyPlan
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
 
 class Parameter(NamedTuple):

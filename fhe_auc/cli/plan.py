@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 from fhe_auc import registry
 from fhe_auc.cli import output, parameters
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 if TYPE_CHECKING:
     from fhe_auc.ckks import BackendName

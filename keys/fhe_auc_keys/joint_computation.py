@@ -6,10 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-
 from fhe_auc.ckks import Slots
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
 from fhe_auc.errors import InputError
@@ -18,6 +14,9 @@ from fhe_auc.rlwe.openfhe_joint import BaseJointSetup
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc_keys.sealed_roles import PartyTask, any_plan_of
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -13,10 +13,6 @@ from dataclasses import replace
 from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 from fhe_auc import ckks
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
@@ -26,6 +22,10 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.partial_sums import MAX_REASON, PartialSum
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 _ROUNDS = 2
 _NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"

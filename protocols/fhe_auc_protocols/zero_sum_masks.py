@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fhe_auc_keys.sealed_roles import PartyTask
-
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
+from fhe_auc_keys.sealed_roles import PartyTask
 from fhe_auc_protocols.blinded_auc.split_shares import Stream
 
 __all__ = ["MaskedTask", "zero_sum"]

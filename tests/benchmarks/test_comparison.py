@@ -12,10 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from fhe_auc_benchmarks.comparison import figure, measure
-from fhe_auc_benchmarks.comparison.measure import SKLEARN, Plan, Row, compare, subsample
-from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
-from fhe_auc_protocols import dp_noise as noise
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -25,6 +21,10 @@ from fhe_auc import federated_auc, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc_benchmarks.comparison import figure, measure
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, Plan, Row, compare, subsample
+from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
+from fhe_auc_protocols import dp_noise as noise
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:

@@ -12,6 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from matplotlib.image import imread
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import ckks
+from fhe_auc.cli import main
+from fhe_auc.errors import EvaluationError
 from fhe_auc_benchmarks.runtime import figures, summary
 from fhe_auc_benchmarks.runtime.contender import Contender, Session, VerifiedSession
 from fhe_auc_benchmarks.runtime.measure import (
@@ -29,12 +35,6 @@ from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.study import HEADLINE, PARTIES, THRESHOLDS, Step, Study
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
-from matplotlib.image import imread
-from sklearn.metrics import roc_auc_score
-
-from fhe_auc import ckks
-from fhe_auc.cli import main
-from fhe_auc.errors import EvaluationError
 
 SMALL = Problem(3, 8)
 

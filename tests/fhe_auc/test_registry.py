@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import registry
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.protocol import Protocol
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 _MODULE = """
 from fhe_auc.protocol import Protocol

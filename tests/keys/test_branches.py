@@ -10,6 +10,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request, Session
 from fhe_auc_keys import branches
 from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty
@@ -17,11 +22,6 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.dpauc.protocol import DpaucLaplace
 from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
-
-from fhe_auc.counts import PartyData, count, trapezoid
-from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request, Session
 
 GRID = np.linspace(0, 1, 16)
 NAMES = tuple(f"site {number}" for number in range(9))

@@ -13,6 +13,10 @@ from datetime import datetime, timedelta, timezone
 import msgspec
 import numpy as np
 import pytest
+
+from fhe_auc import ckks
+from fhe_auc.protocol import Session
+from fhe_auc.serialise import decode
 from fhe_auc_keys import announcement, bundles, sealing
 from fhe_auc_keys import signed_documents as documents
 from fhe_auc_keys.announcement import announce, open_announcement
@@ -48,10 +52,6 @@ from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-
-from fhe_auc import ckks
-from fhe_auc.protocol import Session
-from fhe_auc.serialise import decode
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

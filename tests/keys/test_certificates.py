@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+
 from fhe_auc_keys import existing_certificate as bindings
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Trust, credential, fingerprint, verify

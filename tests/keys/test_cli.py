@@ -21,6 +21,11 @@ from click.testing import CliRunner, Result
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+from fhe_auc import ckks, registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.serialise import encode
 from fhe_auc_keys import trusted_authorities as trusting
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import kept_party_keys
@@ -31,11 +36,6 @@ from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN
-
-from fhe_auc import ckks, registry, thresholds
-from fhe_auc.cli import main
-from fhe_auc.counts import PartyData
-from fhe_auc.serialise import encode
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

@@ -13,11 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.group_sealing import seal_to_all
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster
-from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks
 from fhe_auc.counts import PartyData, count, trapezoid
@@ -27,6 +22,11 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.group_sealing import seal_to_all
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster
+from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)

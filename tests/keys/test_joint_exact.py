@@ -9,11 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys import local_consortium as rehearsal
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import PartyMaterial, Roster
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 from fhe_auc import bfv, ckks
 from fhe_auc.errors import DeserialisationError, InputError, MessageError
@@ -23,14 +18,18 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Session
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
+from fhe_auc_keys import local_consortium as rehearsal
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import PartyMaterial, Roster
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
+from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
-
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 
 NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)

@@ -12,9 +12,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
@@ -24,6 +21,9 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytestmark = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 

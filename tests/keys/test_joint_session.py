@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from fhe_auc.manifest import Manifest
 from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Trust, verify
@@ -36,8 +38,6 @@ from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-
-from fhe_auc.manifest import Manifest
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 WEEK = timedelta(days=7)

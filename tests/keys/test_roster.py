@@ -11,6 +11,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Delivery, Request, Session
+from fhe_auc.serialise import decode, encode, frame
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Peer
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
@@ -27,13 +34,6 @@ from fhe_auc_keys.roster import (
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
-
-from fhe_auc import ckks
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Delivery, Request, Session
-from fhe_auc.serialise import decode, encode, frame
 
 NAMES = ("north", "south", "east")
 IDENTITIES = {name: Identity.create(name) for name in (*NAMES, "mallory")}

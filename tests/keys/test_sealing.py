@@ -6,6 +6,7 @@ import random
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
 from fhe_auc_keys.sealing import seal, unseal
 

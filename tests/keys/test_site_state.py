@@ -14,6 +14,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+
+from fhe_auc import ckks, registry
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request, Session, new_session_id
+from fhe_auc.rounds import Aggregator, Party, conduct
+from fhe_auc.site_state import Custody, Rehearsal, answer, custodian
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import (
     MissingError,
@@ -25,14 +33,6 @@ from fhe_auc_keys.errors import (
 from fhe_auc_keys.joint_session import keep_joint_session
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
-
-from fhe_auc import ckks, registry
-from fhe_auc.counts import PartyData, count, trapezoid
-from fhe_auc.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request, Session, new_session_id
-from fhe_auc.rounds import Aggregator, Party, conduct
-from fhe_auc.site_state import Custody, Rehearsal, answer, custodian
 
 GRID = np.linspace(0, 1, 16)
 

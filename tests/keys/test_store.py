@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from fhe_auc_keys import store as store_module
 from fhe_auc_keys.errors import (
     DamagedFileError,

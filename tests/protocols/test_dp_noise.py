@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fhe_auc_protocols import dp_noise as noise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc.errors import InputError
+from fhe_auc_protocols import dp_noise as noise
 
 FALSE_ALARM = 1e-7
 DRAWS = 10_000

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from fhe_auc_benchmarks.attacks.strategies import NAMES, STRATEGIES, Outcome
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
+from fhe_auc_benchmarks.attacks.strategies import NAMES, STRATEGIES, Outcome
 
 _CONFIDENCE = 0.95
 

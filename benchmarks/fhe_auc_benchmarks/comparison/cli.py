@@ -147,10 +147,9 @@ def compare(
     encrypted protocols run once. The dpauc ones give another AUC each time: --runs of them are simulated, with a seeded
     generator that protects nobody; one real session says what they cost.
     """
-    from fhe_auc_benchmarks.comparison import figure, measure
-
     from fhe_auc import ckks
     from fhe_auc import plot as figures
+    from fhe_auc_benchmarks.comparison import figure, measure
 
     if plot is not None:
         figures.check_path(plot)

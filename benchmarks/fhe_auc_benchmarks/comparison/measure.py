@@ -16,12 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
-from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
-from fhe_auc_protocols.dpauc.roc import estimate, statistics
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
@@ -29,6 +23,12 @@ from fhe_auc import federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
+from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
+from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
+from fhe_auc_protocols.dpauc.roc import estimate, statistics
 
 __all__ = ["SKLEARN", "Plan", "Row", "compare", "subsample"]
 

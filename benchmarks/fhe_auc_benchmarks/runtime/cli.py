@@ -37,9 +37,10 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     on the pooled rows; Paillier sums, where phe is installed. All are run here, in turns, and every AUC is checked.
     Rows are made up. Saves a table (CSV), everything (JSON), figures (PNG) and a summary (Markdown).
     """
+    from threadpoolctl import threadpool_limits
+
     from fhe_auc_benchmarks.runtime import figures, machine, summary
     from fhe_auc_benchmarks.runtime.study import Study
-    from threadpoolctl import threadpool_limits
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

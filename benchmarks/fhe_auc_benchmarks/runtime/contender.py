@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from typing import Any, cast
 
 import msgspec
+
+from fhe_auc import registry
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
 from fhe_auc_keys.sealed_roles import CkksAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
 from fhe_auc_protocols.exact_auc.task import exact_plan
-
-from fhe_auc import registry
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
 
 
 class Contender(ABC):

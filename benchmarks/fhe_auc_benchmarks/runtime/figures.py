@@ -7,10 +7,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, tidy
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
 from fhe_auc_benchmarks.runtime.study import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Study
-
-from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from fhe_auc.counts import count, trapezoid
+from fhe_auc.errors import EvaluationError
 from fhe_auc_benchmarks.runtime.contender import Contender, Session
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
-
-from fhe_auc.counts import count, trapezoid
-from fhe_auc.errors import EvaluationError
 
 PHASES = ("submit", "ingest", "circuit", "recover")
 """What is timed of every contender; "keys" comes from making it."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 
+from fhe_auc import ckks
+from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_benchmarks.runtime.contender import Session, VerifiedSession
 from fhe_auc_benchmarks.runtime.measure import (
     FLOOR,
@@ -22,9 +24,6 @@ from fhe_auc_benchmarks.runtime.measure import (
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
-
-from fhe_auc import ckks
-from fhe_auc.rlwe.parameters import BackendName
 
 HEADLINE = (100, 100)
 """Parties and thresholds of the table of ratios."""

@@ -10,10 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fhe_auc.plot import PAPER_UPLOAD_BYTES
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
 from fhe_auc_benchmarks.runtime.study import HEADLINE, Study
-
-from fhe_auc.plot import PAPER_UPLOAD_BYTES
 
 _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
             "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip

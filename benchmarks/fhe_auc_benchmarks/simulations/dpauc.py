@@ -15,10 +15,11 @@ scales above 1 that changes a variance by less than 1/6: by 0.3 % at most in the
 from __future__ import annotations
 
 import numpy as np
-from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
-from fhe_auc_protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
+
+from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
+from fhe_auc_protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
 
 __all__ = ["NOISED_VALUES", "aucs", "aucs_noise_by_party", "aucs_of_noised_scores"]
 

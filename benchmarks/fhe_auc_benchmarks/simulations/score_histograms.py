@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
+
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
 from fhe_auc_protocols.histograms.unary_hierarchy import LevelTally, UnaryHierarchy
-from numpy.typing import NDArray
 
 __all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local", "local_hierarchy"]
 

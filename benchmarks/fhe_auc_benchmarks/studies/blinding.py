@@ -51,16 +51,16 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from numpy.typing import NDArray
-
-from fhe_auc import ckks, thresholds
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
 
 GRID = thresholds.uniform(100)
 PARTIES = 10

@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_benchmarks.simulations.synthetic_scores import CRITEO_AUC, criteo_like
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
-
-from fhe_auc import thresholds
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "dpauc.md"
 BEGIN, END = "<!-- begin: python -m fhe_auc_benchmarks.studies.dpauc -->\n", "<!-- end -->\n"

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 GRIDS = ("uniform:100", "uniform:4000")
 COUNTS = (10, 100, 1000, 10_000)

@@ -12,14 +12,14 @@ import statistics
 import time
 
 import msgspec
+
+from fhe_auc import ckks
+from fhe_auc.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.contender import renamed
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_keys.session_keys import new_session_keys
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-
-from fhe_auc import ckks
-from fhe_auc.protocol import Request, Session
 
 PARTIES = (10**3, 10**4, 10**5, 10**6)
 ROWS_PER_PARTY = 100

@@ -31,13 +31,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from fhe_auc_benchmarks.simulations import score_histograms as simulation
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
-from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
-from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
-from fhe_auc_protocols.u_statistics import randomness
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
@@ -45,6 +38,13 @@ from fhe_auc import datasets, metrics
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
+from fhe_auc_benchmarks.simulations import score_histograms as simulation
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
+from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
+from fhe_auc_protocols.u_statistics import randomness
 
 ROWS, RUNS, PARTIES = 10**6, 100, 10**5
 HEIGHT, LOCAL_HEIGHT = 10, 8  # of hierarchies that carry noise; those without are of height 14

@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from scipy.optimize import brentq
+
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs, randomness
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
@@ -30,7 +32,6 @@ from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run
 from fhe_auc_protocols.u_statistics.two_party import FirstUser, SecondUser, TwoPartyResponse
-from scipy.optimize import brentq
 
 RATINGS = 246_000
 TAU = 0.58

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
-
 from fhe_auc import registry
 from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
@@ -16,6 +12,9 @@ from fhe_auc.errors import FheAucError
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.cli import common
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 
 def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:

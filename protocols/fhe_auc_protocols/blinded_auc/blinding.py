@@ -10,11 +10,11 @@ import math
 import secrets
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
 from scipy.special import ndtri
 
 from fhe_auc.ckks import Slots
 from fhe_auc.keystream import UNIFORM_BITS, KeyStream
+from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
 
 _LAYER_BITS = 40
 _FILLED_BITS = 50  # a layer as small as that ends in no zeros: a double holds 53 bits

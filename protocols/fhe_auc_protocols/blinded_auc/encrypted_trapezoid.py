@@ -16,14 +16,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.packing import Packing
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Sum
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 
 class Aggregation(ABC):

@@ -23,6 +23,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import InputError, VerificationError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_keys.sealed_roles import PartyTask, plan_of
 from fhe_auc_protocols.blinded_auc import split_shares as disguise
@@ -33,14 +41,6 @@ from fhe_auc_protocols.blinded_auc.split_shares import Execution, amplification
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
 from fhe_auc_protocols.result_warnings import of_auc
 from fhe_auc_protocols.zero_sum_masks import zero_sum
-
-from fhe_auc import ckks
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import InputError, VerificationError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 DEFAULT_SPLITS = 2
 DEFAULT_EXECUTIONS = 4

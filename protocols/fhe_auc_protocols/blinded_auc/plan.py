@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 
 import msgspec
-from fhe_auc_protocols.blinded_auc.packing import Packing
-from fhe_auc_protocols.blinded_auc.workload import Workload
 
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 MULTIPLIER_RANGE_BITS = 16
 """Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""

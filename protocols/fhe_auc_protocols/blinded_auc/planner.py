@@ -11,6 +11,17 @@ from __future__ import annotations
 import math
 
 import msgspec
+
+from fhe_auc.ckks import BackendName, CkksParameters
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.parameters import Chain
+from fhe_auc.rlwe.statistical_security import (
+    DEFAULT_FLOODING_BITS,
+    DEFAULT_SMUDGING_BITS,
+    check_flooding,
+    check_smudging,
+)
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import (
@@ -25,17 +36,6 @@ from fhe_auc_protocols.blinded_auc.plan import (
     rotations_of,
 )
 from fhe_auc_protocols.blinded_auc.workload import Workload
-
-from fhe_auc.ckks import BackendName, CkksParameters
-from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.errors import CapacityError
-from fhe_auc.rlwe.parameters import Chain
-from fhe_auc.rlwe.statistical_security import (
-    DEFAULT_FLOODING_BITS,
-    DEFAULT_SMUDGING_BITS,
-    check_flooding,
-    check_smudging,
-)
 
 DEFAULT_BLINDING_BITS = 26
 DEFAULT_PRECISION = 1e-7

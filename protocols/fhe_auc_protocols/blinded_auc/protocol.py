@@ -7,13 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
-from fhe_auc_benchmarks.attacks.strategies import STRATEGIES
-from fhe_auc_keys.encrypted_protocol import KeyedProtocol
-from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty, PartyTask
-from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
@@ -24,6 +17,13 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party, R
+from fhe_auc_benchmarks.attacks.strategies import STRATEGIES
+from fhe_auc_keys.encrypted_protocol import KeyedProtocol
+from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty, PartyTask
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 if TYPE_CHECKING:
     from fhe_auc_keys.joint_computation import JointComputation  # needs OpenFHE

@@ -20,13 +20,6 @@ import math
 from types import MappingProxyType
 
 import numpy as np
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound, fresh_error
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import DECODING, BlindedAuc, Recovered, slot_error
-from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.result_warnings import of_auc
 
 from fhe_auc import ckks
 from fhe_auc.counts import Counts, PartyData, count
@@ -34,6 +27,13 @@ from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
+from fhe_auc_keys.encrypted_protocol import check_rows
+from fhe_auc_keys.sealed_roles import PartyTask, plan_of
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound, fresh_error
+from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan
+from fhe_auc_protocols.blinded_auc.protocol import DECODING, BlindedAuc, Recovered, slot_error
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.result_warnings import of_auc
 
 _CLASSES = 2
 

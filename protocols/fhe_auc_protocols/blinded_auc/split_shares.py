@@ -30,14 +30,14 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import Slots
 from fhe_auc.counts import Counts
 from fhe_auc.keystream import KeyStream
 from fhe_auc.serialise import encode
+from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complexfloating[Any, Any]]

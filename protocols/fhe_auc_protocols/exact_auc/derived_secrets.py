@@ -9,10 +9,10 @@ from functools import cached_property
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 
 from fhe_auc.keystream import KeyStream
 from fhe_auc.serialise import encode
+from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets
 from fhe_auc_protocols.exact_auc.packing import ExactPacking
 

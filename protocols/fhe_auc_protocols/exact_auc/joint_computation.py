@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from fhe_auc_keys.joint_computation import JointComputation
 
 from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 from fhe_auc.evaluation import Evaluation
@@ -17,6 +16,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import encode
+from fhe_auc_keys.joint_computation import JointComputation
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
 from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 

@@ -11,8 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from fhe_auc_keys.encrypted_protocol import KeyedProtocol
-from fhe_auc_keys.session_keys import PartySecrets
 
 from fhe_auc import bfv
 from fhe_auc import thresholds as grids
@@ -23,6 +21,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party
+from fhe_auc_keys.encrypted_protocol import KeyedProtocol
+from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
 from fhe_auc_protocols.exact_auc.task import ExactTask

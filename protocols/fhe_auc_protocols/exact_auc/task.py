@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 
-from fhe_auc_keys.encrypted_protocol import check_rows
-
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.evaluation import Evaluation
@@ -18,6 +16,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.serialise import decode
+from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.exact_auc import result_check as verdict
 from fhe_auc_protocols.exact_auc.authenticator import submission
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets

@@ -12,7 +12,6 @@ import math
 
 import msgspec
 import numpy as np
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.ckks import BackendName, CkksParameters, Slots
@@ -20,6 +19,7 @@ from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
+from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
 
 _MOST_SCALE_BITS = 24
 _ERROR_DEVIATION = 3.25  # of a coefficient of a fresh encryption; SEAL's measured 3.244, OpenFHE's 3.189

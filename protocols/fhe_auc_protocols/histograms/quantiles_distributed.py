@@ -17,6 +17,15 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import ckks
+from fhe_auc.boundaries import Boundaries, height_of
+from fhe_auc.ckks import BackendName
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, ResultCheckError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
 from fhe_auc_keys.sealed_roles import PartyTask
 from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
@@ -36,15 +45,6 @@ from fhe_auc_protocols.histograms.score_histogram_distributed import (
     scale_of,
 )
 from fhe_auc_protocols.option_values import checked_height
-from numpy.typing import NDArray
-
-from fhe_auc import ckks
-from fhe_auc.boundaries import Boundaries, height_of
-from fhe_auc.ckks import BackendName
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, ResultCheckError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
 
 DEFAULT_HEIGHT = 10
 """[FCE] §4.2: "a good choice" for the AUC, whatever the model."""

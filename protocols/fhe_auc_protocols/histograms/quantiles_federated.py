@@ -31,14 +31,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
-from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
-from fhe_auc_protocols.result_warnings import of_parties
-from fhe_auc_protocols.zero_sum_masks import MaskedTask
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
@@ -48,6 +40,14 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
+from fhe_auc_keys.encrypted_protocol import check_rows
+from fhe_auc_keys.sealed_roles import PartyTask, plan_of
+from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.result_warnings import of_parties
+from fhe_auc_protocols.zero_sum_masks import MaskedTask
 
 _TIES = "some scores are more frequent than that allows"
 TIES = f"{_TIES}; a fixed rising function that spreads the scores over [0, 1] would help"

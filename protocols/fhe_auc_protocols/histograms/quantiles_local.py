@@ -19,6 +19,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
+from fhe_auc.boundaries import Boundaries, checked_bins, equi_depth_grid, height_of
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request, Session
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.quantiles_distributed import noisy_warning
 from fhe_auc_protocols.histograms.quantiles_federated import BINS_OPTION, TIES_OR_NOISE, fewer
@@ -34,14 +42,6 @@ from fhe_auc_protocols.unencrypted_protocol import (
     SummingAggregator,
     SummingParty,
 )
-
-from fhe_auc.boundaries import Boundaries, checked_bins, equi_depth_grid, height_of
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request, Session
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode, encode
 
 DEFAULT_HEIGHT = 8
 """[FCE] §4.2: the best height in this model, where users are spread thin over levels."""

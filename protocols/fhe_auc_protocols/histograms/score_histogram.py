@@ -21,13 +21,6 @@ either.
 from __future__ import annotations
 
 import numpy as np
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
-from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
-from fhe_auc_protocols.histograms import split_budget as two_sessions
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.result_warnings import of_auc, of_parties
-from fhe_auc_protocols.zero_sum_masks import MaskedTask
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
@@ -38,6 +31,13 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
+from fhe_auc_keys.encrypted_protocol import check_rows
+from fhe_auc_keys.sealed_roles import PartyTask, plan_of
+from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
+from fhe_auc_protocols.histograms import split_budget as two_sessions
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.result_warnings import of_auc, of_parties
+from fhe_auc_protocols.zero_sum_masks import MaskedTask
 
 _VECTORS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning

@@ -30,6 +30,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import hyp2f1
+from scipy.stats import nbinom
+
+from fhe_auc import ckks
+from fhe_auc.ckks import BackendName
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
 from fhe_auc_keys.sealed_roles import PartyTask
 from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
@@ -43,16 +53,6 @@ from fhe_auc_protocols.histograms.score_histogram import (
     pooled_histogram,
 )
 from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number
-from scipy.special import hyp2f1
-from scipy.stats import nbinom
-
-from fhe_auc import ckks
-from fhe_auc.ckks import BackendName
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
 
 _OVERFLOW = 2.0**-40
 """Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""

@@ -23,6 +23,15 @@ from collections.abc import Mapping
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols.histograms import split_budget as two_sessions
 from fhe_auc_protocols.histograms.score_histogram import noise_warnings, noisy_auc, pooled_histogram, rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
@@ -35,15 +44,6 @@ from fhe_auc_protocols.unencrypted_protocol import (
     SummingAggregator,
     SummingParty,
 )
-from numpy.typing import NDArray
-
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import DeserialisationError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode, encode
 
 _LABELS = 2
 

@@ -14,10 +14,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from fhe_auc_protocols.option_values import positive_number
-
 from fhe_auc.errors import InputError
 from fhe_auc.protocol import Request
+from fhe_auc_protocols.option_values import positive_number
 
 __all__ = ["OPTIONS", "SHARE", "left_for_counts", "settings", "staged", "warnings"]
 

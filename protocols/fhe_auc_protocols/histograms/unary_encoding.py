@@ -20,11 +20,11 @@ Probabilities are multiples of 2^-64: 1/2 exactly, and q rounded up, to the priv
 from __future__ import annotations
 
 import numpy as np
-from fhe_auc_protocols.u_statistics import randomness
-from fhe_auc_protocols.u_statistics.randomness import Source
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.randomness import Source
 
 __all__ = ["NO_VALUE", "UnaryEncoding"]
 

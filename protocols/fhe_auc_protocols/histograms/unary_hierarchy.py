@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc_protocols.histograms.hierarchical_counts import MAX_HEIGHT, HierarchicalCounts
 from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding
 from fhe_auc_protocols.u_statistics import randomness
 from fhe_auc_protocols.u_statistics.randomness import Source
-from numpy.typing import NDArray
-
-from fhe_auc.errors import EvaluationError, InputError
 
 __all__ = ["LevelTally", "UnaryHierarchy"]
 

@@ -16,13 +16,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Called
-from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as real
-from fhe_auc_benchmarks.attacks.blinded_auc import lies
-from fhe_auc_benchmarks.attacks.blinded_auc.liar import Means, Positions, Sums, Totals
-from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks, datasets, registry
 from fhe_auc.cli import main
@@ -39,6 +32,13 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
+from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as real
+from fhe_auc_benchmarks.attacks.blinded_auc import lies
+from fhe_auc_benchmarks.attacks.blinded_auc.liar import Means, Positions, Sums, Totals
+from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS = tuple(real.PROTOCOLS)
 # For every session wrong, unnoticed, and outside what every honest session says.

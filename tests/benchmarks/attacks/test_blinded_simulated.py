@@ -5,6 +5,10 @@ import math
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from scipy import stats
+
+from fhe_auc.counts import Counts
+from fhe_auc.errors import InputError, VerificationError
 from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import BY_POSITION
 from fhe_auc_benchmarks.attacks.blinded_auc.trials import Trials, draw_multipliers, setting
@@ -14,10 +18,6 @@ from fhe_auc_protocols.blinded_auc.malicious import accept
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
-from scipy import stats
-
-from fhe_auc.counts import Counts
-from fhe_auc.errors import InputError, VerificationError
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
-from fhe_auc_protocols.dpauc.roc import area, estimate, statistics
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
+from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
+from fhe_auc_protocols.dpauc.roc import area, estimate, statistics
 
 FALSE_ALARM = 1e-4
 GRID = thresholds.dpauc(40)

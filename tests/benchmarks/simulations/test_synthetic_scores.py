@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fhe_auc_benchmarks.simulations import synthetic_scores as synthetic
-from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError
+from fhe_auc_benchmarks.simulations import synthetic_scores as synthetic
+from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
 
 
 @pytest.mark.parametrize(("epoch", "auc"), [*enumerate(synthetic.CRITEO_AUC)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from fhe_auc_benchmarks.studies import dpauc as tables
 
 EPSILONS = tables.EPSILONS
@@ -130,9 +131,8 @@ def test_table_3(epsilon: int) -> None:
 
 def test_other_thresholds_than_the_papers_would_miss_its_table() -> None:
     """The grid matters: with uniform points |Θ| = 10 is off by ten times what is allowed."""
-    from fhe_auc_protocols.dpauc.roc import Curve, area, statistics
-
     from fhe_auc import thresholds
+    from fhe_auc_protocols.dpauc.roc import Curve, area, statistics
 
     uniform = area(statistics(*tables.rows(0), thresholds.uniform(10)).astype(np.float64), Curve())
     assert abs(float(uniform) - tables.TABLE_5[0, 10][0]) > 3e-3

@@ -10,15 +10,15 @@ import time
 
 import numpy as np
 import pytest
+from scipy import stats
+
+from fhe_auc import metrics
+from fhe_auc.metrics import Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
 from fhe_auc_protocols.histograms.unary_hierarchy import UnaryHierarchy
 from fhe_auc_protocols.u_statistics import randomness
-from scipy import stats
-
-from fhe_auc import metrics
-from fhe_auc.metrics import Histogram
 
 bench = pytest.importorskip(
     "fhe_auc_benchmarks.studies.score_histograms", reason="benchmarks are not part of the source distribution"

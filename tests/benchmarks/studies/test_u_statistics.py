@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
 
 figures = pytest.importorskip(

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
 from scipy import stats
 
 from fhe_auc import bfv, ckks
@@ -24,6 +23,7 @@ from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.transform import coefficients_of
+from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)

@@ -10,7 +10,6 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from scipy import stats
 
 from fhe_auc import bfv
@@ -20,6 +19,7 @@ from fhe_auc.bfv.noise import integers, scaled_noise
 from fhe_auc.bfv.parameters import CHAINS, FLOODING_SHARE, BfvParameters, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.transform import coefficients_of, values_of
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 SLOTS = 8192
 (PRIME,) = primes_above(2**41, 1, SLOTS)

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.session_keys import PartySecrets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from fhe_auc import ckks
 from fhe_auc.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
+from fhe_auc_keys.session_keys import PartySecrets
 
 SLOTS = 4096
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

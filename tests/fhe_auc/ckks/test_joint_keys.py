@@ -19,17 +19,17 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
-from fhe_auc_protocols.blinded_auc.plan import AucPlan, switching_noise_bits
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare, kstest, norm
 
 from fhe_auc import ckks
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import DeserialisationError
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
+from fhe_auc_protocols.blinded_auc.plan import AucPlan, switching_noise_bits
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)

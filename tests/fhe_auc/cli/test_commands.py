@@ -22,11 +22,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from fhe_auc_protocols.blinded_auc import planner
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
@@ -35,6 +30,11 @@ from fhe_auc.cli import main, output, session
 from fhe_auc.errors import CapacityError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import Request
+from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {

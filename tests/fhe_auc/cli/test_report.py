@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from fhe_auc_protocols.histograms.score_histogram import FederatedTask, HistogramFederated, pooled_histogram
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
@@ -25,6 +24,7 @@ from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import FILES, Facts, as_dict, report_card
+from fhe_auc_protocols.histograms.score_histogram import FederatedTask, HistogramFederated, pooled_histogram
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from fhe_auc import metrics
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Estimate, Histogram
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 EXACT = 1e-12
 

@@ -23,12 +23,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 from fhe_auc import datasets, report
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.metrics import Histogram
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "chrome-headless-shell")
 CHROMIUM = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *_NAMES))), None)

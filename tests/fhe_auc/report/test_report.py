@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -24,6 +23,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 
 FACTS = report.Facts(
     title="Three sites",

@@ -9,10 +9,10 @@ import random
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc import blinding
 from scipy import stats
 
 from fhe_auc import ckks, keystream
+from fhe_auc_protocols.blinded_auc import blinding
 
 FALSE_ALARM = 1e-9
 SLOTS = 4096

@@ -10,6 +10,9 @@ import secrets
 
 import numpy as np
 import pytest
+
+from fhe_auc import ckks
+from fhe_auc.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
 from fhe_auc_protocols.blinded_auc.packing import Packing
@@ -17,9 +20,6 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.workload import Workload
-
-from fhe_auc import ckks
-from fhe_auc.counts import Counts
 
 BINS = 100
 BACKENDS = ckks.available_backends()

@@ -24,6 +24,27 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest, uniform
+from sklearn.metrics import roc_auc_score
+
+import fhe_auc
+from fhe_auc import ckks, datasets, thresholds
+from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.errors import (
+    CapacityError,
+    EvaluationError,
+    InputError,
+    TooFewPartiesError,
+    VerificationError,
+)
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Delivery, Request, Session
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc import blinding, planner
@@ -49,27 +70,6 @@ from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.stats import kstest, uniform
-from sklearn.metrics import roc_auc_score
-
-import fhe_auc
-from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
-from fhe_auc.errors import (
-    CapacityError,
-    EvaluationError,
-    InputError,
-    TooFewPartiesError,
-    VerificationError,
-)
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Delivery, Request, Session
-from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import decode, encode
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)

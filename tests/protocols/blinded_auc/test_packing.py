@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc.packing import Packing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from fhe_auc_protocols.blinded_auc.packing import Packing
 
 
 @st.composite

@@ -9,6 +9,16 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc import ckks
+from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.errors import CapacityError
+from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 from fhe_auc_protocols.blinded_auc import blinding, planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
@@ -22,16 +32,6 @@ from fhe_auc_protocols.blinded_auc.plan import (
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from fhe_auc import ckks
-from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.counts import Counts, trapezoid
-from fhe_auc.errors import CapacityError
-from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 

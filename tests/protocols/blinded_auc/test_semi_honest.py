@@ -9,13 +9,6 @@ import sys
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
@@ -24,6 +17,13 @@ import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)

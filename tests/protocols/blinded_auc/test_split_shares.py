@@ -16,17 +16,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.blinded_auc import split_shares as disguise
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import disguised_norms
-from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
-from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 
 from fhe_auc.counts import Counts, trapezoid
 from fhe_auc.serialise import encode
+from fhe_auc_protocols.blinded_auc import split_shares as disguise
+from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
+from fhe_auc_protocols.blinded_auc.plan import disguised_norms
+from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
+from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 
 FALSE_ALARM = 1e-9
 """Probability with which a statistical test here would fail on other, equally good numbers; the secrets are fixed."""

@@ -9,7 +9,6 @@ import math
 from decimal import Decimal, localcontext
 
 import pytest
-from fhe_auc_protocols.dpauc.gaussian_mechanism import delta_of, sigma_for
 from hypothesis import given
 from hypothesis import strategies as st
 from opendp import combinators, domains, measurements, metrics
@@ -18,6 +17,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from fhe_auc.errors import InputError
+from fhe_auc_protocols.dpauc.gaussian_mechanism import delta_of, sigma_for
 
 EPSILONS = st.floats(1e-3, 50)
 DELTAS = st.floats(1e-12, 0.9)

@@ -6,6 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.metrics import auc, roc_auc_score
+
+from fhe_auc import counts, thresholds
 from fhe_auc_protocols.dpauc.roc import (
     Curve,
     area,
@@ -17,12 +23,6 @@ from fhe_auc_protocols.dpauc.roc import (
     statistics,
     statistics_of_bins,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
-from sklearn.metrics import auc, roc_auc_score
-
-from fhe_auc import counts, thresholds
 
 SCORES = st.sampled_from([-0.5, 0.0, 0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5])
 ROWS = st.lists(st.tuples(st.booleans(), SCORES), min_size=1, max_size=40)

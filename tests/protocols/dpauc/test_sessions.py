@@ -16,10 +16,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_protocols.dpauc.budget import Budget
-from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
-from fhe_auc_protocols.dpauc.roc import statistics
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
@@ -31,6 +27,10 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_protocols.dpauc.budget import Budget
+from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
+from fhe_auc_protocols.dpauc.roc import statistics
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)

@@ -11,13 +11,6 @@ from math import prod
 
 import numpy as np
 import pytest
-from fhe_auc_benchmarks.attacks.exact_auc import algebra
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import HARMLESS, STRATEGIES
-from fhe_auc_protocols.exact_auc import result_check as verdict
-from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
-from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
-from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
-from fhe_auc_protocols.exact_auc.planner import plan_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -27,6 +20,13 @@ from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationErro
 from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc_benchmarks.attacks.exact_auc import algebra
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import HARMLESS, STRATEGIES
+from fhe_auc_protocols.exact_auc import result_check as verdict
+from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
+from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
+from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 PRIMES = (2199023288321, 2199023566849, 2199023763457)
 TOY = 7

@@ -12,14 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_benchmarks.attacks.cli import attack as attack_command
-from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-from fhe_auc_protocols.exact_auc import result_check as verdict
-from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
-from fhe_auc_protocols.exact_auc.planner import plan_exact
-from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
-from fhe_auc_protocols.exact_auc.task import ExactTask
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, federated_auc, thresholds
@@ -40,6 +32,14 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc_benchmarks.attacks.cli import attack as attack_command
+from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
+from fhe_auc_protocols.exact_auc import result_check as verdict
+from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from fhe_auc_protocols.exact_auc.task import ExactTask
 
 BACKENDS = available_backends()
 PLUGINS = {"exact": Exact(), "verified": Verified()}

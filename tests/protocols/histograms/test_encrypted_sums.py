@@ -7,13 +7,6 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -24,6 +17,13 @@ from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import container
+from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
+from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)

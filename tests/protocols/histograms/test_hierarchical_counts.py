@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 
 
 def pool(scores: object) -> PartyData:

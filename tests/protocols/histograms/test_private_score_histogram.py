@@ -11,6 +11,15 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from scipy import stats
+
+import fhe_auc
+from fhe_auc import thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
+from fhe_auc.metrics import roc_auc_score
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import encode
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms import score_histogram_distributed as distributed
@@ -21,15 +30,6 @@ from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp,
 from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding
 from fhe_auc_protocols.histograms.unary_hierarchy import UnaryHierarchy
 from fhe_auc_protocols.u_statistics import randomness
-from scipy import stats
-
-import fhe_auc
-from fhe_auc import thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
-from fhe_auc.metrics import roc_auc_score
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import encode
 
 FALSE_ALARM = 1e-7
 PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}

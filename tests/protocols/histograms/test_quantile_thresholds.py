@@ -13,17 +13,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
-from fhe_auc_protocols.blinded_auc.malicious import Malicious
-from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.quantiles_distributed import BoundariesDistributedDp
-from fhe_auc_protocols.histograms.quantiles_federated import BoundariesFederated, FederatedBoundariesTask
-from fhe_auc_protocols.histograms.quantiles_local import BoundariesLocalDp, HierarchyTally
-from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
-from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
-from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
@@ -44,6 +33,17 @@ from fhe_auc.errors import (
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.quantiles_distributed import BoundariesDistributedDp
+from fhe_auc_protocols.histograms.quantiles_federated import BoundariesFederated, FederatedBoundariesTask
+from fhe_auc_protocols.histograms.quantiles_local import BoundariesLocalDp, HierarchyTally
+from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
+from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
+from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp
 
 joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}

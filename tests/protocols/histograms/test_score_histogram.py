@@ -6,17 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.histograms.score_histogram import (
-    HistogramFederated,
-    pooled_counts,
-    pooled_histogram,
-    rows_by_bin,
-)
-from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +18,17 @@ from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.score_histogram import (
+    HistogramFederated,
+    pooled_counts,
+    pooled_histogram,
+    rows_by_bin,
+)
+from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from fhe_auc_protocols.u_statistics import kernels
-from fhe_auc_protocols.u_statistics.kernels import Kernel
-from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
 
 from fhe_auc.cli import main
 from fhe_auc.errors import InputError
 from fhe_auc.tables import read_columns
+from fhe_auc_protocols.u_statistics import kernels
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
 
 ONE_TO_SIX = "0,1,2,3,4,5"
 RATINGS = ["ratings.csv", "--column", "room", "--column", "clean"]

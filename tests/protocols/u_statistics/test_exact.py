@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.u_statistics import exact, kernels
-from fhe_auc_protocols.u_statistics.domain import Axis, Domain
-from fhe_auc_protocols.u_statistics.kernels import Kernel
-from fhe_auc_protocols.u_statistics.statistics import without_noise
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc_protocols.u_statistics import exact, kernels
+from fhe_auc_protocols.u_statistics.domain import Axis, Domain
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.statistics import without_noise
 
 ratings = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=40)
 whole = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40)

@@ -12,9 +12,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.u_statistics import randomness
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform, histogram
-from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
@@ -22,6 +19,9 @@ from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform, histogram
+from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
 
 RUNS = 2000
 

@@ -15,15 +15,15 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from fhe_auc_protocols.u_statistics import exact, kernels, randomness
-from fhe_auc_protocols.u_statistics.domain import Axis, Domain
-from fhe_auc_protocols.u_statistics.kernels import Kernel
-from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from fhe_auc.errors import InputError
+from fhe_auc_protocols.u_statistics import exact, kernels, randomness
+from fhe_auc_protocols.u_statistics.domain import Axis, Domain
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
 
 RUNS = 2000
 

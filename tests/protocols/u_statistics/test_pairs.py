@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.u_statistics import exact, kernels, pairs, randomness
-from fhe_auc_protocols.u_statistics.kernels import Kernel
 from scipy.stats import kstest, laplace
 
 from fhe_auc.errors import InputError
+from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols.u_statistics import exact, kernels, pairs, randomness
+from fhe_auc_protocols.u_statistics.kernels import Kernel
 
 RUNS = 2000
 CONSTANT = Kernel("constant", lambda x, y: np.zeros(np.broadcast_shapes(x.shape, y.shape)[:-1]), 0.0, 1.0)

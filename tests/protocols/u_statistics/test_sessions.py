@@ -14,8 +14,6 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fhe_auc_protocols.u_statistics import randomness
-from fhe_auc_protocols.u_statistics.sessions import LocalAggregator, Sums, UstatHierarchy, UstatKrr
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import api, federated_auc, registry
@@ -27,6 +25,8 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
+from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.u_statistics.sessions import LocalAggregator, Sums, UstatHierarchy, UstatKrr
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
 either = pytest.mark.parametrize("name", PLUGINS)

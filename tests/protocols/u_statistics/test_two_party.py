@@ -10,14 +10,14 @@ from collections import Counter
 import numpy as np
 import pytest
 import tenseal.sealapi as seal
-from fhe_auc_protocols.u_statistics import kernels, pairs, two_party
-from fhe_auc_protocols.u_statistics.domain import Axis, Domain
-from fhe_auc_protocols.u_statistics.kernels import Kernel
-from fhe_auc_protocols.u_statistics.two_party import RING_DIMENSION, FirstUser, SecondUser, TwoPartyResponse
 from scipy.stats import chisquare
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.serialise import encode
+from fhe_auc_protocols.u_statistics import kernels, pairs, two_party
+from fhe_auc_protocols.u_statistics.domain import Axis, Domain
+from fhe_auc_protocols.u_statistics.kernels import Kernel
+from fhe_auc_protocols.u_statistics.two_party import RING_DIMENSION, FirstUser, SecondUser, TwoPartyResponse
 
 
 def axis(size: int) -> Axis:

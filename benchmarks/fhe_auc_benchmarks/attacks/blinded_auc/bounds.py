@@ -34,11 +34,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
 from fhe_auc_benchmarks.attacks.blinded_auc import polynomials
 from fhe_auc_benchmarks.attacks.strategies import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from numpy.typing import NDArray
-from scipy import special, stats
 
 Floats = NDArray[np.float64]
 

@@ -17,15 +17,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
-from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
-from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
-from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty, Result, plan_of
-from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.blinded_auc.malicious import Malicious
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 from fhe_auc import ckks, thresholds
 from fhe_auc.ckks import PublicContext, Slots
@@ -35,6 +26,15 @@ from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
+from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
+from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
+from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty, Result, plan_of
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
 """Protocols that can be attacked, by name."""

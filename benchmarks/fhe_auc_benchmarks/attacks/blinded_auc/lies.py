@@ -10,6 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+
+from fhe_auc import ckks
+from fhe_auc.rlwe import container
 from fhe_auc_benchmarks.attacks.blinded_auc.liar import (
     SPARE_BITS,
     Floats,
@@ -21,9 +24,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.liar import (
 )
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
-
-from fhe_auc import ckks
-from fhe_auc.rlwe import container
 
 
 def honest(means: Means) -> bytes:

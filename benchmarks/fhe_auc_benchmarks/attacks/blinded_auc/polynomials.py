@@ -21,11 +21,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from fhe_auc_benchmarks.attacks.blinded_auc.trials import draw_multipliers
-from fhe_auc_protocols.blinded_auc.split_shares import Complex
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
+
+from fhe_auc_benchmarks.attacks.blinded_auc.trials import draw_multipliers
+from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
 TERMS = 11
 """How many c there are; six of them up to degree 2."""

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import comb
+
+from fhe_auc.errors import InputError
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import ATTACKS, BY_POSITION, Parameter
 from fhe_auc_benchmarks.attacks.blinded_auc.trials import Floats, Setting, Totals, Trials, generator
 from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Complex, amplification
-from numpy.typing import NDArray
-from scipy.special import comb
-
-from fhe_auc.errors import InputError
 
 REFUSALS = ("denominator", "executions", "range", "slots")
 """Checks that refuse: den' near zero, executions disagree, AUC not between 0 and 1, slots of a class differ."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
+
 from fhe_auc_benchmarks.attacks.blinded_auc.trials import Setting, Totals, Trials
 from fhe_auc_benchmarks.attacks.strategies import HARM
 from fhe_auc_protocols.blinded_auc.protocol import slot_error

@@ -18,17 +18,17 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import thresholds as grids
+from fhe_auc.ckks import BackendName
+from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
 from fhe_auc_protocols.blinded_auc.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from numpy.typing import NDArray
-
-from fhe_auc import thresholds as grids
-from fhe_auc.ckks import BackendName
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc_benchmarks.attacks.exact_auc import guessing
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Ring, Seen
 from fhe_auc_benchmarks.attacks.strategies import Outcome
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
 from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
 from fhe_auc_protocols.exact_auc.result_check import authentic
-
-from fhe_auc.keystream import KeyStream
-from fhe_auc.rlwe import modular
-from fhe_auc.rlwe.modular import Residues
 
 GUESS = "guess-point"
 """See every plaintext, and choose the result that passes for the most values of α (`guessing`)."""

@@ -8,6 +8,16 @@ from typing import TypeAlias
 
 import msgspec
 import numpy as np
+
+from fhe_auc import bfv, thresholds
+from fhe_auc.bfv import Ciphertext
+from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
+from fhe_auc.manifest import SESSION_BYTES, Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.serialise import decode, encode
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
     NEED_EARLIER,
     STRATEGIES,
@@ -21,16 +31,6 @@ from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.exact_auc.planner import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, VerifiedAggregator
-
-from fhe_auc import bfv, thresholds
-from fhe_auc.bfv import Ciphertext
-from fhe_auc.counts import PartyData, count, trapezoid
-from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
-from fhe_auc.manifest import SESSION_BYTES, Manifest
-from fhe_auc.protocol import Request
-from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.serialise import decode, encode
 
 Submissions: TypeAlias = "Mapping[str, Sequence[Words]]"
 """Of each party: left and right ciphertext for each prime."""

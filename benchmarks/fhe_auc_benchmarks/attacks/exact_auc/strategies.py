@@ -14,10 +14,10 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
 
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc_protocols.exact_auc.packing import ExactPacking
 
 Vector: TypeAlias = Any
 """Slots of a left or right ciphertext, or of a product: whatever the `Ring` computes with."""

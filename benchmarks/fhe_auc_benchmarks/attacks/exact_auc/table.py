@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
 from fhe_auc_benchmarks.attacks.blinded_auc.bounds import clopper_pearson
 from fhe_auc_benchmarks.attacks.exact_auc import algebra
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.strategies import Outcome
 from fhe_auc_protocols.exact_auc import result_check as verdict
-
-from fhe_auc.cli import output
-from fhe_auc.errors import InputError
 
 _CONFIDENCE = 0.95
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384

@@ -11,11 +11,11 @@ from itertools import chain
 
 import numpy as np
 import phe
+
+from fhe_auc.counts import Counts, trapezoid
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
-
-from fhe_auc.counts import Counts, trapezoid
 
 _KEY_BITS = 3072
 _BYTES = 2 * _KEY_BITS // 8  # a ciphertext is a number modulo n²

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from fhe_auc_benchmarks.runtime.contender import Contender
-from fhe_auc_benchmarks.runtime.problem import Problem
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.counts import Counts, trapezoid
+from fhe_auc_benchmarks.runtime.contender import Contender
+from fhe_auc_benchmarks.runtime.problem import Problem
 
 
 class PlaintextCounts(Contender):
