@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 from fhe_auc_keys.errors import KeysError, UnknownIssuerError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -158,15 +158,7 @@ def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:
         path.chmod(mode)
         return
     check_free(path, force=force)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, data, mode=mode)
 
 
 def file_stem(name: str) -> str:
