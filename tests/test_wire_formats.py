@@ -25,7 +25,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-import fhe_auc_keys.cli  # noqa: F401 - else two modules import each other in the wrong order
 from fhe_auc import calibration_file, serialise, thresholds
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters

@@ -11,7 +11,6 @@ A *credential* is what a party shows: certificates, and the binding where there 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,7 +31,7 @@ from fhe_auc_keys.errors import (
     UnfitCertificateError,
     UnknownIssuerError,
 )
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, shown, whole_bytes
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
 
 _MAGIC = b"fhecred"
@@ -255,11 +254,6 @@ def _dns_names(certificate: x509.Certificate) -> set[str]:
 
 def _has(extension: type[x509.ExtensionType], certificate: x509.Certificate) -> bool:
     return any(each.oid == extension.oid for each in certificate.extensions)
-
-
-def fingerprint(certificate: x509.Certificate) -> bytes:
-    """Return the SHA-256 of a certificate, 32 bytes."""
-    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest()
 
 
 def _issued_by(leaf: x509.Certificate, anchor: x509.Certificate) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -12,9 +11,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import click
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
@@ -72,22 +68,6 @@ def spelled(data: bytes) -> str:
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-def shown(text: str) -> str:
-    """Return text from a file without anything that could steer a terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def subject_name(name: x509.Name) -> str:
-    """Return the one common name, else the whole name."""
-    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return shown(str(common[0].value) if len(common) == len(list(name)) == 1 else name.rfc4514_string())
-
-
-def fingerprint(signed: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
-    """Return the SHA-256 of a certificate or request, which other tools print too."""
-    return hashlib.sha256(signed.public_bytes(Encoding.DER)).digest()
 
 
 def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
