@@ -34,7 +34,9 @@ from fhe_auc_keys.errors import (
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
 
-_MAGIC = b"fhecred"
+MAGIC = b"fhecred"
+"""First bytes of a credential."""
+
 _MAX_CHAIN = 5
 _UNDERSTOOD = {x509.BasicConstraints.oid, x509.KeyUsage.oid}
 
@@ -119,7 +121,21 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
         raise UnfitCertificateError(f"malformed certificate chain: {error}") from None
     if len(certificates) > _MAX_CHAIN:
         raise UnfitCertificateError(f"a chain has at most {_MAX_CHAIN} certificates, got {len(certificates)}")
-    return frame(_MAGIC, _Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
+    return frame(MAGIC, _Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
+
+
+def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
+    """Return the party's own certificate out of a credential, and whether there is a binding; nothing is verified.
+
+    Raises
+    ------
+    DeserialisationError, TamperedError, ValueError
+        Not a credential, or damaged; without a certificate, or with a malformed one.
+    """
+    found = unframe(MAGIC, shown, _Credential, "credential")
+    if not found.chain:
+        raise TamperedError("it holds no certificate")
+    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
 
 
 def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
@@ -146,7 +162,7 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
     """
     at = check_time(at)
     try:
-        parts = unframe(_MAGIC, shown, _Credential, "credential")
+        parts = unframe(MAGIC, shown, _Credential, "credential")
         chain = [x509.load_der_x509_certificate(each) for each in parts.chain]
     except (DeserialisationError, *MALFORMED):
         raise TamperedError("a credential is damaged") from None

@@ -49,7 +49,9 @@ SCRYPT_LOG2_COST = 17
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
 _KINDS = ("authority", "bundle", "context", "identity", "state", "trust")
-_MAGIC = b"fhestor"
+MAGIC = b"fhestor"
+"""First bytes of a key store's header."""
+
 _HEADER, _LOCK = "store.header", "lock"
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
@@ -129,7 +131,7 @@ class KeyStore:
         except FileExistsError:
             raise ExistsError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
         _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
-        _write(directory / _HEADER, frame(_MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
+        _write(directory / _HEADER, frame(MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:
@@ -267,7 +269,7 @@ def _tag(root: bytes, log2_cost: int, salt: bytes) -> bytes:
 
 def _unlocked(data: bytes, passphrase: str) -> bytes:
     try:
-        header = unframe(_MAGIC, data, _Header, "key store header")
+        header = unframe(MAGIC, data, _Header, "key store header")
     except DeserialisationError as error:
         raise DamagedFileError(f"{error}; restore it from the backup") from None
     if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:

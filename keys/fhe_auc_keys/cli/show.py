@@ -10,18 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from cryptography import x509
 
 from fhe_auc.cli import failures, output
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import unframe
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND
-from fhe_auc_keys.certificates import credential, verify
+from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND, announced_in_bundle
+from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
+from fhe_auc_keys.certificates import claimed, credential, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
@@ -32,40 +31,11 @@ from fhe_auc_keys.public_keys import MALFORMED, certified_keys, fingerprint, pri
 from fhe_auc_keys.revocation import newer_list
 from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
-from fhe_auc_keys.signed_documents import Kind, open_signed, parsed
+from fhe_auc_keys.signed_documents import Kind, claimed_signer
+from fhe_auc_keys.store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.vault import OWN, Vault
-
-_CREDENTIAL = b"fhecred"
-
-
-class _Credential(msgspec.Struct, array_like=True):
-    """As `fhe_auc_keys.certificates` writes it; these structs tell what is in a file, and believe nothing."""
-
-    chain: tuple[bytes, ...]
-    binding: bytes
-
-
-class _Signed(msgspec.Struct, array_like=True):
-    """The beginning of every document: see `fhe_auc_keys.signed_documents`."""
-
-    credential: bytes
-
-
-class _Body(msgspec.Struct, array_like=True):
-    """The beginning of the bodies that hold an announcement: see `fhe_auc_keys.bundles` and `fhe_auc_keys.joint_session`."""
-
-    announcement: bytes
-    rest: msgspec.Raw  # the aggregator's keys, the header of a party's bundle, or credentials
-
-
-class _Header(msgspec.Struct, array_like=True):
-    """The beginning of the header of a party's bundle: see `fhe_auc_keys.bundles`."""
-
-    bundle_id: bytes
-    session: bytes
-    recipient: bytes  # fingerprint
 
 
 @dataclass
@@ -171,7 +141,7 @@ def _described(data: bytes, trusted: Trusted | None) -> _Description:
         b"-----BEGIN CERTIFICATE REQUEST": ("certificate request", _request),
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
-        _CREDENTIAL: ("credential", _credential),
+        CREDENTIAL_MAGIC: ("credential", _credential),
         ANNOUNCEMENT_KIND.magic: (ANNOUNCEMENT_KIND.name, partial(_document, ANNOUNCEMENT_KIND)),
         AGGREGATOR_KIND.magic: (AGGREGATOR_KIND.name, partial(_document, AGGREGATOR_KIND)),
         PARTY_KIND.magic: (PARTY_KIND.name, partial(_document, PARTY_KIND)),
@@ -187,7 +157,7 @@ def _described(data: bytes, trusted: Trusted | None) -> _Description:
                 return _Description(what, wrong=f"malformed: {type(error).__name__}")
     if b"PRIVATE KEY-----" in data[:200]:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
-    if data.startswith(b"fhestor"):
+    if data.startswith(STORE_MAGIC):
         return _Description("the head of a key store", unverified="see what is in the store with --store")
     if data.startswith(ROSTER_MAGIC):
         return _roster(data)
@@ -267,7 +237,7 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
 
 
 def _credential(data: bytes, trusted: Trusted | None) -> _Description:
-    leaf, bound = _leaf(data)
+    leaf, bound = claimed(data)
     described = _Description(
         "credential: public, for the key holder",
         [
@@ -300,38 +270,28 @@ def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
         PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
         JOINT_KIND: "session with joint keys: public, for everybody in it",
     }[kind]
-    signer = unframe(kind.magic, data, _Signed, kind.name).credential
-    leaf, _ = _leaf(signer)
+    signer = claimed_signer(kind, data)
+    leaf, _ = claimed(signer)
     if trusted is None:
         return _Description(what, [("signed by", subject_name(leaf.subject), "as it claims")])
     at = common.now()
     holder = verify(signer, trusted.trust, at=at).name
-    recipient, whole = b"", data
-    if kind != ANNOUNCEMENT_KIND:
-        _, body = open_signed(kind, data, _Body, trusted.trust, signer=holder, at=at)
-        data = body.announcement
-        if kind == PARTY_KIND:
-            recipient = parsed(parsed(bytes(body.rest), bytes, kind.name), _Header, kind.name).recipient
-    announced = open_announcement(data, trusted.trust, holder=holder, at=at)
+    recipient = b""
+    if kind == ANNOUNCEMENT_KIND:
+        announced = open_announcement(data, trusted.trust, holder=holder, at=at)
+    elif kind == JOINT_KIND:
+        announced, _ = open_joint_session(data, trusted.trust, convener=holder, session=None, at=at)
+    else:
+        announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at)
     rows = describe.announcement_rows(announced)
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:
             rows.insert(0, ("sealed to", name, "nobody else can open it"))
-    if kind == JOINT_KIND:
-        open_joint_session(whole, trusted.trust, convener=holder, session=None, at=at)
     role = "convener" if kind == JOINT_KIND else "key holder"
     verified = (
         f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
     )
     return _Description(what, rows, verified)
-
-
-def _leaf(shown: bytes) -> tuple[x509.Certificate, bool]:
-    """Return the party's own certificate out of a credential, unverified, and whether there is a binding."""
-    found = unframe(_CREDENTIAL, shown, _Credential, "credential")
-    if not found.chain:
-        raise TamperedError("it holds no certificate")
-    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
 
 
 def _validity(certificate: x509.Certificate) -> str:
