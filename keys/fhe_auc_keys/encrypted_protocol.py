@@ -17,7 +17,7 @@ from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc_keys import local_consortium as rehearsal
+from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.session_keys import PartySecrets, new_session_keys, party_secrets
@@ -101,9 +101,9 @@ class KeyedProtocol(Protocol[R]):
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
-    def rehearse(self, session: Session) -> Delivery:
+    def local_delivery(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
-        return rehearsal.joint(session) if session.manifest.joint_keys else rehearsal.sealed(session)
+        return local_consortium.joint(session) if session.manifest.joint_keys else local_consortium.sealed(session)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""
