@@ -18,6 +18,8 @@ from fhe_auc.counts import PartyData
 from fhe_auc.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
+pytest.register_assert_rewrite("tests.support")
+
 # Primes of both backends at their default; few rotation keys, which are what takes time.
 _PARAMETERS = {
     "openfhe": ckks.CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.0, (1, 2, 2048)),

@@ -7,8 +7,8 @@ import pickle
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import numpy as np
@@ -20,7 +20,6 @@ from fhe_auc.serialise import decode
 from fhe_auc_keys import announcement, bundles, sealing
 from fhe_auc_keys import signed_documents as documents
 from fhe_auc_keys.announcement import announce, open_announcement
-from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import (
     PartyKeys,
     SealedSession,
@@ -31,7 +30,7 @@ from fhe_auc_keys.bundles import (
     open_party_bundle,
     seal_session,
 )
-from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import (
     ExistsError,
     ExpiredError,
@@ -48,13 +47,13 @@ from fhe_auc_keys.errors import (
     WrongRecipientError,
     WrongSessionError,
 )
-from fhe_auc_keys.identity import Identity, signed_bytes
+from fhe_auc_keys.identity import signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.certified import DAY, NOW, Consortium
+from tests.support.wire import flipped, mended, reframed
 
-NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
-DAY = timedelta(days=1)
 HOLDER = "key holder"
 
 
@@ -62,25 +61,11 @@ def secrets_of(held: PartyKeys | Session) -> PartySecrets:
     return decode(held.material if isinstance(held, PartyKeys) else held.party_material, PartySecrets, "")
 
 
-@dataclass
-class Consortium:
-    authority: Authority
-    identities: dict[str, Identity]
+class Sealing(Consortium):
+    """With a key holder beside the parties."""
 
-    @classmethod
-    def of(cls, *names: str) -> Consortium:
-        authority = Authority.create("consortium", at=NOW)
-        identities = {}
-        for name in (*names, HOLDER):
-            fresh = Identity.create(name)
-            identities[name] = fresh.certified(authority.issue(fresh.request(), name, days=90, at=NOW))
-        return cls(authority, identities)
-
-    def trust(self, at: datetime = NOW) -> Trust:
-        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
-
-    def peers(self, *names: str) -> list[Peer]:
-        return [verify(self.identities[name].credential, self.trust(), at=NOW) for name in names]
+    def __init__(self, *names: str) -> None:
+        super().__init__(*names, HOLDER)
 
     def seal(self, session: Session, *, holder: str = HOLDER, lifetime: timedelta = 7 * DAY) -> SealedSession:
         peers = self.peers(*session.manifest.parties)
@@ -94,8 +79,8 @@ class Consortium:
 
 
 @pytest.fixture(scope="module")
-def consortium() -> Consortium:
-    return Consortium.of("north", "south", "east")
+def consortium() -> Sealing:
+    return Sealing("north", "south", "east")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +116,7 @@ def test_the_announcement_names_parties_with_their_certificates(consortium, seal
 
 
 def test_an_unknown_issuer(prepared, consortium) -> None:
-    strangers = Consortium.of(*prepared.manifest.parties)
+    strangers = Sealing(*prepared.manifest.parties)
     with pytest.raises(UnknownIssuerError):
         consortium.open(strangers.seal(prepared).parties["north"])
 
@@ -148,10 +133,9 @@ def test_a_certified_party_is_not_thereby_the_key_holder(prepared, consortium, t
 
 @pytest.mark.parametrize("who", [HOLDER, "north"])
 def test_a_revoked_holder_or_recipient(prepared, who) -> None:
-    consortium = Consortium.of(*prepared.manifest.parties)
+    consortium = Sealing(*prepared.manifest.parties)
     sealed = consortium.seal(prepared)
-    serial = next(line.serial for line in consortium.authority.register if line.name == who)
-    consortium.authority.revoke(serial, at=NOW)
+    consortium.revoke(who)
     with pytest.raises(RevokedError, match=who):
         consortium.open(sealed.parties["north"])
     if who == "north":
@@ -174,7 +158,7 @@ def test_another_recipient(consortium, sealed) -> None:
 
 
 def test_the_same_party_under_a_new_certificate(prepared) -> None:
-    consortium = Consortium.of(*prepared.manifest.parties)
+    consortium = Sealing(*prepared.manifest.parties)
     sealed = consortium.seal(prepared)
     old = consortium.identities["north"]
     renewed = consortium.authority.issue(old.request(), "north", days=90, at=NOW)
@@ -206,14 +190,6 @@ def test_a_bundle_opens_once_and_a_refusal_does_not_use_it_up(consortium, sealed
 # --- Tampering --------------------------------------------------------------------------------------------------------
 
 
-def flipped(data: bytes, position: int, *, mend: bool) -> bytes:
-    bad = bytearray(data)
-    bad[position] ^= 1 << position % 8
-    if mend:  # a forger puts the frame's checksum right
-        bad[8:40] = hashlib.sha256(bad[40:]).digest()
-    return bytes(bad)
-
-
 def positions(data: bytes, step: int) -> list[int]:
     """Every byte of the first and last 1500, and a sample of the rest."""
     return sorted({*range(min(1500, len(data))), *range(0, len(data), step), *range(len(data) - 300, len(data))})
@@ -223,10 +199,10 @@ def test_a_tampered_byte_anywhere_in_a_party_s_bundle(consortium, sealed, trust)
     data, guard = sealed.parties["north"], SeenInMemory()
     for position in positions(data, 997):
         with pytest.raises(TamperedError):
-            consortium.open(flipped(data, position, mend=False), trust=trust, guard=guard)
+            consortium.open(flipped(data, position), trust=trust, guard=guard)
         if position >= 40:
             with pytest.raises(KeysError):
-                consortium.open(flipped(data, position, mend=True), trust=trust, guard=guard)
+                consortium.open(mended(flipped(data, position)), trust=trust, guard=guard)
     for length in {*range(0, 1500, 7), len(data) - 1}:
         with pytest.raises(TamperedError):
             consortium.open(data[:length], trust=trust, guard=guard)
@@ -236,10 +212,10 @@ def test_a_tampered_byte_anywhere_in_a_party_s_bundle(consortium, sealed, trust)
 def test_a_tampered_byte_anywhere_in_an_announcement(sealed, trust) -> None:
     for position in range(len(sealed.announcement)):
         with pytest.raises(TamperedError):
-            open_announcement(flipped(sealed.announcement, position, mend=False), trust, holder=HOLDER, at=NOW)
+            open_announcement(flipped(sealed.announcement, position), trust, holder=HOLDER, at=NOW)
         if position >= 40:
             with pytest.raises(KeysError):
-                open_announcement(flipped(sealed.announcement, position, mend=True), trust, holder=HOLDER, at=NOW)
+                open_announcement(mended(flipped(sealed.announcement, position)), trust, holder=HOLDER, at=NOW)
 
 
 def regions(data: bytes) -> dict[str, tuple[int, int]]:
@@ -262,18 +238,14 @@ def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(sealed, trust) -
     for name, (start, end) in found.items():
         for position in {start, end - 1, *(generator.randrange(start, end) for _ in range(4))}:
             with pytest.raises(TamperedError):
-                open_aggregator_bundle(flipped(data, position, mend=False), trust, holder=HOLDER, session=None, at=NOW)
+                open_aggregator_bundle(flipped(data, position), trust, holder=HOLDER, session=None, at=NOW)
             if position < 40:
                 continue
             # A certificate that is altered may also be of nobody trusted, or unfit.
             error = KeysError if name == "credential" else TamperedError
             with pytest.raises(error):
-                open_aggregator_bundle(flipped(data, position, mend=True), trust, holder=HOLDER, session=None, at=NOW)
+                open_aggregator_bundle(mended(flipped(data, position)), trust, holder=HOLDER, session=None, at=NOW)
     open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
-
-
-def reframed(data: bytes, body: bytes) -> bytes:
-    return data[:8] + hashlib.sha256(body).digest() + body
 
 
 def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(sealed, trust) -> None:
@@ -354,7 +326,7 @@ def test_one_kind_of_document_is_not_taken_for_another(consortium, sealed, trust
         consortium.open(moved, trust=trust)
 
 
-def resigned(consortium: Consortium, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
+def resigned(consortium: Sealing, announcement: bytes, header: bytes, sealed: bytes) -> bytes:
     """A bundle that the holder's key signs although its parts do not belong together."""
     body = bundles._PartyBody(announcement, header, sealed)
     return documents.sign(bundles.PARTY_KIND, consortium.identities[HOLDER], body)
@@ -380,7 +352,7 @@ def test_parts_of_two_bundles_do_not_fit_even_where_the_holder_signs_them(
             consortium.open(resigned(consortium, *mixed))
 
 
-def sealed_differently(consortium: Consortium, session: Session) -> bytes:
+def sealed_differently(consortium: Sealing, session: Session) -> bytes:
     return consortium.seal(session, lifetime=6 * DAY).announcement
 
 
@@ -393,7 +365,7 @@ def store(tmp_path) -> Iterator[KeyStore]:
         yield made
 
 
-def keep(consortium: Consortium, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
+def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
     usual = {"holder": HOLDER, "session": None, "context": None, "at": NOW}
     return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
 
@@ -450,15 +422,14 @@ def test_a_second_bundle_of_a_session_does_not_take_the_first_one_s_place(
 
 
 def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared, store) -> None:
-    consortium = Consortium.of(*prepared.manifest.parties)
+    consortium = Sealing(*prepared.manifest.parties)
     keep(consortium, consortium.seal(prepared).parties["north"], store, consortium.trust())
     session, late = prepared.manifest.session, NOW + 8 * DAY
     with pytest.raises(ExpiredError, match="session announced"):
         kept_party_keys(store, session, consortium.trust(late), holder=HOLDER, at=late)
     with pytest.raises(UnknownIssuerError):
         kept_party_keys(store, session, consortium.trust(), holder="north", at=NOW)
-    (serial,) = (line.serial for line in consortium.authority.register if line.name == HOLDER)
-    consortium.authority.revoke(serial, at=NOW)
+    consortium.revoke(HOLDER)
     with pytest.raises(RevokedError):
         kept_party_keys(store, session, consortium.trust(), holder=HOLDER, at=NOW)
 
@@ -660,7 +631,7 @@ def test_opened_keys_are_not_printed_or_pickled(consortium, sealed) -> None:
 
 def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> None:
     names = tuple(f"site {i}" for i in range(100))
-    consortium = Consortium.of(*names)
+    consortium = Sealing(*names)
     session = prepare(ckks.available_backends()[0], parties=names)
     peers, trust = consortium.peers(*names), consortium.trust()
     started = time.process_time()

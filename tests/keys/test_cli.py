@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -36,9 +36,8 @@ from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN
+from tests.support.certified import DAY, NOW
 
-NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
-DAY = timedelta(days=1)
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
 SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
 SITES = ("north", "south")

@@ -6,8 +6,6 @@ import copy
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
-from functools import reduce
-from operator import add
 from typing import Any
 
 import msgspec
@@ -15,90 +13,26 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
-from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
-from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.group_sealing import seal_to_all
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster
+from fhe_auc_keys.roster import Contribution, Excerpt
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.joint_sessions import GRID, JointPlay
+from tests.support.pooled import exact_auc
+from tests.support.wire import changed, flipped, payload_of
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
 import openfhe
 
-LIMIT = 2**25
-GRID = np.linspace(0, 1, 16)
 NAMES = ("north", "south", "east")
 RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3
 SECRET_PURPOSE, PARTIAL_PURPOSE = b"part of a common secret 1", b"partial decryption 1"
-
-
-class Play:
-    """All roles of one joint session, and every message that went over the wire."""
-
-    def __init__(self, sites: list[PartyData], material: dict[str, bytes] | None = None, roster: bytes = b"") -> None:
-        self.sites = sites
-        request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, keys="joint")
-        session = SemiHonest().prepare(request)
-        self.manifest = session.manifest
-        if material is None:  # else that of another session: the same parties with the same certified keys
-            delivery = SemiHonest().local_delivery(session)
-            material, roster = dict(delivery.parties), delivery.aggregator
-        self.material, self.roster = material, roster
-        self.binding = Roster.from_bytes(roster).binding(self.manifest)
-        self.aggregator: Any = SemiHonest().aggregator(self.manifest, roster)
-        self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}
-        self.wire: list[bytes] = []
-
-    def party(self, data: PartyData) -> Party:
-        return SemiHonest().party(self.manifest, self.material[data.name], data)
-
-    def identity(self, name: str) -> Identity:
-        return Identity.from_bytes(decode(self.material[name], PartyMaterial, "material").identity)
-
-    def contributed(self, name: str, round_number: int) -> Contribution:
-        """What a party sent in a round of this session."""
-        for data in self.wire:
-            message = Message.from_bytes(data, limit=LIMIT)
-            if (message.sender, message.round) == (name, round_number):
-                return decode(message.payload, Contribution, "")
-        raise KeyError(name)
-
-    def play_round(self, message: bytes) -> bytes | None:
-        self.wire.append(message)
-        for name, party in self.parties.items():
-            submission = party.respond(message)
-            self.wire.append(submission)
-            self.aggregator.receive(name, submission)
-        return self.aggregator.finish_round()
-
-    def until(self, round_number: int) -> bytes:
-        message = self.aggregator.start()
-        while self.aggregator.round < round_number:
-            message = self.play_round(message)
-        return message
-
-    def finish(self, message: bytes | None) -> None:
-        while message is not None:
-            message = self.play_round(message)
-        exact = trapezoid(reduce(add, (count(data, GRID) for data in self.sites))).auc
-        for party in self.parties.values():
-            assert party.result().auc == pytest.approx(exact, abs=1e-6)
-
-
-def changed(message: bytes, **fields: Any) -> bytes:
-    return msgspec.structs.replace(Message.from_bytes(message, limit=LIMIT), **fields).to_bytes()
-
-
-def payload_of(message: bytes) -> bytes:
-    return Message.from_bytes(message, limit=LIMIT).payload
 
 
 def state(party: Any) -> tuple[Any, ...]:
@@ -134,7 +68,7 @@ def with_excerpt(excerpts: Excerpts, name: str, excerpt: Excerpt) -> Excerpts:
     return [*excerpts[:index], excerpt, *excerpts[index + 1 :]]
 
 
-def constant(play: Play, value: int) -> bytes:
+def constant(play: JointPlay, value: int) -> bytes:
     _, shape, _ = play.aggregator._computation.setup.key_parts
     return shape.pack(np.full((len(shape.moduli), shape.ring_dimension), value, np.uint64))
 
@@ -143,7 +77,7 @@ def signed(identity: Identity, session: bytes, round_number: int, parts: tuple[b
     return Contribution.sign(identity, session, round_number, parts).excerpt(RELINEARISATION, SECRET)
 
 
-def own_parts(play: Play, name: str, **changes: bytes) -> tuple[bytes, ...]:
+def own_parts(play: JointPlay, name: str, **changes: bytes) -> tuple[bytes, ...]:
     """What a party sent in the first round, one or the other part changed."""
     public_key, relinearisation, rotation_keys, secret = play.contributed(name, 1).parts
     changed_parts = {"relinearisation": relinearisation, "secret": secret, **changes}
@@ -151,7 +85,7 @@ def own_parts(play: Play, name: str, **changes: bytes) -> tuple[bytes, ...]:
 
 
 def sealed_secret(
-    play: Play,
+    play: JointPlay,
     sender: str,
     plaintext: bytes = bytes(32),
     *,
@@ -160,35 +94,35 @@ def sealed_secret(
     associated: bytes = b"",
 ) -> bytes:
     """A part of the common secret as a party would seal it to the others; anybody can, for public keys are public."""
-    public = Roster.from_bytes(play.roster).encryption_keys
+    public = play.roster.encryption_keys
     info = play.parties[sender]._info(purpose, sender)
     return seal_to_all(
         {name: public[name] for name in to if name != sender}, plaintext, info=info, associated=associated
     )
 
 
-def signed_secret(play: Play, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
+def signed_secret(play: JointPlay, excerpts: Excerpts, sealed: bytes, name: str = "south") -> Excerpts:
     """A part of the common secret that a party has signed itself, with its own other parts."""
     parts = own_parts(play, name, secret=sealed)
     return with_excerpt(excerpts, name, signed(play.identity(name), play.binding, 1, parts))
 
 
-def sealed_to(play: Play, recipients: dict[str, Identity]) -> bytes:
+def sealed_to(play: JointPlay, recipients: dict[str, Identity]) -> bytes:
     """A part of the common secret in south's name, sealed to whomever."""
     keys = {name: identity.encryption_key for name, identity in recipients.items()}
     return seal_to_all(keys, bytes(32), info=play.parties["south"]._info(SECRET_PURPOSE, "south"), associated=b"")
 
 
-def copies_exchanged(play: Play) -> bytes:
+def copies_exchanged(play: JointPlay) -> bytes:
     """Each of two recipients gets the other's copy of the content key."""
     keys, ciphertext = msgspec.msgpack.decode(own_parts(play, "south")[SECRET])
     return encode(({"north": keys["east"], "east": keys["north"]}, ciphertext))
 
 
-PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
+PARTS: dict[str, tuple[str, Callable[[JointPlay, JointPlay, Excerpts], Excerpts]]] = {
     "zero": ("south", lambda play, other, e: with_part(e, "south", constant(play, 0))),
     "one everywhere": ("south", lambda play, other, e: with_part(e, "south", constant(play, 1))),
-    "a bit flipped": ("south", lambda play, other, e: with_part(e, "south", flipped(part_of(e[1])))),
+    "a bit flipped": ("south", lambda play, other, e: with_part(e, "south", flipped(part_of(e[1]), 1000))),
     "empty": ("south", lambda play, other, e: with_part(e, "south", b"")),
     "one's part for another's": ("south", lambda play, other, e: with_part(e, "south", part_of(e[0]))),
     "one's excerpt for another's": ("south", lambda play, other, e: with_excerpt(e, "south", e[0])),
@@ -343,26 +277,22 @@ PARTS: dict[str, tuple[str, Callable[[Play, Play, Excerpts], Excerpts]]] = {
 }
 
 
-def flipped(data: bytes, position: int = 1000) -> bytes:
-    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
-
-
 @pytest.fixture(scope="module")
-def other(site_rows: list[PartyData]) -> Play:
+def other(site_rows: list[PartyData]) -> JointPlay:
     """Another session of the same parties with the same certified keys, played to its last round."""
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     play.until(4)
     return play
 
 
 @pytest.fixture(scope="module")
-def second(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+def second(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the first parts of the relinearisation key."""
-    play = Play(site_rows, other.material, other.roster)
+    play = JointPlay(site_rows, delivery=other.delivery)
     return play, play.until(2)
 
 
-def refused_parts(play: Play, other: Play, message: bytes, attack: str) -> None:
+def refused_parts(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
     culprit, forge = PARTS[attack]
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     forged = changed(message, payload=encode(tuple(forge(play, other, excerpts))))
@@ -375,12 +305,12 @@ def refused_parts(play: Play, other: Play, message: bytes, attack: str) -> None:
 
 @pytest.mark.parametrize("attack", PARTS)
 def test_parts_that_are_not_all_parties_own_of_this_session_are_not_answered(
-    second: tuple[Play, bytes], other: Play, attack: str
+    second: tuple[JointPlay, bytes], other: JointPlay, attack: str
 ) -> None:
     refused_parts(second[0], other, second[1], attack)
 
 
-SIGNED_SECRETS: dict[str, Callable[[Play, Play], bytes]] = {  # what only those notice who open it
+SIGNED_SECRETS: dict[str, Callable[[JointPlay, JointPlay], bytes]] = {  # what only those notice who open it
     "a bit flipped": lambda play, other: flipped(own_parts(play, "south")[SECRET], -1),
     "cut off": lambda play, other: own_parts(play, "south")[SECRET][:-1],
     "with a byte more": lambda play, other: own_parts(play, "south")[SECRET] + b"\0",
@@ -404,7 +334,7 @@ SIGNED_SECRETS: dict[str, Callable[[Play, Play], bytes]] = {  # what only those 
 }
 
 
-def refused_secret(play: Play, other: Play, message: bytes, attack: str) -> None:
+def refused_secret(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     forged = signed_secret(play, excerpts, SIGNED_SECRETS[attack](play, other))
     for name in ("north", "east"):  # south takes its own part from itself
@@ -418,13 +348,13 @@ def refused_secret(play: Play, other: Play, message: bytes, attack: str) -> None
 
 @pytest.mark.parametrize("attack", SIGNED_SECRETS)
 def test_a_part_of_the_common_secret_that_does_not_open_is_not_answered_whoever_signed_it(
-    second: tuple[Play, bytes], other: Play, attack: str
+    second: tuple[JointPlay, bytes], other: JointPlay, attack: str
 ) -> None:
     refused_secret(second[0], other, second[1], attack)
 
 
 def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_the_others(
-    second: tuple[Play, bytes],
+    second: tuple[JointPlay, bytes],
 ) -> None:
     play, message = second
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
@@ -438,7 +368,7 @@ def test_a_part_of_the_common_secret_sealed_to_some_parties_only_is_refused_by_t
 
 
 def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_signed(
-    second: tuple[Play, bytes],
+    second: tuple[JointPlay, bytes],
 ) -> None:
     # As when a party was restarted in mid-session, or its signing key is in somebody else's hands.
     play, message = second
@@ -456,14 +386,14 @@ def test_a_party_notices_that_its_own_part_was_replaced_even_by_one_that_it_sign
 # --- The common secret ------------------------------------------------------------------------------------------------
 
 
-def derived(play: Play, name: str, excerpts: Excerpts) -> bytes:
+def derived(play: JointPlay, name: str, excerpts: Excerpts) -> bytes:
     """The common secret that a party would derive; its state stays as it is."""
     _, common_secret = play.parties[name]._first_round_of_all(encode(tuple(excerpts)))
     return bytes(common_secret)
 
 
 def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_session_another(
-    third: tuple[Play, bytes], other: Play
+    third: tuple[JointPlay, bytes], other: JointPlay
 ) -> None:
     found = []
     for play in (third[0], other):
@@ -475,7 +405,7 @@ def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_s
     assert len(set(found)) == 8  # parts are drawn anew by every party in every session
 
 
-def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[Play, bytes]) -> None:
+def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(second: tuple[JointPlay, bytes]) -> None:
     play, message = second
     excerpts = list(decode(payload_of(message), tuple[Excerpt, ...], ""))
     (honest,) = {derived(play, name, excerpts) for name in NAMES}
@@ -500,7 +430,7 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
 
 
 def test_the_same_parts_make_another_common_secret_in_another_session(
-    second: tuple[Play, bytes], other: Play, monkeypatch: Any
+    second: tuple[JointPlay, bytes], other: JointPlay, monkeypatch: Any
 ) -> None:
     found = []
     for play in (second[0], other):
@@ -516,8 +446,10 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
     assert found[0] != found[1]
 
 
-def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(site_rows: list[PartyData], other: Play) -> None:
-    play = Play(site_rows, other.material, other.roster)
+def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(
+    site_rows: list[PartyData], other: JointPlay
+) -> None:
+    play = JointPlay(site_rows, delivery=other.delivery)
     message = play.until(2)
     seen: list[tuple[str, bytes]] = []
     for party in play.parties.values():
@@ -540,7 +472,7 @@ def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(site_rows:
 
 
 def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
-    second: tuple[Play, bytes],
+    second: tuple[JointPlay, bytes],
 ) -> None:
     excerpts = decode(payload_of(second[1]), tuple[Excerpt, ...], "")
     for name, excerpt in zip(NAMES, excerpts, strict=True):
@@ -551,7 +483,7 @@ def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobod
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_party_is_not_pickled_or_copied(
-    second: tuple[Play, bytes], other: Play, duplicate: Callable[[Any], Any]
+    second: tuple[JointPlay, bytes], other: JointPlay, duplicate: Callable[[Any], Any]
 ) -> None:
     """Neither before it has a share, nor while it has one, nor afterwards."""
     idle = second[0].party(second[0].sites[0])
@@ -565,7 +497,7 @@ def test_a_party_is_not_pickled_or_copied(
 Contributions = list[Contribution]
 
 
-def of_another_result(play: Play) -> Contribution:
+def of_another_result(play: JointPlay) -> Contribution:
     """What south would have sent, had it been asked for another result of this session."""
     south = play.parties["south"]
     keys = south._roster.encryption_keys
@@ -578,7 +510,7 @@ def of_another_result(play: Play) -> Contribution:
     return Contribution.sign(play.identity("south"), play.binding, 3, (sealed,))
 
 
-def resealed(play: Play, purpose: bytes) -> bytes:
+def resealed(play: JointPlay, purpose: bytes) -> bytes:
     """South's genuine partial decryption of the genuine result, sealed for some purpose."""
     south = play.parties["south"]
     associated = hashlib.sha256(south._result).digest()
@@ -589,8 +521,11 @@ def in_place(contributions: Contributions, contribution: Contribution) -> Contri
     return [contributions[0], contribution, contributions[2]]
 
 
-PARTIALS: dict[str, tuple[str, Callable[[Play, Play, Contributions], Contributions]]] = {
-    "altered": ("south", lambda play, other, c: in_place(c, Contribution((flipped(c[1].parts[0]),), c[1].signature))),
+PARTIALS: dict[str, tuple[str, Callable[[JointPlay, JointPlay, Contributions], Contributions]]] = {
+    "altered": (
+        "south",
+        lambda play, other, c: in_place(c, Contribution((flipped(c[1].parts[0], 1000),), c[1].signature)),
+    ),
     "another's": ("south", lambda play, other, c: in_place(c, c[0])),
     "another's, signed by the party": (
         "south",
@@ -642,13 +577,13 @@ PARTIALS: dict[str, tuple[str, Callable[[Play, Play, Contributions], Contributio
 
 
 @pytest.fixture(scope="module")
-def fourth(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+def fourth(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the partial decryptions."""
-    play = Play(site_rows, other.material, other.roster)
+    play = JointPlay(site_rows, delivery=other.delivery)
     return play, play.until(4)
 
 
-def refused_partials(play: Play, other: Play, message: bytes, attack: str) -> None:
+def refused_partials(play: JointPlay, other: JointPlay, message: bytes, attack: str) -> None:
     culprit, forge = PARTIALS[attack]
     contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
     forged = changed(message, payload=encode(tuple(forge(play, other, contributions))))
@@ -663,19 +598,21 @@ def refused_partials(play: Play, other: Play, message: bytes, attack: str) -> No
 
 @pytest.mark.parametrize("attack", PARTIALS)
 def test_partial_decryptions_that_are_not_all_parties_own_of_this_result_are_refused(
-    fourth: tuple[Play, bytes], other: Play, attack: str
+    fourth: tuple[JointPlay, bytes], other: JointPlay, attack: str
 ) -> None:
     refused_partials(fourth[0], other, fourth[1], attack)
 
 
-def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(fourth: tuple[Play, bytes], other: Play) -> None:
+def test_what_is_sealed_is_sealed_for_its_purpose_session_and_sender(
+    fourth: tuple[JointPlay, bytes], other: JointPlay
+) -> None:
     north, elsewhere = fourth[0].parties["north"], other.parties["north"]
     purposes = SECRET_PURPOSE, PARTIAL_PURPOSE
     found = {role._info(purpose, name) for role in (north, elsewhere) for purpose in purposes for name in NAMES}
     assert len(found) == 12
 
 
-def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[Play, bytes]) -> None:
+def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: tuple[JointPlay, bytes]) -> None:
     """So it is for their purpose that the ones above are refused."""
     play, message = fourth
     contributions = list(decode(payload_of(message), tuple[Contribution, ...], ""))
@@ -688,9 +625,9 @@ def test_the_same_partial_decryption_sealed_anew_for_its_purpose_opens(fourth: t
 
 
 def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_auc_is_right(
-    site_rows: list[PartyData], other: Play
+    site_rows: list[PartyData], other: JointPlay
 ) -> None:
-    play = Play(site_rows, other.material, other.roster)
+    play = JointPlay(site_rows, delivery=other.delivery)
     message = play.until(2)
     for attack in PARTS:
         refused_parts(play, other, message, attack)
@@ -723,13 +660,13 @@ def another_result(message: bytes) -> bytes:
 
 
 @pytest.fixture
-def third(site_rows: list[PartyData], other: Play) -> tuple[Play, bytes]:
+def third(site_rows: list[PartyData], other: JointPlay) -> tuple[JointPlay, bytes]:
     """A session whose parties are about to get the result."""
-    play = Play(site_rows, other.material, other.roster)
+    play = JointPlay(site_rows, delivery=other.delivery)
     return play, play.until(3)
 
 
-def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[Play, bytes]) -> None:
+def test_of_different_results_for_different_parties_nobody_gets_a_number(third: tuple[JointPlay, bytes]) -> None:
     play, message = third
     for name, party in play.parties.items():
         play.aggregator.receive(name, party.respond(another_result(message) if name == "south" else message))
@@ -742,7 +679,7 @@ def test_of_different_results_for_different_parties_nobody_gets_a_number(third: 
 
 
 def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_and_no_second(
-    third: tuple[Play, bytes],
+    third: tuple[JointPlay, bytes],
 ) -> None:
     play, message = third
     result = decode(payload_of(message), Forged, "").ciphertext
@@ -750,7 +687,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
     for wrong in (
         b"",
         result[:-1],
-        flipped(result),
+        flipped(result, 1000),
         container.seal("submission", fingerprint, packed),
         container.seal("result", fingerprint, packed[:-1]),
         container.seal("result", fingerprint, b"\xff" * len(packed)),
@@ -781,7 +718,7 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
             north.respond(asked)
 
 
-def no_number_with_sums(play: Play, spoil: Callable[[Play], None]) -> None:
+def no_number_with_sums(play: JointPlay, spoil: Callable[[JointPlay], None]) -> None:
     message = play.until(2)
     play.wire.append(message)
     for name, party in play.parties.items():
@@ -797,31 +734,31 @@ def no_number_with_sums(play: Play, spoil: Callable[[Play], None]) -> None:
                 party.result()
 
 
-def submitted(play: Play, name: str) -> np.ndarray:
+def submitted(play: JointPlay, name: str) -> np.ndarray:
     return play.aggregator._blocks[0].polynomials.unpack(play.contributed(name, 2).parts[1])
 
 
-def drop(play: Play) -> None:
+def drop(play: JointPlay) -> None:
     total = play.aggregator._blocks[0]
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - submitted(play, "south")) % moduli)
 
 
-def double(play: Play) -> None:
+def double(play: JointPlay) -> None:
     play.aggregator._blocks[0].add(submitted(play, "south"))
 
 
-def only_one(play: Play) -> None:
+def only_one(play: JointPlay) -> None:
     play.aggregator._blocks[0].words[:] = submitted(play, "south")
 
 
-def without_a_rotation_key(play: Play) -> None:
+def without_a_rotation_key(play: JointPlay) -> None:
     total = play.aggregator._keys[2]
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - total.polynomials.unpack(play.contributed("south", 1).parts[2])) % moduli)
 
 
-def without_a_relinearisation_part(play: Play) -> None:
+def without_a_relinearisation_part(play: JointPlay) -> None:
     total = play.aggregator._relinearisation
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - total.polynomials.unpack(play.contributed("south", 2).parts[0])) % moduli)
@@ -838,13 +775,13 @@ def without_a_relinearisation_part(play: Play) -> None:
     ],
 )
 def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
-    site_rows: list[PartyData], other: Play, spoil: Callable[[Play], None]
+    site_rows: list[PartyData], other: JointPlay, spoil: Callable[[JointPlay], None]
 ) -> None:
-    no_number_with_sums(Play(site_rows, other.material, other.roster), spoil)
+    no_number_with_sums(JointPlay(site_rows, delivery=other.delivery), spoil)
 
 
 def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
-    third: tuple[Play, bytes], monkeypatch: Any
+    third: tuple[JointPlay, bytes], monkeypatch: Any
 ) -> None:
     from fhe_auc.ckks.openfhe_joint import JointShare
 
@@ -872,16 +809,16 @@ def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_
 
 
 def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
-    site_rows: list[PartyData], other: Play, monkeypatch: Any
+    site_rows: list[PartyData], other: JointPlay, monkeypatch: Any
 ) -> None:
     """It multiplies the numerator by 100 and the denominator by 100·c: where AUC > c, the ratio is above 1 and refused.
 
     If parties answered differently then, it would learn one bit of the AUC, of its choice, in each session.
     """
-    assert 0.6 < trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc < 0.9
+    assert 0.6 < exact_auc(site_rows, GRID) < 0.9
     flood = circuit.flood
     for bound, refused in ((60, True), (90, False)):
-        play = Play(site_rows, other.material, other.roster)
+        play = JointPlay(site_rows, delivery=other.delivery)
         weights = play.manifest.plan.packing.class_vector(np.array([100, bound]))
         monkeypatch.setattr(
             circuit,
@@ -937,9 +874,9 @@ def halves(text: bytes) -> list[bytes]:
 
 
 def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
-    site_rows: list[PartyData], other: Play
+    site_rows: list[PartyData], other: JointPlay
 ) -> None:
-    play = Play(site_rows, other.material, other.roster)
+    play = JointPlay(site_rows, delivery=other.delivery)
     held: set[bytes] = set()
     secret: list[bytes] = []
     message: bytes | None = play.aggregator.start()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable
-from functools import reduce
-from operator import add
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,85 +12,23 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
-from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.roster import Contribution
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.joint_sessions import GRID, PRECISION, JointPlay
+from tests.support.pooled import exact_auc
+from tests.support.wire import changed, payload_of
 
 pytestmark = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 
-LIMIT = 2**25
-SMALL = np.linspace(0, 1, 16)
-PRECISION = 1e-6
 
-
-def exact_auc(sites: Iterable[PartyData], grid: np.ndarray) -> float:
-    return trapezoid(reduce(add, (count(data, grid) for data in sites))).auc
-
-
-class Play:
-    """All roles of one joint session, and every message that went over the wire."""
-
-    def __init__(self, sites: list[PartyData], grid: np.ndarray = SMALL, **changes: Any) -> None:
-        self.sites, self.grid = sites, grid
-        request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
-        self.session = SemiHonest().prepare(Request(**request))
-        self.manifest = self.session.manifest
-        self.delivery = SemiHonest().local_delivery(self.session)
-        self.binding = Roster.from_bytes(self.delivery.aggregator).binding(self.manifest)
-        self.aggregator = SemiHonest().aggregator(self.manifest, self.delivery.aggregator)
-        self.parties = {data.name: self.party(data) for data in sites}
-        self.sent: dict[tuple[int, str], bytes] = {}
-
-    def party(self, data: PartyData) -> Party:
-        return SemiHonest().party(self.manifest, self.delivery.parties[data.name], data)
-
-    def identity(self, name: str) -> Identity:
-        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
-
-    def answers(self, message: bytes) -> dict[str, bytes]:
-        """Everybody's submission of the round, not delivered."""
-        number = self.aggregator.round
-        found = {name: party.respond(message) for name, party in self.parties.items()}
-        self.sent.update({(number, name): data for name, data in found.items()})
-        return found
-
-    def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
-        for name, submission in submissions.items():
-            if name not in self.aggregator._answered:
-                self.aggregator.receive(name, submission)
-        return self.aggregator.finish_round()
-
-    def until(self, round_number: int) -> bytes:
-        """Play honestly up to a round, and return the message that opens it."""
-        message: bytes | None = self.aggregator.start()
-        while self.aggregator.round < round_number:
-            assert message is not None
-            message = self.deliver(self.answers(message))
-        assert message is not None
-        return message
-
-    def finish(self, message: bytes | None, submissions: dict[str, bytes] | None = None) -> list[Evaluation]:
-        """Play on honestly to the end, and check every party's AUC."""
-        if submissions is not None:
-            message = self.deliver(submissions)
-        while message is not None:
-            message = self.deliver(self.answers(message))
-        evaluations = [party.result() for party in self.parties.values()]
-        for evaluation in evaluations:
-            assert evaluation.auc == pytest.approx(exact_auc(self.sites, self.grid), abs=PRECISION)
-        assert self.aggregator.result().counted == self.manifest.parties
-        return evaluations
-
-
-def played(sites: list[PartyData], grid: np.ndarray = SMALL, **changes: Any) -> tuple[Play, list[Evaluation]]:
-    play = Play(sites, grid, **changes)
+def played(sites: list[PartyData], grid: np.ndarray = GRID, **changes: Any) -> tuple[JointPlay, list[Evaluation]]:
+    play = JointPlay(sites, grid, **changes)
     return play, play.finish(play.until(1))
 
 
@@ -158,26 +94,26 @@ def test_large_grids_and_several_blocks_come_out_right(grid: str, blocks: int) -
 
 
 def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]) -> None:
-    play, _ = played(site_rows, np.unique(np.concatenate([SMALL, np.linspace(2, 3, 1500)])))
+    play, _ = played(site_rows, np.unique(np.concatenate([GRID, np.linspace(2, 3, 1500)])))
     assert play.manifest.plan is not None
     assert play.manifest.plan.packing.blocks == 2
 
 
 @pytest.mark.parametrize("digits", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_limited_digits_are_what_comes_out(site_rows: list[PartyData], digits: int) -> None:
-    play = Play(site_rows, options={"release_digits": digits})
+    play = JointPlay(site_rows, options={"release_digits": digits})
     message: bytes | None = play.until(1)
     while message is not None:
         message = play.deliver(play.answers(message))
     for party in play.parties.values():
         evaluation = party.result()
         assert evaluation.auc == round(evaluation.auc, digits)
-        assert abs(evaluation.auc - exact_auc(site_rows, SMALL)) <= 1.001 * 10.0**-digits
+        assert abs(evaluation.auc - exact_auc(site_rows, GRID)) <= 1.001 * 10.0**-digits
         assert evaluation.resolution > 0
 
 
 def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -> None:
-    play = Play(clinics(10), thresholds.resolve("uniform:100"))
+    play = JointPlay(clinics(10), thresholds.resolve("uniform:100"))
     name = play.sites[3].name
     started = time.process_time()
     party = play.parties[name] = play.party(play.sites[3])
@@ -190,7 +126,7 @@ def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -
         submission = party.respond(message)
         spent += time.process_time() - started
         sent, received = sent + len(submission), received + len(message)
-        payload = Message.from_bytes(submission, limit=LIMIT).payload
+        payload = payload_of(submission)
         if number <= 2:
             parts = decode(payload, Contribution, "").parts
             key_bytes += sum(map(len, parts[:3] if number == 1 else parts[:1]))
@@ -216,7 +152,7 @@ def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -
 
 def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[PartyData]) -> None:
     sites = [PartyData.from_arrays(data.name, np.zeros_like(data.y_true), data.y_score) for data in site_rows]
-    play = Play(sites)
+    play = JointPlay(sites)
     message = play.until(4)
     for party in play.parties.values():
         party.respond(message)
@@ -230,19 +166,15 @@ def test_a_pool_of_one_class_has_no_auc_under_joint_keys_either(site_rows: list[
 # --- Parties' mistakes, and strangers ---------------------------------------------------------------------------------
 
 
-def changed(data: bytes, **fields: Any) -> bytes:
-    return msgspec.structs.replace(Message.from_bytes(data, limit=LIMIT), **fields).to_bytes()
-
-
 def contribution(data: bytes) -> Contribution:
-    return decode(Message.from_bytes(data, limit=LIMIT).payload, Contribution, "")
+    return decode(payload_of(data), Contribution, "")
 
 
 def with_contribution(data: bytes, **fields: Any) -> bytes:
     return changed(data, payload=encode(msgspec.structs.replace(contribution(data), **fields)))
 
 
-def signed_anew(play: Play, name: str, data: bytes, **other: Any) -> bytes:
+def signed_anew(play: JointPlay, name: str, data: bytes, **other: Any) -> bytes:
     """The message with something changed and signed for it, by the party's own key if not told otherwise."""
     honest = {
         "identity": play.identity(name),
@@ -253,7 +185,7 @@ def signed_anew(play: Play, name: str, data: bytes, **other: Any) -> bytes:
     return changed(data, payload=encode(Contribution.sign(**{**honest, **other})))
 
 
-def with_part(play: Play, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
+def with_part(play: JointPlay, name: str, data: bytes, index: int, change: Callable[[bytes], bytes]) -> bytes:
     """The message with one of the parts that the aggregator can read changed, and signed for it."""
     parts = list(contribution(data).parts)
     readable = slice(3) if play.aggregator.round == 1 else slice(None)  # then follows what is sealed to the parties
@@ -263,7 +195,7 @@ def with_part(play: Play, name: str, data: bytes, index: int, change: Callable[[
     return signed_anew(play, name, data, parts=tuple(parts))
 
 
-def in_another_order(play: Play, name: str, data: bytes) -> bytes:
+def in_another_order(play: JointPlay, name: str, data: bytes) -> bytes:
     parts = contribution(data).parts
     if play.aggregator.round == 1:
         return signed_anew(play, name, data, parts=(*parts[2::-1], *parts[3:]))
@@ -275,7 +207,7 @@ def largest(part: bytes) -> bytes:
     return b"\xff" * 7 + part[7:]
 
 
-MISTAKES: dict[str, Callable[[Play, str, bytes], bytes]] = {
+MISTAKES: dict[str, Callable[[JointPlay, str, bytes], bytes]] = {
     "unsigned": lambda play, name, data: with_contribution(data, signature=b""),
     "signed with zeros": lambda play, name, data: with_contribution(data, signature=bytes(64)),
     "another text under the signature": lambda play, name, data: with_contribution(
@@ -293,11 +225,9 @@ MISTAKES: dict[str, Callable[[Play, str, bytes], bytes]] = {
         play, name, data, round_number=play.aggregator.round % 3 + 1
     ),
     "another party's": lambda play, name, data: changed(
-        play.sent[play.aggregator.round, "north"], sender=name, session=play.manifest.session
+        play.submission("north", play.aggregator.round), sender=name, session=play.manifest.session
     ),
-    "payload cut off": lambda play, name, data: changed(
-        data, payload=Message.from_bytes(data, limit=LIMIT).payload[:-1]
-    ),
+    "payload cut off": lambda play, name, data: changed(data, payload=payload_of(data)[:-1]),
     "message cut off": lambda play, name, data: data[:-1],
     "message too long": lambda play, name, data: data + bytes(play.aggregator.submission_limit),
     "no parts": lambda play, name, data: signed_anew(play, name, data, parts=()),
@@ -329,7 +259,7 @@ SEALED = (  # what the aggregator cannot tell of a partial decryption, which is 
 LONGEST_SECRET_PART = 3 * 4096  # of three parties; an honest one has some 250 bytes
 
 
-def sums(play: Play) -> bytes:
+def sums(play: JointPlay) -> bytes:
     """A digest of everything that the aggregator has added up or keeps."""
     state: Any = play.aggregator
     digest = hashlib.sha256()
@@ -343,7 +273,7 @@ def sums(play: Play) -> bytes:
 def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_ends_right(
     site_rows: list[PartyData],
 ) -> None:
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     message = play.until(1)
     for round_number in (1, 2, 3):
         submissions = play.answers(message)
@@ -371,7 +301,7 @@ def test_every_mistake_in_every_round_is_refused_by_name_and_the_session_still_e
 def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the_session_still_ends_right(
     site_rows: list[PartyData],
 ) -> None:
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     submissions = play.answers(play.until(1))
     play.aggregator.receive("north", submissions["north"])
     before = sums(play)
@@ -397,7 +327,7 @@ def test_a_part_of_the_common_secret_that_is_too_long_is_refused_by_name_and_the
 def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_parties_who_refuse_it_by_name(
     site_rows: list[PartyData],
 ) -> None:
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     longest = {
         name: signed_anew(play, name, data, parts=(*contribution(data).parts[:-1], bytes([0xC1]) * LONGEST_SECRET_PART))
         for name, data in play.answers(play.until(1)).items()
@@ -410,7 +340,7 @@ def test_the_longest_part_of_the_common_secret_that_passes_still_reaches_the_par
 
 
 def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(site_rows: list[PartyData]) -> None:
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     message = play.until(1)
     for round_number in (1, 2, 3):
         submissions = play.answers(message)
@@ -431,11 +361,11 @@ def test_a_party_that_vanishes_is_named_and_the_session_goes_on_when_it_returns(
     play.answers(message)
     assert play.aggregator.finish_round() is None
     for party in play.parties.values():
-        assert party.result().auc == pytest.approx(exact_auc(site_rows, SMALL), abs=PRECISION)
+        assert party.result().auc == pytest.approx(exact_auc(site_rows, GRID), abs=PRECISION)
 
 
 def test_all_that_vanish_are_named(site_rows: list[PartyData]) -> None:
-    play = Play(site_rows)
+    play = JointPlay(site_rows)
     play.aggregator.start()
     with pytest.raises(TooFewPartiesError, match=r"0 of 3 .*missing: 'north', 'south', 'east'"):
         play.aggregator.finish_round()

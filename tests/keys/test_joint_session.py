@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,7 @@ import pytest
 
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.announcement import announce
-from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Trust, verify
+from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.errors import (
     ExpiredError,
     KeysError,
@@ -38,25 +37,17 @@ from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.certified import NOW, Consortium
 
-NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 WEEK = timedelta(days=7)
 PARTIES = ("north", "south", "east")
 
 
-class Consortium:
+class Preparing(Consortium):
     def __init__(self) -> None:
-        self.authority = Authority.create("consortium", at=NOW)
-        self.identities = {name: self.certified(Identity.create(name)) for name in (*PARTIES, "stranger")}
+        super().__init__(*PARTIES, "stranger")
 
-    def certified(self, identity: Identity) -> Identity:
-        request = identity.request()
-        return identity.certified(self.authority.issue(request, identity.name, days=90, at=NOW))
-
-    def trust(self, at: datetime = NOW) -> Trust:
-        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
-
-    def convene(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
+    def prepared(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
         shown = [self.identities[name].credential for name in of]
         return prepare_joint_session(self.identities[by], manifest(session), shown, self.trust(), lifetime=WEEK, at=NOW)
 
@@ -74,21 +65,21 @@ def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def consortium() -> Consortium:
-    return Consortium()
+def consortium() -> Preparing:
+    return Preparing()
 
 
 @pytest.fixture(scope="module")
-def document(consortium: Consortium) -> bytes:
-    return consortium.convene()
+def document(consortium: Preparing) -> bytes:
+    return consortium.prepared()
 
 
-def opened(consortium: Consortium, document: bytes, **changes):
+def opened(consortium: Preparing, document: bytes, **changes):
     usual = {"trust": consortium.trust(), "signer": "north", "session": None, "at": NOW}
     return open_joint_session(document, **{**usual, **changes})
 
 
-def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Consortium, document: bytes) -> None:
+def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing, document: bytes) -> None:
     announcement, roster = opened(consortium, document, session=bytes(16))
     assert announcement.manifest == manifest()
     assert roster.names == set(PARTIES)
@@ -100,7 +91,7 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Consortium
         )
 
 
-def test_another_convener_an_end_or_another_session(consortium: Consortium, document: bytes) -> None:
+def test_another_convener_an_end_or_another_session(consortium: Preparing, document: bytes) -> None:
     with pytest.raises(UnknownIssuerError, match="signed by 'north', not by 'south'"):
         opened(consortium, document, signer="south")
     with pytest.raises(ExpiredError):
@@ -111,21 +102,20 @@ def test_another_convener_an_end_or_another_session(consortium: Consortium, docu
 
 def test_a_revoked_party_or_convener_stops_the_session() -> None:
     for who in ("north", "south"):
-        consortium = Consortium()
-        document = consortium.convene()
-        serial = next(line.serial for line in consortium.authority.register if line.name == who)
-        consortium.authority.revoke(serial, at=NOW)
+        consortium = Preparing()
+        document = consortium.prepared()
+        consortium.revoke(who)
         with pytest.raises(RevokedError):
             opened(consortium, document)
 
 
-def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium: Consortium) -> None:
+def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium: Preparing) -> None:
     for of in (PARTIES[:2], (*PARTIES, "stranger"), ("north", "south", "stranger")):
         with pytest.raises(UnfitNameError):
-            consortium.convene(of=of)
+            consortium.prepared(of=of)
 
 
-def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Consortium) -> None:
+def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Preparing) -> None:
     shown = [consortium.identities[name].credential for name in PARTIES]
     with pytest.raises(WrongContextError):
         prepare_joint_session(
@@ -133,7 +123,7 @@ def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Consor
         )
 
 
-def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Consortium) -> None:
+def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Preparing) -> None:
     """South's place is taken by a second certificate in the name of south, or by nobody."""
     identities = consortium.identities
     peers = [verify(identities[name].credential, consortium.trust(), at=NOW) for name in PARTIES]
@@ -154,7 +144,7 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
             opened(consortium, forged)
 
 
-def test_a_tampered_byte_anywhere(consortium: Consortium, document: bytes) -> None:
+def test_a_tampered_byte_anywhere(consortium: Preparing, document: bytes) -> None:
     chance = random.Random(7)
     for position in chance.sample(range(len(document)), 150):
         changed = bytearray(document)
@@ -167,7 +157,7 @@ def test_a_tampered_byte_anywhere(consortium: Consortium, document: bytes) -> No
 
 
 def test_a_session_is_joined_once_and_only_by_its_parties(
-    consortium: Consortium, document: bytes, tmp_path: Path
+    consortium: Preparing, document: bytes, tmp_path: Path
 ) -> None:
     trust, north = consortium.trust(), consortium.identities["south"]
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:

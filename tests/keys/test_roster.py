@@ -16,8 +16,8 @@ from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Delivery, Request, Session
-from fhe_auc.serialise import decode, encode, frame
+from fhe_auc.protocol import Request, Session
+from fhe_auc.serialise import encode, frame
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Peer
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
@@ -34,6 +34,7 @@ from fhe_auc_keys.roster import (
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.joint_sessions import GRID, JointPlay
 
 NAMES = ("north", "south", "east")
 IDENTITIES = {name: Identity.create(name) for name in (*NAMES, "mallory")}
@@ -335,60 +336,47 @@ def test_a_partys_material_does_not_show_its_keys() -> None:
 # --- Who may take part at all -----------------------------------------------------------------------------------------
 
 joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
-GRID = np.linspace(0, 1, 16)
 
 
-class Idle:
-    """A session that has not begun."""
-
-    def __init__(self, sites: list[PartyData]) -> None:
-        self.sites = sites
-        session = SemiHonest().prepare(Request(parties=NAMES, thresholds=GRID, keys="joint"))
-        self.manifest = session.manifest
-        self.delivery: Delivery = SemiHonest().local_delivery(session)
-        self.roster = Roster.from_bytes(self.delivery.aggregator)
-
-    def identity(self, name: str) -> Identity:
-        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
-
-    def roles(self, manifest: Manifest, roster: Roster, identity: Identity) -> list[Callable[[], Any]]:
-        """Makers of both roles."""
-        material = encode(PartyMaterial(roster, identity.to_bytes()))
-        return [
-            lambda: SemiHonest().aggregator(manifest, roster.to_bytes()),
-            lambda: SemiHonest().party(manifest, material, self.sites[0]),
-        ]
+def roles(idle: JointPlay, manifest: Manifest, roster: Roster, identity: Identity) -> list[Callable[[], Any]]:
+    """Makers of both roles."""
+    material = encode(PartyMaterial(roster, identity.to_bytes()))
+    return [
+        lambda: SemiHonest().aggregator(manifest, roster.to_bytes()),
+        lambda: SemiHonest().party(manifest, material, idle.sites[0]),
+    ]
 
 
 @pytest.fixture(scope="module")
-def idle(site_rows: list[PartyData]) -> Idle:
-    return Idle(site_rows)
+def idle(site_rows: list[PartyData]) -> JointPlay:
+    """A session that has not begun."""
+    return JointPlay(site_rows)
 
 
 @joint
-def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: Idle) -> None:
+def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: JointPlay) -> None:
     mallory = Identity.create("mallory")
     for names in (("north", "south"), ("north", "south", "mallory"), ("north", "south", "east", "mallory")):
         other = Roster(
             {name: idle.roster.signing_keys.get(name, mallory.signing_key) for name in names},
             {name: idle.roster.encryption_keys.get(name, mallory.encryption_key) for name in names},
         )
-        for make in idle.roles(idle.manifest, other, idle.identity("north")):
+        for make in roles(idle, idle.manifest, other, idle.identity("north")):
             with pytest.raises(InputError, match="roster names other parties"):
                 make()
 
 
 @joint
-def test_an_identity_that_is_not_the_partys_own_is_refused(idle: Idle) -> None:
+def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     for identity in (Identity.create("north"), idle.identity("south"), Identity.create("mallory")):
-        _, make_party = idle.roles(idle.manifest, roster, identity)
+        _, make_party = roles(idle, idle.manifest, roster, identity)
         with pytest.raises(InputError, match="is not that of party 'north'"):
             make_party()
 
 
 @joint
-def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: Idle) -> None:
+def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     lax = msgspec.structs.replace(idle.manifest, min_parties=2)
     assert idle.manifest.plan is not None
@@ -396,7 +384,7 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: Idle) -> None:
         idle.manifest, plan=plan(Workload(thresholds=16, parties=4, joint_keys=True), "openfhe")
     )
     for manifest in (lax, larger):
-        for make in idle.roles(manifest, roster, idle.identity("north")):
+        for make in roles(idle, manifest, roster, idle.identity("north")):
             with pytest.raises(InputError, match="every party of the session takes part"):
                 make()
     with pytest.raises(InputError, match="no party can be left out"):
@@ -405,7 +393,7 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: Idle) -> None:
 
 @joint
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
-    idle: Idle, prepare: Callable[..., Session]
+    idle: JointPlay, prepare: Callable[..., Session]
 ) -> None:
     from fhe_auc_keys.joint_computation import CkksComputation
     from fhe_auc_keys.joint_roles import JointAggregator, JointParty
@@ -441,7 +429,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
 
 @pytest.mark.parametrize("bits", [0, 29, 81, -40])
 @joint
-def test_smudging_cannot_be_switched_off(idle: Idle, bits: int) -> None:
+def test_smudging_cannot_be_switched_off(idle: JointPlay, bits: int) -> None:
     assert idle.manifest.plan is not None
     with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
         msgspec.structs.replace(idle.manifest.plan, smudging_bits=bits)

@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks, registry
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
@@ -33,6 +31,7 @@ from fhe_auc_keys.errors import (
 from fhe_auc_keys.joint_session import keep_joint_session
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
+from tests.support.pooled import exact_auc
 
 GRID = np.linspace(0, 1, 16)
 
@@ -107,7 +106,7 @@ def test_a_session_played_out_of_key_stores_yields_the_right_auc(
     consortium = Consortium(site_rows, tmp_path / "c", protocol, **request_)
     record = conduct(consortium.aggregator(), consortium.exchange)
     assert record.counted == tuple(consortium.sites)
-    exact = trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc
+    exact = exact_auc(site_rows, GRID)
     assert [found.auc for found in consortium.results.values()] == pytest.approx([exact] * 3, abs=1e-6)
 
 

@@ -1,0 +1,33 @@
+"""A consortium's authority and its certified parties, at a time that does not pass."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from fhe_auc_keys.authority import Authority
+from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.identity import Identity
+
+NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
+DAY = timedelta(days=1)
+
+
+class Consortium:
+    """An authority, and certified identities by name."""
+
+    def __init__(self, *names: str) -> None:
+        self.authority = Authority.create("consortium", at=NOW)
+        self.identities = {name: self.certified(Identity.create(name)) for name in names}
+
+    def certified(self, identity: Identity) -> Identity:
+        return identity.certified(self.authority.issue(identity.request(), identity.name, days=90, at=NOW))
+
+    def trust(self, at: datetime = NOW) -> Trust:
+        return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
+
+    def peers(self, *names: str) -> list[Peer]:
+        return [verify(self.identities[name].credential, self.trust(), at=NOW) for name in names]
+
+    def revoke(self, name: str) -> None:
+        serial = next(line.serial for line in self.authority.register if line.name == name)
+        self.authority.revoke(serial, at=NOW)

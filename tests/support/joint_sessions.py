@@ -1,0 +1,97 @@
+"""Sessions with joint keys, all roles in one process, round by round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc.counts import PartyData
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Delivery, Request
+from fhe_auc.rounds import Party
+from fhe_auc.serialise import decode
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.pooled import exact_auc
+from tests.support.wire import LIMIT, payload_of
+
+GRID = np.linspace(0, 1, 16)
+PRECISION = 1e-6
+
+
+class JointPlay:
+    """All roles of one joint session, and every message that went over the wire.
+
+    With the `delivery` of another session its parties take part with the same certified keys.
+    """
+
+    def __init__(
+        self, sites: list[PartyData], grid: np.ndarray = GRID, *, delivery: Delivery | None = None, **changes: Any
+    ) -> None:
+        self.sites, self.grid = sites, grid
+        request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
+        session = SemiHonest().prepare(Request(**request))
+        self.manifest = session.manifest
+        self.delivery = delivery or SemiHonest().local_delivery(session)
+        self.roster = Roster.from_bytes(self.delivery.aggregator)
+        self.binding = self.roster.binding(self.manifest)
+        self.aggregator: Any = SemiHonest().aggregator(self.manifest, self.delivery.aggregator)
+        self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}
+        self.wire: list[bytes] = []
+
+    def party(self, data: PartyData) -> Party:
+        return SemiHonest().party(self.manifest, self.delivery.parties[data.name], data)
+
+    def identity(self, name: str) -> Identity:
+        return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
+
+    def submission(self, name: str, round_number: int) -> bytes:
+        """What a party sent in a round of this session."""
+        for data in self.wire:
+            message = Message.from_bytes(data, limit=LIMIT)
+            if (message.sender, message.round) == (name, round_number):
+                return data
+        raise KeyError(name)
+
+    def contributed(self, name: str, round_number: int) -> Contribution:
+        return decode(payload_of(self.submission(name, round_number)), Contribution, "")
+
+    def answers(self, message: bytes) -> dict[str, bytes]:
+        """Everybody's submission of the round, not delivered."""
+        found = {name: party.respond(message) for name, party in self.parties.items()}
+        self.wire += [message, *found.values()]
+        return found
+
+    def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
+        for name, submission in submissions.items():
+            if name not in self.aggregator._answered:
+                self.aggregator.receive(name, submission)
+        return self.aggregator.finish_round()
+
+    def play_round(self, message: bytes) -> bytes | None:
+        return self.deliver(self.answers(message))
+
+    def until(self, round_number: int) -> bytes:
+        """Play honestly up to a round, and return the message that opens it."""
+        message: bytes | None = self.aggregator.start()
+        while self.aggregator.round < round_number:
+            assert message is not None
+            message = self.play_round(message)
+        assert message is not None
+        return message
+
+    def finish(self, message: bytes | None, submissions: dict[str, bytes] | None = None) -> list[Evaluation]:
+        """Play on honestly to the end, and check every party's AUC."""
+        if submissions is not None:
+            message = self.deliver(submissions)
+        while message is not None:
+            message = self.play_round(message)
+        evaluations = [party.result() for party in self.parties.values()]
+        for evaluation in evaluations:
+            assert evaluation.auc == pytest.approx(exact_auc(self.sites, self.grid), abs=PRECISION)
+        assert self.aggregator.result().counted == self.manifest.parties
+        return evaluations

@@ -1,0 +1,40 @@
+"""Messages and framed things as somebody alters them who can put checksums right."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from fhe_auc.messages import Message
+
+LIMIT = 2**25
+HEAD = 40
+"""Bytes of a frame before its body: magic, version, checksum."""
+
+
+def changed(message: bytes, **fields: Any) -> bytes:
+    """The same message with other field values."""
+    return msgspec.structs.replace(Message.from_bytes(message, limit=LIMIT), **fields).to_bytes()
+
+
+def payload_of(message: bytes) -> bytes:
+    return Message.from_bytes(message, limit=LIMIT).payload
+
+
+def flipped(data: bytes, position: int) -> bytes:
+    """The same bytes but for one bit of the byte at `position`."""
+    bad = bytearray(data)
+    bad[position] ^= 1 << position % 8
+    return bytes(bad)
+
+
+def reframed(data: bytes, body: bytes) -> bytes:
+    """The frame of `data` around another body, with a checksum that fits."""
+    return data[:8] + hashlib.sha256(body).digest() + body
+
+
+def mended(data: bytes) -> bytes:
+    """Altered bytes with the frame's checksum put right."""
+    return reframed(data, data[HEAD:])
