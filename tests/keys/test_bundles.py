@@ -384,20 +384,22 @@ def test_what_is_kept_comes_back_and_the_bundle_is_used_up(consortium, sealed, p
         kept_party_keys(store, bytes(16), trust, holder=HOLDER, at=NOW)
 
 
-def test_a_crash_between_keeping_and_registering_loses_nothing(
-    consortium, sealed, prepared, trust, store, monkeypatch
-) -> None:
-    def crash(*_: object) -> None:
+class Dying(KeyStore):
+    """The process dies before it has registered a bundle."""
+
+    def register(self, bundle_id: bytes) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(KeyStore, "register", crash)
-        with pytest.raises(KeyboardInterrupt):
-            keep(consortium, sealed.parties["north"], store, trust)
-    kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
-    assert keep(consortium, sealed.parties["north"], store, trust) == kept
-    with pytest.raises(ReplayedError):
+
+def test_a_crash_between_keeping_and_registering_loses_nothing(consortium, sealed, prepared, trust, tmp_path) -> None:
+    KeyStore.create(tmp_path / "store", "long enough", log2_cost=10).close()
+    with Dying(tmp_path / "store", "long enough") as store, pytest.raises(KeyboardInterrupt):
         keep(consortium, sealed.parties["north"], store, trust)
+    with KeyStore(tmp_path / "store", "long enough") as store:
+        kept = kept_party_keys(store, prepared.manifest.session, trust, holder=HOLDER, at=NOW)
+        assert keep(consortium, sealed.parties["north"], store, trust) == kept
+        with pytest.raises(ReplayedError):
+            keep(consortium, sealed.parties["north"], store, trust)
 
 
 def test_a_refused_bundle_leaves_no_trace_in_the_store(consortium, sealed, other_prepared, trust, store) -> None:

@@ -16,6 +16,7 @@ import pytest
 from fhe_auc import ckks, registry
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
+from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
@@ -48,6 +49,22 @@ def _prepared(protocol: str, request: Request) -> Session:
     return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
 
 
+class Unkept(SiteState):
+    """A site's state that cannot be written down."""
+
+    def __init__(self, site: SiteState, keep: Callable[[], None]) -> None:
+        self.name, self._site, self._keep = site.name, site, keep
+
+    def session(self, session: bytes) -> tuple[Manifest, bytes]:
+        return self._site.session(session)
+
+    def state(self, session: bytes) -> bytes | None:
+        return self._site.state(session)
+
+    def keep(self, session: bytes, state: bytes) -> None:
+        self._keep()
+
+
 class Consortium:
     """A session on this machine, its sites and its aggregator."""
 
@@ -65,9 +82,16 @@ class Consortium:
         manifest, material = site_storage().aggregator(self.made.aggregator)
         return self.plugin.aggregator(manifest, material)
 
-    def answer(self, name: str, message: bytes, rows: Callable[[str], PartyData] | None = None) -> bytes:
-        """As a process of its own would: the key store is opened and closed."""
-        with site_storage().site(self.made.sites[name]) as kept:
+    def answer(
+        self,
+        name: str,
+        message: bytes,
+        rows: Callable[[str], PartyData] | None = None,
+        keep: Callable[[], None] | None = None,
+    ) -> bytes:
+        """As a process of its own would: the key store is opened and closed. `keep` is called in place of keeping."""
+        with site_storage().site(self.made.sites[name]) as site:
+            kept = site if keep is None else Unkept(site, keep)
             return answer(kept, message, rows or self.sites.__getitem__, self.done)
 
     def done(self, party: Party[Any]) -> None:
@@ -143,37 +167,29 @@ def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium,
     consortium.answer("north", result)
 
 
-def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(consortium: Consortium) -> None:
     opening = consortium.aggregator().start()
 
-    def crash(*_: object) -> None:
+    def crash() -> None:
         raise OSError("no space left")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("fhe_auc_keys.site_state.StoredState.keep", crash)
-        with pytest.raises(OSError, match="no space"):
-            consortium.answer("north", opening)
+    with pytest.raises(OSError, match="no space"):
+        consortium.answer("north", opening, keep=crash)
     submission = consortium.answer("north", opening)
     assert consortium.answer("north", opening) == submission
 
 
-def test_a_result_is_told_before_the_last_answer_is_written_down(
-    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_told_before_the_last_answer_is_written_down(consortium: Consortium) -> None:
     conduct(consortium.aggregator(), consortium.exchange)
     told: list[str] = []
     again = Consortium(list(consortium.sites.values()), Path(consortium.made.sites["north"]["store"]).parent / "again")
     aggregator = again.aggregator()
-    keep = "fhe_auc_keys.site_state.StoredState.keep"
     message = aggregator.start()
     for name, submission in again.exchange(message):
         aggregator.receive(name, submission)
     result = aggregator.finish_round()
     assert result is not None
-    monkeypatch.setattr(keep, lambda *_: told.append(f"kept, {len(again.results)} told"))
-    again.answer("north", result)
+    again.answer("north", result, keep=lambda: told.append(f"kept, {len(again.results)} told"))
     assert told == ["kept, 1 told"]
 
 
