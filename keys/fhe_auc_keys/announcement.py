@@ -15,13 +15,7 @@ import msgspec
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import (
-    ExpiredError,
-    TamperedError,
-    UnfitCertificateError,
-    UnfitNameError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnfitNameError, WrongSessionError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import SKEW, check_time
 from fhe_auc_keys.signed_documents import Kind, open_signed, sign

@@ -16,13 +16,7 @@ from cryptography.x509.oid import NameOID
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.names import alike
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys.errors import (
-    DamagedFileError,
-    ExpiredError,
-    MissingError,
-    TamperedError,
-    UnfitCertificateError,
-)
+from fhe_auc_keys.errors import DamagedFileError, ExpiredError, MissingError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.public_keys import (
     MALFORMED,
     MAX_DAYS,

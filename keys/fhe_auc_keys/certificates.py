@@ -24,12 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys.errors import (
-    ExpiredError,
-    TamperedError,
-    UnfitCertificateError,
-    UnknownIssuerError,
-)
+from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnknownIssuerError
 from fhe_auc_keys.existing_certificate import verify_binding
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked

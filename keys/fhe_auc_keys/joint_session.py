@@ -18,12 +18,7 @@ import msgspec
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import (
-    TamperedError,
-    WrongContextError,
-    WrongRecipientError,
-    WrongSessionError,
-)
+from fhe_auc_keys.errors import TamperedError, WrongContextError, WrongRecipientError, WrongSessionError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.signed_documents import Kind, open_signed, sign

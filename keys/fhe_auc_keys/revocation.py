@@ -10,13 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from fhe_auc_keys.errors import (
-    ExpiredError,
-    OutdatedListError,
-    RevokedError,
-    TamperedError,
-    UnknownIssuerError,
-)
+from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, TamperedError, UnknownIssuerError
 from fhe_auc_keys.public_keys import MALFORMED, shown, whole_bytes
 
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}

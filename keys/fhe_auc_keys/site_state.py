@@ -14,21 +14,13 @@ from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
-from fhe_auc.serialise import encode
 from fhe_auc.site_state import LocalSites, SiteState, SiteStorage
-from fhe_auc_keys.bundles import (
-    AGGREGATOR_KIND,
-    keep_party_bundle,
-    kept_party_keys,
-    open_aggregator_bundle,
-    seal_session,
-)
+from fhe_auc_keys.bundles import seal_session
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import LockedError
-from fhe_auc_keys.joint_session import KIND as JOINT_KIND
-from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session, prepare_joint_session
+from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.local_consortium import LIFETIME, Consortium, holder_beside
-from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates, read_list
 from fhe_auc_keys.vault import OWN, Vault, certified_identity
@@ -57,13 +49,8 @@ class StoredState(SiteState):
     def session(self, session: bytes) -> tuple[Manifest, bytes]:
         """Return manifest and material; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
-        if not self._store.get("bundle", session.hex()).startswith(JOINT_KIND.magic):
-            opened = kept_party_keys(self._store, session, trust, holder=self._holder, at=at)
-            return opened.announcement.manifest, opened.material
-        announced, roster = kept_joint_session(self._store, session, trust, signer=self._holder, at=at)
-        if announced.manifest.plan is None:
-            return announced.manifest, b""
-        return announced.manifest, encode(PartyMaterial(roster, self._identity.to_bytes()))
+        announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
+        return _of_protocol(announced.manifest, material)
 
     def state(self, session: bytes) -> bytes | None:
         """Return the session's state, from the key store."""
@@ -101,12 +88,10 @@ class KeyStoreStorage(SiteStorage):
             tuple(read_certificates(Path(_needed(config, "authority")))),
             (read_list(Path(_needed(config, "revocation-list"))),),
         )
-        data, holder = path.read_bytes(), _needed(config, "holder")
-        if data.startswith(AGGREGATOR_KIND.magic):
-            announced, material = open_aggregator_bundle(data, trust, holder=holder, session=None, at=_now())
-            return announced.manifest, material
-        announced, roster = open_joint_session(data, trust, signer=holder, session=None, at=_now())
-        return announced.manifest, b"" if announced.manifest.plan is None else roster.to_bytes()
+        announced, material = open_for_aggregator(
+            path.read_bytes(), trust, holder=_needed(config, "holder"), session=None, at=_now()
+        )
+        return _of_protocol(announced.manifest, material)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
@@ -114,14 +99,14 @@ class KeyStoreStorage(SiteStorage):
         holder = holder_beside(manifest.parties)
         consortium = Consortium((holder, *manifest.parties))
         signer, trust, at = consortium.identities[holder], consortium.trust, consortium.at
-        sealed = None
         if manifest.context:
             peers = consortium.peers(manifest.parties)
             sealed = seal_session(signer, session, peers, trust, lifetime=LIFETIME, at=at)
-            document = sealed.aggregator
+            document, bundles = sealed.aggregator, sealed.parties
         else:
             shown = [consortium.identities[name].credential for name in manifest.parties]
             document = prepare_joint_session(signer, manifest, shown, trust, lifetime=LIFETIME, at=at)
+            bundles = dict.fromkeys(manifest.parties, document)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
         sites = {}
         for number, name in enumerate(manifest.parties):
@@ -133,21 +118,16 @@ class KeyStoreStorage(SiteStorage):
             with KeyStore.create(place, passphrase, log2_cost=_CHEAP) as store:
                 store.put("identity", OWN, identity.to_bytes())
                 trusted.keep(store)
-                own, found = manifest.session, grids.get(name)
-                if sealed is None:
-                    keep_joint_session(document, identity, trust, store, signer=holder, session=own, at=at, grid=found)
-                else:
-                    keep_party_bundle(
-                        sealed.parties[name],
-                        identity,
-                        trust,
-                        store,
-                        holder=holder,
-                        session=own,
-                        context=manifest.context,
-                        at=at,
-                        grid=found,
-                    )
+                keep_for_party(
+                    bundles[name],
+                    identity,
+                    trust,
+                    store,
+                    holder=holder,
+                    session=manifest.session,
+                    at=at,
+                    grid=grids.get(name),
+                )
             sites[name] = {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}
         return LocalSites(self._published(folder, document, consortium, holder), sites)
 
@@ -181,6 +161,11 @@ def _opened(vault: Vault) -> Iterator[KeyStore]:
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
+
+
+def _of_protocol(manifest: Manifest, material: bytes) -> tuple[Manifest, bytes]:
+    """Leave the material out where nothing is encrypted: those protocols need none."""
+    return manifest, b"" if manifest.plan is None else material
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

@@ -23,14 +23,7 @@ from fhe_auc_keys.certificates import Peer
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.roster import (
-    MAGIC,
-    Contribution,
-    Excerpt,
-    PartyMaterial,
-    Roster,
-    open_excerpt,
-)
+from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, PartyMaterial, Roster, open_excerpt
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload

@@ -22,13 +22,7 @@ from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
 from fhe_auc.site_state import LocalSites, SiteState, answer, site_storage
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import (
-    MissingError,
-    ReplayedError,
-    UnknownIssuerError,
-    UnsafeModeError,
-    WrongPassphraseError,
-)
+from fhe_auc_keys.errors import MissingError, ReplayedError, UnknownIssuerError, UnsafeModeError, WrongPassphraseError
 from fhe_auc_keys.joint_session import keep_joint_session
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity

@@ -10,11 +10,10 @@ from fhe_auc import thresholds
 from fhe_auc.cli import output
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc_keys.announcement import Announcement
-from fhe_auc_keys.bundles import AGGREGATOR_KIND, keep_party_bundle, open_aggregator_bundle
+from fhe_auc_keys.bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.joint_session import KIND as JOINT_KIND
-from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
+from fhe_auc_keys.session_files import is_joint, keep_for_party, open_for_aggregator
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
 
@@ -90,7 +89,7 @@ def open_bundle(
     certificate is verified here, and what the evaluation needs is kept.
     """
     data = file.read_bytes()
-    if data.startswith(AGGREGATOR_KIND.magic) or (data.startswith(JOINT_KIND.magic) and authorities):
+    if data.startswith(AGGREGATOR_KIND.magic) or (is_joint(data) and authorities):
         if target is None or not authorities:
             raise click.UsageError(
                 "without a key store, as the aggregator, give --authority, --revocation-list and --out"
@@ -100,13 +99,7 @@ def open_bundle(
         common.check_free(target, force=force)
         trusted = trust.extended(Trusted(), authorities, lists, fingerprints).trust
         with common.about(file):
-            if data.startswith(JOINT_KIND.magic):
-                announced, roster = open_joint_session(data, trusted, signer=holder, session=expected, at=common.now())
-                material = roster.to_bytes()
-            else:
-                announced, material = open_aggregator_bundle(
-                    data, trusted, holder=holder, session=expected, at=common.now()
-                )
+            announced, material = open_for_aggregator(data, trusted, holder=holder, session=expected, at=common.now())
         common.write(target, material, common.PRIVATE, force=force)
         _report(announced, "aggregator", target, as_json=as_json)
         return
@@ -117,22 +110,9 @@ def open_bundle(
         identity = certified_identity(store)
         trusted = trust.renewed(store, lists).trust
         with common.about(file):
-            if data.startswith(JOINT_KIND.magic):
-                announced, _ = keep_joint_session(
-                    data, identity, trusted, store, signer=holder, session=expected, at=common.now(), grid=grid
-                )
-            else:
-                announced = keep_party_bundle(
-                    data,
-                    identity,
-                    trusted,
-                    store,
-                    holder=holder,
-                    session=expected,
-                    context=None,
-                    at=common.now(),
-                    grid=grid,
-                ).announcement
+            announced = keep_for_party(
+                data, identity, trusted, store, holder=holder, session=expected, at=common.now(), grid=grid
+            )
     _report(announced, identity.name, vault.directory, as_json=as_json)
 
 

@@ -1,0 +1,69 @@
+"""Files that open a session, of either kind: bundles of a key holder, or one document where there is none."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fhe_auc.serialise import encode
+from fhe_auc_keys import joint_session
+from fhe_auc_keys.announcement import Announcement
+from fhe_auc_keys.bundles import keep_party_bundle, kept_party_keys, open_aggregator_bundle
+from fhe_auc_keys.certificates import Trust
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
+from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.store import KeyStore
+
+
+def is_joint(data: bytes) -> bool:
+    """Return whether a file is, by its first bytes, the document of a session without a key holder."""
+    return data.startswith(joint_session.KIND.magic)
+
+
+def open_for_aggregator(
+    data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+) -> tuple[Announcement, bytes]:
+    """Return the session of such a file, and the aggregator's material: public keys, or the roster.
+
+    `holder` must have signed; other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
+    """
+    if not is_joint(data):
+        return open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
+    announcement, roster = open_joint_session(data, trust, signer=holder, session=session, at=at)
+    return announcement, roster.to_bytes()
+
+
+def keep_for_party(
+    data: bytes,
+    identity: Identity,
+    trust: Trust,
+    store: KeyStore,
+    *,
+    holder: str,
+    session: bytes | None,
+    at: datetime,
+    grid: bytes | None = None,
+) -> Announcement:
+    """Open such a file as the party `identity`, once, and put what the rounds need into `store`.
+
+    `holder` must have signed; other parameters and errors as `keep_party_bundle` and `keep_joint_session`.
+    """
+    if is_joint(data):
+        announcement, _ = keep_joint_session(
+            data, identity, trust, store, signer=holder, session=session, at=at, grid=grid
+        )
+        return announcement
+    return keep_party_bundle(
+        data, identity, trust, store, holder=holder, session=session, context=None, at=at, grid=grid
+    ).announcement
+
+
+def kept_for_party(
+    store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime
+) -> tuple[Announcement, bytes]:
+    """Return what `keep_for_party` put into `store`, verified again, and the party's material."""
+    if not is_joint(store.get("bundle", session.hex())):
+        opened = kept_party_keys(store, session, trust, holder=holder, at=at)
+        return opened.announcement, opened.material
+    announcement, roster = kept_joint_session(store, session, trust, signer=holder, at=at)
+    return announcement, encode(PartyMaterial(roster, identity.to_bytes()))
