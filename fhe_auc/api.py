@@ -17,9 +17,8 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.names import alike
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""

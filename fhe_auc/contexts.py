@@ -11,6 +11,7 @@ from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.rlwe.parameters import RingParameters
 
 _PUBLIC: dict[str, Callable[[bytes], BasePublicContext[Any]]] = {
     ckks.PublicContext.kind: ckks.load_public,
@@ -19,9 +20,13 @@ _PUBLIC: dict[str, Callable[[bytes], BasePublicContext[Any]]] = {
 _SECRET = ckks.SecretContext.kind, bfv.SecretContext.kind
 
 
-def generate(parameters: CkksParameters | BfvParameters) -> ckks.KeyPair | bfv.KeyPair:
+def generate(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
     """Return a context of the parameters' scheme with fresh keys."""
-    return bfv.generate(parameters) if isinstance(parameters, BfvParameters) else ckks.generate(parameters)
+    if isinstance(parameters, CkksParameters):
+        return ckks.generate(parameters)
+    if isinstance(parameters, BfvParameters):
+        return bfv.generate(parameters)
+    raise TypeError(f"parameters of an unknown scheme: {type(parameters).__name__}")
 
 
 def load_public(data: bytes) -> BasePublicContext[Any]:

@@ -27,8 +27,9 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
+
+from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
 NAMES = ("north", "south", "east")

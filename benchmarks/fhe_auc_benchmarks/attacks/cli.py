@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 from fhe_auc_benchmarks.attacks.strategies import NAMES, STRATEGIES, Outcome
@@ -188,7 +189,7 @@ def _print(rows: list[dict[str, Any]], executions: int, tolerance: float, thresh
                 _happens(row["semi_honest"]["real"]),
                 _passes(row["malicious"]["real"]),
                 _passes(row["malicious"]["simulated"]),
-                "" if row["bound"] is None else output.bound_text(row["bound"]),
+                "" if row["bound"] is None else quantities.bound_text(row["bound"]),
                 "",
             )
             for row in rows
@@ -213,4 +214,4 @@ def _passes(found: dict[str, Any] | None) -> str:
     if found is None:
         return "-"
     harmless = " harmless" if found["harmless"] == found["trials"] else ""
-    return f"{found['passed']}/{found['trials']:,}{harmless} <{output.bound_text(found['pass_rate_below'])}"
+    return f"{found['passed']}/{found['trials']:,}{harmless} <{quantities.bound_text(found['pass_rate_below'])}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 
@@ -234,8 +235,8 @@ def _warnings(rows: Sequence[Row]) -> list[str]:
 
 
 def _line(row: Row) -> tuple[output.Cell, ...]:
-    sent = output.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
-    took = output.seconds_text(row.seconds) if row.seconds else "-"
+    sent = quantities.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
+    took = quantities.seconds_text(row.seconds) if row.seconds else "-"
     return row.method, str(row.thresholds), _auc(row), _error(row.error), sent, took, row.privacy
 
 

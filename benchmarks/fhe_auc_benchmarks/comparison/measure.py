@@ -23,9 +23,9 @@ from fhe_auc import federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics

@@ -43,13 +43,14 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc import ckks, datasets, federated_auc, thresholds
 from fhe_auc.counts import Counts, PartyData, count, trapezoid
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, Workload
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 THRESHOLDS = (100, 1000)
 PARTIES = (2, 15, 100, 1000)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +20,8 @@ import numpy as np
 
 from fhe_auc import ckks, thresholds
 from fhe_auc.ckks import PublicContext, Slots
+from fhe_auc.ckks.computation import SealedCkks
+from fhe_auc.computation import Result
 from fhe_auc.counts import PartyData, count, trapezoid
 from fhe_auc.errors import DeserialisationError, FheAucError, InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
@@ -29,8 +31,9 @@ from fhe_auc.serialise import decode, encode
 from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
 from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
-from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty, Result, plan_of
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
@@ -61,7 +64,7 @@ _CHECKS = {
 _NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
 
 
-class LyingAggregator(CkksAggregator):
+class LyingAggregator(SealedAggregator):
     """An aggregator that plays one attack, with what every aggregator holds.
 
     Parameters
@@ -91,8 +94,8 @@ class LyingAggregator(CkksAggregator):
         earlier: Earlier | None = None,
         change: float | None = None,
     ) -> None:
-        super().__init__(manifest, context)
-        plan = plan_of(manifest, AucPlan)
+        plan = manifest.decoded_plan(AucPlan)
+        super().__init__(manifest, SealedCkks(manifest, plan, partial(blinded_totals, plan)), context)
         self._lie = lie
         self._blocks = plan.packing.blocks
         self._context = context
@@ -168,11 +171,14 @@ class HonestParties:
     def __init__(self, stage: Stage, generator: np.random.Generator) -> None:
         self._stage = stage
         self.manifest = msgspec.structs.replace(stage.manifest, session=generator.bytes(SESSION_BYTES))
-        self.plan = plan_of(self.manifest, AucPlan)
-        secret = generator.bytes(32)
+        self.plan = self.manifest.decoded_plan(AucPlan)
+        self._common_secret = secret = generator.bytes(32)
+        computation = stage.protocol.sealed_computation(self.manifest)
         sites = [_rows(name, generator) for name in _SITES]
         self._tasks = [stage.protocol.task(self.manifest, data) for data in sites]
-        self._parties = [CkksParty(self.manifest, stage.secret, task, common_secret=secret) for task in self._tasks]
+        self._parties = [
+            SealedParty(self.manifest, computation, stage.secret, task, common_secret=secret) for task in self._tasks
+        ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
@@ -217,7 +223,7 @@ class HonestParties:
 
     def _exact_totals(self) -> Slots:
         half = self.plan.packing.half
-        sums = [sum(blocks) for blocks in zip(*(task.blocks() for task in self._tasks), strict=True)]
+        sums = [sum(blocks) for blocks in zip(*(task.encode(self._common_secret) for task in self._tasks), strict=True)]
         slots = sum(block * np.roll(block, -half) for block in sums)
         return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
 

@@ -23,7 +23,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.liar import (
     Totals,
 )
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 
 
 def honest(means: Means) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fhe_auc_benchmarks.attacks.blinded_auc.trials import Setting, Totals, Trials
 from fhe_auc_benchmarks.attacks.strategies import HARM
-from fhe_auc_protocols.blinded_auc.protocol import slot_error
+from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
 Parameter: TypeAlias = "tuple[float, ...]"
 

@@ -28,7 +28,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
 )
 from fhe_auc_benchmarks.attacks.strategies import Outcome
 from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, VerifiedAggregator
 
@@ -143,8 +143,8 @@ def lying_aggregator(
         raise InputError(f"attack {attack!r} takes rotation keys, which there are none of")
     if attack in NEED_EARLIER and earlier is None:
         raise InputError(f"attack {attack!r} needs an earlier session; play it with fhe-auc attack")
-    plan = manifest.plan
-    if not isinstance(plan, ExactPlan) or plan.packing.pairs > 1:
+    plan = manifest.decoded_plan(ExactPlan)
+    if plan.packing.pairs > 1:
         raise InputError("attacks are played on sessions with one pair of ciphertexts: take fewer thresholds")
     made = (LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator)(manifest, context)
     made.strategy = STRATEGIES[attack].play
