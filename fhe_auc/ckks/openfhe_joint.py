@@ -138,7 +138,7 @@ class JointShare(BaseJointShare[CkksParameters]):
         result : bytes
             From `PublicContext.dump_result`.
         smudging : sequence of ndarray
-            Noise to add, in plain units over all slots, one layer after the other (`fhe_auc_protocols.blinded_auc.blinding`). The library
+            Noise to add, in plain units over all slots, one layer after the other (`fhe_auc.ckks.flooding`). The library
             adds only 2^20 of its own.
 
         Raises

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from fhe_auc.ckks import Slots
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
@@ -14,7 +15,6 @@ from fhe_auc.rlwe.openfhe_joint import BaseJointSetup
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc_keys.sealed_roles import PartyTask, any_plan_of
-from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
@@ -127,9 +127,7 @@ class CkksComputation(JointComputation["PartyTask[R]", JointShare, Slots, R]):
     def partial(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryption."""
         plan = self._plan
-        return share.partial(
-            result, blinding.flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit)
-        )
+        return share.partial(result, flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit))
 
     def fused(self, result: bytes, partials: Iterable[Words]) -> Slots:
         """Return the slots."""

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fhe_auc.ckks import Ciphertext, PublicContext
+from fhe_auc.ckks.flooding import flood
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc_protocols.blinded_auc import blinding
@@ -155,14 +156,4 @@ def trace(context: PublicContext, packing: Packing, ciphertext: Ciphertext) -> C
     """Return `ciphertext` itself, now with the sum over all slots of each class in every slot of that class."""
     for step in packing.trace_steps:
         context.add_in_place(ciphertext, context.rotate(ciphertext, step))
-    return ciphertext
-
-
-def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: float, unit: float) -> Ciphertext:
-    """Return `ciphertext` itself, with fresh public-key encryptions of Gaussian noise added.
-
-    `standard_deviation` is that of a slot in plain units: E|z|² is its square; `unit` is as `blinding.flooding_layers`.
-    """
-    for layer in blinding.flooding_layers(context.parameters.slots, standard_deviation, unit=unit):
-        context.add_in_place(ciphertext, context.encrypt(layer, degree=2))
     return ciphertext

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
+from fhe_auc.ckks.flooding import flood
 from fhe_auc.counts import Counts
 from fhe_auc_protocols.blinded_auc import split_shares as disguise
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import flood, products, trace
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
