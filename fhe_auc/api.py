@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
-from fhe_auc.boundaries import FIRST_SESSION, Boundaries, preceded
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
@@ -115,7 +114,7 @@ def federated_thresholds(
     smudging_bits: int | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Boundaries:
+) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
 
     For several evaluations on the same thresholds; `federated_auc` with ``quantile:200`` does it for one.
@@ -133,7 +132,7 @@ def federated_thresholds(
 
     Returns
     -------
-    Boundaries
+    QuantileThresholds
 
     Raises
     ------
@@ -184,7 +183,7 @@ def run(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, Boundaries] | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
 ) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
@@ -209,7 +208,7 @@ def _played(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, Boundaries] | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
 ) -> dict[str, R]:
     """Play all roles of a session; return what each party has got, by name, with the session's costs."""
     started = time.perf_counter()

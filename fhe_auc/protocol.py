@@ -115,8 +115,7 @@ class Delivery:
 class Protocol(ABC, Generic[R]):
     """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
 
-    Its sessions yield an `Evaluation`, or what `yields` says: `fhe_auc.boundaries.Boundaries`, thresholds for another
-    session.
+    Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
     """
 
     name: ClassVar[str]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from fhe_auc.boundaries import Boundaries
 from fhe_auc.errors import UnknownProtocolError
-from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.protocol import Protocol
 
 R = TypeVar("R", bound=Outcome)
@@ -33,9 +32,9 @@ def evaluating(name: str) -> Protocol[Evaluation]:
     return _yielding(Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
 
 
-def finding(name: str) -> Protocol[Boundaries]:
+def finding(name: str) -> Protocol[QuantileThresholds]:
     """Return the installed protocol of that name, which finds thresholds; raise `UnknownProtocolError` as `load`."""
-    return _yielding(Boundaries, name, "finds no thresholds")
+    return _yielding(QuantileThresholds, name, "finds no thresholds")
 
 
 def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:

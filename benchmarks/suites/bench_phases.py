@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
+from fhe_auc.ckks.flooding import flood
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_protocols.blinded_auc import blinding
@@ -134,7 +135,7 @@ def test_blind(benchmark, steps):
 @pytest.mark.benchmark(group="circuit: flood")
 def test_flood(benchmark, steps):
     arguments = steps.keys.public, steps.product, steps.plan.flooding_deviation, steps.plan.unit
-    benchmark.pedantic(circuit.flood, arguments, rounds=10, warmup_rounds=1)
+    benchmark.pedantic(flood, arguments, rounds=10, warmup_rounds=1)
 
 
 @pytest.mark.benchmark(group="circuit: serialise the result")

@@ -278,7 +278,7 @@ def print_evaluation(
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
-    from fhe_auc.boundaries import FIRST_SESSION
+    from fhe_auc.evaluation import FIRST_SESSION
 
     does = dict(_PHASES)
     if evaluation.security_bits == 0:
@@ -290,7 +290,7 @@ def _who_does_what(phase: str, evaluation: Evaluation) -> str:
 
 def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return phases in the order in which they happen, those of a session for thresholds first."""
-    from fhe_auc.boundaries import FIRST_SESSION
+    from fhe_auc.evaluation import FIRST_SESSION
 
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
     return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))

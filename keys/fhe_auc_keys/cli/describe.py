@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fhe_auc import registry
-from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError, UnknownProtocolError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc_keys.announcement import Announcement
@@ -49,7 +49,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
 def _finds_thresholds(manifest: Manifest) -> bool:
     """Return whether the session is to find thresholds, its own being the cells in which rows are counted."""
     try:
-        return registry.load(manifest.protocol).yields is Boundaries and "bins" in manifest.options
+        return registry.load(manifest.protocol).yields is QuantileThresholds and "bins" in manifest.options
     except FheAucError:  # not installed here
         return False
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare, kstest, norm
 
 from fhe_auc import ckks
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import DeserialisationError
-from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -178,8 +178,7 @@ class Joint:
     def decrypted(self, result: bytes) -> ckks.Slots:
         deviation, unpack = self.plan.smudging_deviation, self.setup.partial.polynomials.unpack
         partials = [
-            share.partial(result, blinding.flooding_layers(SLOTS, deviation, unit=self.plan.unit))
-            for share in self.shares
+            share.partial(result, flooding_layers(SLOTS, deviation, unit=self.plan.unit)) for share in self.shares
         ]
         return self.setup.fuse(result, map(unpack, partials))
 
@@ -229,7 +228,7 @@ def test_the_circuit_on_joint_keys_gives_the_totals_that_numpy_gives(parties: in
     submission = session.setup.submission(total, block, session.public.fingerprint)
     product = products(session.public, packing, [session.public.load_submission(submission)])
     result = session.public.dump_result(trace(session.public, packing, product))
-    layers = blinding.flooding_layers(SLOTS, 0.0, unit=PLAN.unit)  # smudging is for blinded totals, 2^29 times as large
+    layers = flooding_layers(SLOTS, 0.0, unit=PLAN.unit)  # smudging is for blinded totals, 2^29 times as large
     slots = session.setup.fuse(result, session.partials(result, smudging=layers))
     exact = (x.sum(axis=0) * y.sum(axis=0)).sum(axis=1) * packing.gain
     for found, expected in zip(packing.by_class(slots), exact, strict=True):
@@ -677,7 +676,7 @@ def test_a_partial_decryption_is_smudged_as_much_as_asked_for() -> None:
     session = joint(3)
     share, result = session.shares[1], a_result(session)
     for factor in (1.0, 1 / 16):
-        layers = blinding.flooding_layers(SLOTS, factor * DEVIATION, unit=PLAN.unit)
+        layers = flooding_layers(SLOTS, factor * DEVIATION, unit=PLAN.unit)
         found = smudging_in(session, result, share.partial(result, layers), share)
         assert np.std(found.astype(float)) == pytest.approx(factor * ABSOLUTE, rel=0.06)
         assert abs(np.mean(found.astype(float))) < 7 * factor * ABSOLUTE / math.sqrt(N)
@@ -690,7 +689,7 @@ def test_a_partial_decryption_is_smudged_as_much_as_asked_for() -> None:
 def test_smudging_has_the_shape_of_gaussian_noise_in_every_coefficient() -> None:
     session = joint(3)
     share, result = session.shares[1], a_result(session)
-    layers = blinding.flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
+    layers = flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
     found = smudging_in(session, result, share.partial(result, layers), share).astype(float)
     assert kstest(found / ABSOLUTE, norm(scale=1).cdf).pvalue > FALSE_ALARM
 
@@ -705,7 +704,7 @@ def test_smudging_fills_the_low_bits_too() -> None:
         cells = np.bincount((found % 2**28 // 2**22).astype(np.int64), minlength=64)
         return float(chi2.sf(((cells - N / 64) ** 2).sum() / (N / 64), 63))
 
-    layers = blinding.flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
+    layers = flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
     assert uniform_in_the_low_bits(layers) > FALSE_ALARM
     assert uniform_in_the_low_bits(layers[:1]) < FALSE_ALARM  # the test sees what it is for
     found = smudging_in(session, result, share.partial(result, layers), share)

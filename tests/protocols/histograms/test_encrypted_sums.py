@@ -13,12 +13,12 @@ from scipy import stats
 
 from fhe_auc import ckks
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import container
 from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
-from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -307,7 +307,7 @@ def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
     result = running.result()
     partials = []
     for share in shares:
-        smudging = blinding.flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
+        smudging = flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
         partials.append(setup.partial.polynomials.unpack(share.partial(result, smudging)))
     slots = setup.fuse(result, partials)
     assert np.array_equal(chosen.sums(slots), summands.sum(axis=0))
