@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
-from fhe_auc.counts import Counts, PartyData, trapezoid
+from fhe_auc.counts import Counts, PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_keys.sealed_roles import PartyTask, plan_of
 from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
