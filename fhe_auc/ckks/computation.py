@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from fhe_auc.ckks import load_public, load_secret
 from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
-from fhe_auc.ckks.contexts import load_public, load_secret
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.computation import PartyTask, SealedComputation
 from fhe_auc.errors import InputError

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.group_sealing import seal_to_all
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks, registry
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
 from fhe_auc.site_state import Custody, Rehearsal, answer, custodian
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import (
     MissingError,

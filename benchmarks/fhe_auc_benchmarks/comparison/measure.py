@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import federated_auc, registry, thresholds
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from fhe_auc.counts import count, trapezoid
+from fhe_auc.counts import count
 from fhe_auc.errors import EvaluationError
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.runtime.contender import Contender, Session
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch

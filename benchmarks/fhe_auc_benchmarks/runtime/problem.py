@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.trapezoid import trapezoid
 
 _DISTINCT = 20
 _ROWS_PER_PARTY = 100

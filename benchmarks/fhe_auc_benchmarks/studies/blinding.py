@@ -54,7 +54,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks, thresholds
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.trapezoid import Trapezoid, trapezoid
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits

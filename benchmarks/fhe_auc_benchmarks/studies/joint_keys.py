@@ -13,10 +13,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from fhe_auc import api, datasets, thresholds
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 from fhe_auc.rounds import Party
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys import local_consortium as rehearsal
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 

@@ -41,9 +41,10 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import ckks, datasets, federated_auc, thresholds
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound

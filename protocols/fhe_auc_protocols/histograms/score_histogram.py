@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
 from fhe_auc.computation import PartyTask
-from fhe_auc.counts import Counts, PartyData, trapezoid
+from fhe_auc.counts import Counts, PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.histograms import split_budget as two_sessions
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum

@@ -35,7 +35,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supernode import start_client_internal as internals
 
 from fhe_auc import federated_auc, registry
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
@@ -45,6 +45,7 @@ from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import Rehearsal, custodian
+from fhe_auc.trapezoid import trapezoid
 
 GRID = np.linspace(0, 1, 16)
 Answer = Callable[[Message], "Message | None"]

@@ -31,7 +31,7 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import (
     CapacityError,
     EvaluationError,
@@ -45,6 +45,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Delivery, Request, Session
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import Trapezoid, trapezoid
 from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc import blinding, planner

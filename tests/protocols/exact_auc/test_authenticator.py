@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
 from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc import algebra
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import HARMLESS, STRATEGIES
 from fhe_auc_protocols.exact_auc import result_check as verdict

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc import datasets, federated_auc, thresholds
 from fhe_auc.bfv import Ciphertext
 from fhe_auc.bfv.noise import scaled_noise
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import (
     InputError,
     MessageError,
@@ -32,6 +32,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.cli import attack as attack_command
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES

@@ -22,12 +22,13 @@ from fhe_auc import ckks, thresholds
 from fhe_auc.ckks import PublicContext, Slots
 from fhe_auc.ckks.computation import SealedCkks
 from fhe_auc.computation import Result
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import DeserialisationError, FheAucError, InputError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
 from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
 from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from fhe_auc import thresholds as grids
 from fhe_auc.ckks import BackendName
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
 from fhe_auc_protocols.blinded_auc.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan

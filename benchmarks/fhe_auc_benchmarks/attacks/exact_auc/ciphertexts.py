@@ -11,13 +11,14 @@ import numpy as np
 
 from fhe_auc import bfv, thresholds
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
     NEED_EARLIER,
     STRATEGIES,

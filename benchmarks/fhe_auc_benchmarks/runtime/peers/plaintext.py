@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 
