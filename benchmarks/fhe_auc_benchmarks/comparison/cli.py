@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ import click
 from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
@@ -190,10 +192,11 @@ def compare(
 
 
 def _save(path: Path, rows: Sequence[Row]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])])
-        writer.writeheader()
-        writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, [field.name for field in fields(rows[0])])
+    writer.writeheader()
+    writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+    write_atomically(path, text.getvalue().encode())
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:
