@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,7 +17,6 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc_benchmarks.attacks.strategies import STRATEGIES
 from fhe_auc_keys.encrypted_protocol import KeyedProtocol
 from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty, PartyTask
 from fhe_auc_keys.session_keys import PartySecrets
@@ -73,7 +72,7 @@ class EncryptedProtocol(KeyedProtocol[R]):
 
 
 class BlindedAuc(EncryptedProtocol[Evaluation]):
-    """Base of the protocols that compute the blinded totals of an AUC, with which a liar has something to try."""
+    """Base of the protocols that compute the blinded totals of an AUC."""
 
     boundaries = "boundaries-federated"
 
@@ -84,20 +83,6 @@ class BlindedAuc(EncryptedProtocol[Evaluation]):
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
         """Return the parameters for the workload."""
         return plan(self.workload(request), backend, smudging_bits=smudging_bits, **self._plan_options(request))
-
-    def attacks(self) -> Mapping[str, str]:
-        """Return the red team's strategies."""
-        return {strategy.name: strategy.description for strategy in STRATEGIES}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
-        from fhe_auc_benchmarks.attacks.blinded_auc.ciphertexts import (
-            lying_aggregator,  # which attacks the protocols built on this module
-        )
-
-        return lying_aggregator(attack, manifest, ckks.load_public(material), rows=rows)
 
     def _plan_options(self, request: Request) -> dict[str, Any]:
         """Return what the planner is told besides the workload."""

@@ -102,20 +102,6 @@ class Exact(KeyedProtocol[Evaluation]):
 
         return ExactComputation(manifest)
 
-    def attacks(self) -> Mapping[str, str]:
-        """Return the red team's strategies."""
-        from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-
-        return {name: attack.description for name, attack in STRATEGIES.items()}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
-        from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import lying_aggregator
-
-        return lying_aggregator(attack, manifest, bfv.load_public(material))
-
     def check_manifest(self, manifest: Manifest) -> None:
         """Raise `InputError` where a manifest is not one that `prepare` returns."""
         plan = manifest.plan
