@@ -250,30 +250,6 @@ class Protocol(ABC, Generic[R]):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`."""
 
-    def attacks(self) -> Mapping[str, str]:
-        """Return what `cheating_aggregator` can play, by name: what the aggregator does."""
-        return {}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that lies, for demonstrations; it holds what the honest one does.
-
-        Parameters
-        ----------
-        attack : str
-            One of `attacks`.
-        manifest : Manifest
-        material : bytes
-            As for `aggregator`.
-        rows : int
-            About how many rows all parties have, which liars are taken to know.
-
-        Raises
-        ------
-        InputError
-            There is no such attack, or none on this session.
-        """
-        raise InputError(f"protocol {self.name!r} knows no attack {attack!r}")
-
 
 def new_session_id() -> bytes:
     """Return a fresh random session id, 16 bytes."""

@@ -1,8 +1,9 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs are drawn many times over by `fhe_auc_benchmarks.simulations.dpauc`,
-whose law is that of the real roles. All use the same grid; the [DPAUC] ones the paper's preset.
+real session is run for bytes and seconds, and their AUCs are drawn many times over by
+`fhe_auc_benchmarks.simulations.dpauc`, whose law is that of the real roles. All use the same grid; the [DPAUC] ones the
+paper's preset.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """

@@ -171,10 +171,10 @@ def recover(slots: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution])
     """
     by_class = chosen.packing.by_class(slots)
     if not np.isfinite(slots).all():
-        raise VerificationError(_REFUSED.format("values are not finite"))
+        raise VerificationError(_REFUSED.format("values are not finite"), check="finite")
     totals = by_class.mean(axis=1)
     if np.abs(by_class - totals[:, None]).max() > slot_error(float(np.abs(totals).max()), chosen):
-        raise VerificationError(_REFUSED.format("the slots of a class differ"))
+        raise VerificationError(_REFUSED.format("the slots of a class differ"), check="slots")
     return accept(totals, chosen, executions)
 
 
@@ -185,18 +185,20 @@ def accept(totals: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution])
     zero = chosen.least_multiplier * chosen.packing.gain
     if any(abs(den) < zero * abs(each.products[2]) for den, each in zip(dens, executions, strict=True)):
         raise VerificationError(
-            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is forged"
+            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is "
+            "forged",
+            check="denominator",
         )
     found = np.array([each.recover(*pair) for each, *pair in zip(executions, nums, dens, strict=True)])
     allowed = chosen.tolerance * amplification(np.array([each.multipliers for each in executions])) / MAX_AMPLIFICATION
     difference = found[:, None] - found
     apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
     if not (apart <= np.hypot(allowed[:, None], allowed)).all():
-        raise VerificationError(_REFUSED.format("the executions disagree"))
+        raise VerificationError(_REFUSED.format("the executions disagree"), check="executions")
     weights = allowed**-2.0 / (allowed**-2.0).sum()
     value = complex(weights @ found)
     if not -chosen.tolerance <= value.real <= 1 + chosen.tolerance:
-        raise VerificationError(_REFUSED.format("the AUC is outside its range"))
+        raise VerificationError(_REFUSED.format("the AUC is outside its range"), check="range")
     return Recovered(float(np.clip(value.real, 0, 1)), max(value.imag, 0.0))
 
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from fhe_auc import ckks
 from fhe_auc.ckks.computation import Circuit
-from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rounds import Aggregator
-from fhe_auc_benchmarks.attacks.strategies import STRATEGIES
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -24,7 +18,7 @@ from fhe_auc_protocols.ckks_protocol import CkksProtocol
 
 
 class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
-    """Base of the protocols that compute the blinded totals of an AUC, with which a liar has something to try."""
+    """Base of the protocols that compute the blinded totals of an AUC."""
 
     plan_type = AucPlan
     multiplies = True
@@ -41,20 +35,6 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
     def circuit(self, plan: AucPlan) -> Circuit:
         """Return the circuit of the trapezoid."""
         return partial(blinded_totals, plan)
-
-    def attacks(self) -> Mapping[str, str]:
-        """Return the red team's strategies."""
-        return {strategy.name: strategy.description for strategy in STRATEGIES}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
-        from fhe_auc_benchmarks.attacks.blinded_auc.ciphertexts import (
-            lying_aggregator,  # which attacks the protocols built on this module
-        )
-
-        return lying_aggregator(attack, manifest, ckks.load_public(material), rows=rows)
 
     def _plan_options(self, request: Request) -> dict[str, Any]:
         """Return what the planner is told besides the workload."""

@@ -122,7 +122,7 @@ def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     one_slot = slot_error(size, chosen)
     total_error = one_slot / math.sqrt(by_class.shape[1]) + DECODING * size
     if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > one_slot:
-        raise ResultCheckError(_REFUSED.format("the slots of a class differ"))
+        raise ResultCheckError(_REFUSED.format("the slots of a class differ"), check="slots")
     num, den = totals
     # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
     rounding = 0.0 if chosen.release_digits is None else 2.0 / chosen.least_multiplier * size
@@ -130,7 +130,7 @@ def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     if abs(den.real) < _largest_zero(chosen, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
-        raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"))
+        raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
     return _ratio(num / den.real, chosen)
 
 
@@ -159,7 +159,7 @@ def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
     if chosen.release_digits is not None:
         slack += 10.0**-chosen.release_digits
     if not -slack <= ratio.real <= 1 + slack:
-        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"))
+        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
     auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
     if chosen.release_digits is None:
         return Recovered(auc, resolution)

@@ -109,20 +109,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
         return ExactComputation(manifest)
 
-    def attacks(self) -> Mapping[str, str]:
-        """Return the red team's strategies."""
-        from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-
-        return {name: attack.description for name, attack in STRATEGIES.items()}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
-        from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import lying_aggregator
-
-        return lying_aggregator(attack, manifest, bfv.load_public(material))
-
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan: ExactPlan = super().plan_of(manifest)

@@ -134,7 +134,8 @@ class VerifiedParty(ExactParty):
             if not hmac.compare_digest(told, expected):
                 raise VerificationError(
                     f"party {party!r} was given another result than this one, or its word was changed on the way: "
-                    "no number is given"
+                    "no number is given",
+                    check="echo",
                 )
         self._conclude(self._result, started)
         return b""

@@ -129,7 +129,8 @@ class DistributedBoundariesTask(BoundariesTask):
         sums = self.plan.sums(decrypted).ravel()
         if sums[-2:].any():
             raise ResultCheckError(
-                "the sum has counts where none belong: the aggregator has not computed what it should"
+                "the sum has counts where none belong: the aggregator has not computed what it should",
+                check="unused slots",
             )
         deviation = noise_deviation(_level_epsilon(self._manifest.options, self._height), parties / self._shares)
         return self._found(

@@ -184,7 +184,8 @@ class FederatedBoundariesTask(BoundariesTask):
         if (sums < self._own).any():
             raise ResultCheckError(
                 f"the sum does not hold all rows of party {self.party!r}: the aggregator, or a party, has not computed "
-                "what it should"
+                "what it should",
+                check="own rows",
             )
         return self._found(
             HierarchicalCounts.from_lowest(sums),

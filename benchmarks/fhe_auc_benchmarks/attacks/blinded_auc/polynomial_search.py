@@ -1,7 +1,8 @@
 """How flat a polynomial of per-class sums may come out: a search for the worst that an aggregator may add.
 
 It may add to num' any polynomial in sums over a class: ΣX·Y, ΣX², ΣY², Σ(X·Y)², products of these, constants. With X
-and Y as in `fhe_auc_protocols.blinded_auc.split_shares` these are polynomials in R0…R3, and AUC + i·resolution shifts by θ times
+and Y as in `fhe_auc_protocols.blinded_auc.split_shares` these are polynomials in R0…R3, and AUC + i·resolution shifts
+by θ times
 
     q = (c_1 + c_2·(r0·A + r1) + c_3·R0² + c_4·R1² + c_5·R2² + c_6·R3²                        degree 2
          + c_7·r0² + c_8·r0·r1 + c_9·r1² + c_10·R0²·R3² + c_11·R1²·R2²) / r0                  degree 4
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial import cKDTree
 
-from fhe_auc_benchmarks.attacks.blinded_auc.trials import draw_multipliers
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import draw_multipliers
 from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
 TERMS = 11

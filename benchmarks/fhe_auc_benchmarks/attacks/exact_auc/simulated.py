@@ -5,6 +5,7 @@ One prime at a time: a session with several is harder to deceive, as every one o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,8 +14,8 @@ from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc_benchmarks.attacks.exact_auc import guessing
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Ring, Seen
-from fhe_auc_benchmarks.attacks.strategies import Outcome
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Ring, View
+from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
 from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
 from fhe_auc_protocols.exact_auc.result_check import authentic
@@ -26,7 +27,7 @@ _CHUNK = 20_000
 _PARTIES, _BINS, _ROWS = 3, 4, 12
 
 
-class Sessions:
+class SimulatedSessions:
     """Many independent sessions of the same parties with the same rows, for one prime.
 
     Parameters
@@ -61,7 +62,7 @@ class Sessions:
         self.right = [right[:, 0] for _, right in sides]
 
 
-def play(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) -> Outcome:
+def run(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) -> Outcome:
     """Play a strategy, or `GUESS`, and count what passes.
 
     Parameters
@@ -86,25 +87,27 @@ def play(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) ->
     used = ExactPacking.fitting(8192, _BINS, ties=ties, authenticated=True).used
     packing = ExactPacking(used, _BINS, 1, ties, True)
     generator = np.random.default_rng([seed, prime])
-    passed = changed = harmless = 0
+    verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})
+    changed = 0
     for start in range(0, trials, _CHUNK):
         number = min(_CHUNK, trials - start)
         stream = KeyStream(generator.bytes(32))
         counts = [_counts(packing, generator) for _ in range(_PARTIES)]
-        now, before = (Sessions(stream, packing, prime, counts, number) for _ in range(2))
+        now, before = (SimulatedSessions(stream, packing, prime, counts, number) for _ in range(2))
         ring = Ring(packing, prime)
-        seen = Seen(ring, now.left, now.right, (before.left, before.right), generator)
-        honest = packing.totals(seen.product(), prime)
+        view = View(ring, now.left, now.right, (before.left, before.right), generator)
+        honest = packing.totals(view.product(), prime)
         if name == GUESS:
             found = guessing.forged(honest, prime, generator)
         else:
-            found = packing.totals(STRATEGIES[name].play(seen), prime)
+            found = packing.totals(STRATEGIES[name].play(view), prime)
         accepted = authentic(now.secrets, found)
         wrong = ~_same_ratios(found, honest, prime)
-        passed += int((accepted & wrong).sum())
-        harmless += int((accepted & ~wrong).sum())
+        verdicts[PASSED] += int((accepted & wrong).sum())
+        verdicts[HARMLESS] += int((accepted & ~wrong).sum())
+        verdicts["authenticator"] += int((~accepted).sum())
         changed += int((found != honest).any(axis=(-1, -2)).sum())
-    return Outcome(trials, passed, changed, harmless, {"authenticator": trials - passed - harmless})
+    return Outcome.counted(verdicts, changed=changed)
 
 
 def _counts(packing: ExactPacking, generator: np.random.Generator) -> Entries:

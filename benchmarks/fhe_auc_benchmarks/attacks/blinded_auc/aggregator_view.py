@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
 from fhe_auc.ckks.flooding import flood
 from fhe_auc.counts import Counts
-from fhe_auc_protocols.blinded_auc import split_shares as disguise
+from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
@@ -50,7 +50,7 @@ class Earlier(NamedTuple):
     message: bytes
 
 
-class Means:
+class View:
     """What a lying aggregator has in hand.
 
     Parameters
@@ -121,7 +121,7 @@ class Means:
 
     def guessed_executions(self) -> list[Execution]:
         """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
-        return disguise.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
+        return split_shares.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
 
 
 # --- The three places -------------------------------------------------------------------------------------------------
@@ -130,16 +130,16 @@ class Means:
 class Sums:
     """Which submissions are added up: the liar's own choice, and its own encryptions among them."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     def of(self, parties: Iterable[str], *others: Submission) -> list[Ciphertext]:
         """Return the sum over the submissions of `parties`, as often as each is named, and over `others`."""
-        return self.added_up([*(self._means.submissions[party] for party in parties), *others])
+        return self.added_up([*(self._view.submissions[party] for party in parties), *others])
 
     def added_up(self, submissions: Sequence[Submission]) -> list[Ciphertext]:
         """Return the sum, block by block; submissions stay as they are."""
-        context = self._means.context
+        context = self._view.context
         ones = np.ones(context.parameters.slots, complex)
         sums = [context.multiply_integers(block, ones) for block in submissions[0]]
         for submission in submissions[1:]:
@@ -149,25 +149,25 @@ class Sums:
 
     def encrypted(self, blocks: Sequence[Slots]) -> list[Ciphertext]:
         """Return a submission made with the public key, which has no mask."""
-        return [self._means.context.encrypt(block) for block in blocks]
+        return [self._view.context.encrypt(block) for block in blocks]
 
     def made_up(self) -> list[Slots]:
         """Return what a party with made-up rows would encrypt; where that takes the common secret, with one made up."""
-        means, workload, packing = self._means, self._means.plan.workload, self._means.plan.packing
-        bins = means.generator.integers(0, 1 + means.rows // workload.thresholds, (2, workload.thresholds))
+        view, workload, packing = self._view, self._view.plan.workload, self._view.plan.packing
+        bins = view.generator.integers(0, 1 + view.rows // workload.thresholds, (2, workload.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
         if not workload.disguised:
             return packing.pack(*class_vectors(counts))
-        return packing.pack(*disguise.class_vectors(means.guessed_executions(), counts))
+        return packing.pack(*split_shares.class_vectors(view.guessed_executions(), counts))
 
 
 class Positions:
     """X and Y of every position, before they are multiplied."""
 
-    def __init__(self, means: Means, sums: Sequence[Ciphertext]) -> None:
-        self._means = means
+    def __init__(self, view: View, sums: Sequence[Ciphertext]) -> None:
+        self._view = view
         self._sums = sums
-        packing = means.plan.packing
+        packing = view.plan.packing
         self.shape = packing.classes, packing.blocks * packing.bins
         """Of weights: classes and positions."""
 
@@ -177,23 +177,23 @@ class Positions:
         Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
         None: the same.
         """
-        context, packing = self._means.context, self._means.plan.packing
+        context, packing = self._view.context, self._view.plan.packing
         weights = self._slots(x_weights, x_weights if y_weights is None else y_weights)
         total = None
         for ciphertext, weight in zip(self._sums, weights, strict=True):
             other = context.rotate(ciphertext, packing.half)
             if shift:
                 other = context.rotate(other, packing.classes * shift)
-            total = self._plus(total, context.multiply(self._means.scaled(ciphertext, weight), other))
-        return Totals(self._means, trace(context, packing, total))
+            total = self._plus(total, context.multiply(self._view.scaled(ciphertext, weight), other))
+        return Totals(self._view, trace(context, packing, total))
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
         """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
 
         `weight` is what they count beside totals.
         """
-        context, packing = self._means.context, self._means.plan.packing
-        mask = np.outer(self._means.num_classes, np.ones(self.shape[1]))
+        context, packing = self._view.context, self._view.plan.packing
+        mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
         # X carries a factor u that products X·Y have once, and every power is there half as often.
         mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
         none = np.zeros(self.shape)
@@ -201,19 +201,19 @@ class Positions:
         ones = context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
         total = None
         for ciphertext, each in zip(self._sums, weights, strict=True):
-            product = context.multiply(self._means.scaled(ciphertext, each), ciphertext if ones is None else ones)
+            product = context.multiply(self._view.scaled(ciphertext, each), ciphertext if ones is None else ones)
             total = self._plus(total, product)
         return trace(context, packing, total)
 
     def _plus(self, total: Ciphertext | None, summand: Ciphertext) -> Ciphertext:
         if total is None:
             return summand
-        self._means.context.add_in_place(total, summand)
+        self._view.context.add_in_place(total, summand)
         return total
 
     def _slots(self, x_weights: Floats, y_weights: Floats) -> list[Floats]:
-        """Return weights of each block's slots, where `fhe_auc_protocols.blinded_auc.packing.Packing.pack` puts X and Y."""
-        packing = self._means.plan.packing
+        """Return weights of each block's slots, where `Packing.pack` puts X and Y."""
+        packing = self._view.plan.packing
         both = np.stack([x_weights, y_weights])
         return [
             np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
@@ -224,32 +224,32 @@ class Positions:
 class Totals:
     """The class totals, in every slot of a class."""
 
-    def __init__(self, means: Means, ciphertext: Ciphertext) -> None:
-        self._means = means
+    def __init__(self, view: View, ciphertext: Ciphertext) -> None:
+        self._view = view
         self._ciphertext = ciphertext
 
     @classmethod
-    def honest(cls, means: Means) -> Totals:
+    def honest(cls, view: View) -> Totals:
         """Return the totals that an honest aggregator has before blinding."""
-        return cls.of(means, Sums(means).of(means.parties))
+        return cls.of(view, Sums(view).of(view.parties))
 
     @classmethod
-    def of(cls, means: Means, sums: Sequence[Ciphertext]) -> Totals:
+    def of(cls, view: View, sums: Sequence[Ciphertext]) -> Totals:
         """Return what the rest of the circuit makes of `sums`, before blinding."""
-        packing = means.plan.packing
-        return cls(means, trace(means.context, packing, products(means.context, packing, sums)))
+        packing = view.plan.packing
+        return cls(view, trace(view.context, packing, products(view.context, packing, sums)))
 
     def blinded(self, weights: Slots | Floats | None = None) -> Totals:
         """Return the totals times the multiplier, and times one of `weights` each."""
-        packing = self._means.plan.packing
+        packing = self._view.plan.packing
         chosen = np.asarray(np.ones(packing.classes) if weights is None else weights, complex)
-        return Totals(self._means, self._means.scaled(self._ciphertext, packing.class_vector(chosen)))
+        return Totals(self._view, self._view.scaled(self._ciphertext, packing.class_vector(chosen)))
 
     def plus(self, summand: Ciphertext) -> Totals:
         """Return these, to which `summand` has been added."""
-        self._means.context.add_in_place(self._ciphertext, summand)
+        self._view.context.add_in_place(self._ciphertext, summand)
         return self
 
     def finish(self) -> bytes:
         """Return the result's bytes."""
-        return self._means.finish(self._ciphertext)
+        return self._view.finish(self._ciphertext)

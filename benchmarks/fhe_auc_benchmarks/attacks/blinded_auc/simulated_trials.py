@@ -1,10 +1,10 @@
 """Trials of the malicious protocol on the numbers that ciphertexts hold, thousands at once, each with fresh secrets.
 
-A trial draws what an aggregator cannot know, from the distributions of `fhe_auc_protocols.blinded_auc.split_shares` but vectorised and from
-numpy's SFC64 with a seed: trials must be many and repeatable, and protect nothing. Multipliers are drawn for all
-strategies; weights, roles, extra and totals only where the strategy touches single positions, since they cancel from
-class totals otherwise; phases of positions only where X and Y of different ones meet. Order need not be drawn where a
-strategy picks positions at random anyway.
+A trial draws what an aggregator cannot know, from the distributions of `fhe_auc_protocols.blinded_auc.split_shares` but
+vectorised and from numpy's SFC64 with a seed: trials must be many and repeatable, and protect nothing. Multipliers are
+drawn for all strategies; weights, roles, extra and totals only where the strategy touches single positions, since they
+cancel from class totals otherwise; phases of positions only where X and Y of different ones meet. Order need not be
+drawn where a strategy picks positions at random anyway.
 
 Numerical error is a complex Gaussian on every class total, of which the planner's model gives the standard deviation:
 flooding (and smudging) averaged over a class's slots, and encryption noise relative to den.
@@ -259,7 +259,7 @@ def _complex_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Complex
 
 
 def draw_multipliers(rng: np.random.Generator, size: int, *, published: bool = False) -> Complex:
-    """Return R0…R5 of so many executions, shape (size, 6), distributed as those of `fhe_auc_protocols.blinded_auc.split_shares.Execution`."""
+    """Return R0…R5 of so many executions, shape (size, 6), distributed as those of `split_shares.Execution`."""
     found: list[Floats] = []
     missing = size
     while missing > 0:
