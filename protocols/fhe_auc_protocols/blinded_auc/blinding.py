@@ -1,7 +1,7 @@
 """The aggregator's randomness: blinding multipliers and flooding noise.
 
 Both come from `secrets`, the noise through a ChaCha20 key stream. CKKS blinding is a blur, not a theorem: it hides the
-size of num and den among the multipliers that would fit (README, what parties learn).
+size of num and den among the multipliers that would fit (docs/security/blinding.md).
 """
 
 from __future__ import annotations
