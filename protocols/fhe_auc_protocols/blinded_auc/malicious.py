@@ -10,8 +10,8 @@ over all parties is added to every ciphertext. A party accepts only if
     - the AUC lies between 0 and 1.
 
 Every party takes part, since masks do not vanish otherwise. What this is worth against which attack is measured in
-docs/security.md; it rests on the common secret's being kept from the aggregator, so that one party that gives it away
-undoes it.
+docs/security/malicious.md; it rests on the common secret's being kept from the aggregator, so that one party that gives
+it away undoes it.
 """
 
 from __future__ import annotations

@@ -41,10 +41,11 @@ def soundness(primes: Sequence[int], sums: int, bound: int) -> float:
 
 
 def _wrong_ratio(primes: Sequence[int], sums: int) -> float:
-    """Bound the probability that other ratios than those submitted pass `authentic` for all primes (docs/verified.md).
+    """Bound the probability that other ratios than those submitted pass `authentic` for all primes.
 
     Given what was submitted, α is uniform over at least t - 1 - 2·sums values, of which a wrong result has at most four
-    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused.
+    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused. The proof is in
+    docs/security/verified.md.
     """
     return 4 / (min(primes) - 1 - 2 * sums) + sum(1 / (t * (t - 1)) for t in primes)
 

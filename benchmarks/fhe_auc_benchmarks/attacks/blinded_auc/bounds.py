@@ -166,7 +166,8 @@ def guessing(executions: int, *, positions: int, thresholds: int, splits: int) -
     which is maximised over q and h (with more than 128 bins, over some q). h = S·m is guessing the extra element
     altogether: 1/C(L, S·m)^E. Other H pass by the luck of the weights, and are for simulation.
 
-    Where the extra element has few positions, or L is small, this is by far the best attack: see docs/security.md.
+    Where the extra element has few positions, or L is small, this is by far the best attack:
+    see docs/security/malicious.md.
     """
     worst = -math.inf
     sizes = np.arange(splits, splits * thresholds + 1)[:, None]
