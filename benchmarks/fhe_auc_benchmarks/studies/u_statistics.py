@@ -1,7 +1,9 @@
 """U-statistics under local differential privacy: bias, mean squared error against the theorems, figures 3 and 4, speed.
 
-    python -m fhe_auc_benchmarks.studies.u_statistics                 all tables of docs/u-statistics.md
-    python -m fhe_auc_benchmarks.studies.u_statistics --only error    some: bias, error, figure3, figure4, speed, two-party
+    python -m fhe_auc_benchmarks.studies.u_statistics                 all tables of docs/evidence/u-statistics.md
+    python -m fhe_auc_benchmarks.studies.u_statistics --only error    some of them
+
+They are: bias, error, figure3, figure4, speed, two-party.
 
 Noise comes from one seeded numpy generator, so that every table but those of times can be made again; "speed" and
 "two-party" use secure randomness, as deployments do. [USTAT] is cited in `fhe_auc_protocols.u_statistics`.
@@ -25,6 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
+from fhe_auc_benchmarks.studies.markdown import table
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs, randomness
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
@@ -37,11 +40,6 @@ RATINGS = 246_000
 TAU = 0.58
 MARGINAL = np.array([0.05, 0.05, 0.10, 0.15, 0.30, 0.35])
 DELTA = 1e-8
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
 
 
 def whole_numbers(size: int, columns: int = 1) -> Domain:
