@@ -67,8 +67,8 @@ GRIDS = ("uniform:100", "hybrid:1000")
 _BLOCK = 100
 _BLOCKS = 20
 
-Sums: TypeAlias = list[ckks.Ciphertext]
-"""A running sum, a ciphertext for every block of the packing."""
+Sums: TypeAlias = tuple[bytes, ...]
+"""A partial sum, packed, for every block of the packing."""
 
 
 class Cell(NamedTuple):
@@ -123,7 +123,7 @@ class Engine:
         aggregation = BlindedTotals(self.public, self.plan)
         for _ in range(number):
             aggregation.add([self.secret.encrypt(self._zero) for _ in range(self.plan.packing.blocks)])
-        return aggregation._sums
+        return aggregation.partial()
 
     def others(self) -> list[Sums]:
         """Return sums of every submission but the one that holds rows."""
@@ -136,8 +136,7 @@ class Engine:
         aggregation = BlindedTotals(self.public, self.plan)
         aggregation.add(submission)
         for sums in others:
-            for total, ciphertext in zip(aggregation._sums, sums, strict=True):
-                self.public.add_in_place(total, ciphertext)
+            aggregation.add_partial(sums)
         return recover(self.secret.decrypt(aggregation.result()), self.plan)
 
 
