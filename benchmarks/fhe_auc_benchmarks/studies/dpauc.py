@@ -12,8 +12,8 @@ grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR
 
 - IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
   neither the sums nor the noise.
-- A cell is the paper's mean ± standard deviation, and in parentheses our mean less the paper's, then the limit, our
-  mean over many more runs, less the paper's: what no luck of ours explains.
+- A cell is the paper's mean ± standard deviation, and in parentheses our mean less the paper's: of Laplace noise the
+  limit, our mean over many more runs than the paper's, so that no luck of ours explains it.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class Compared(NamedTuple):
 
     def text(self) -> str:
         """Write the paper's mean and standard deviation, and in parentheses how far off we are."""
-        limit = "" if self.limit is None else f", {self.limit:+.1e}"
-        return f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f} ({self.difference:+.1e}{limit})"
+        off = self.difference if self.limit is None else self.limit
+        return f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f} ({off:+.1e})"
 
 
 def printed(row: Sequence[float], epsilon: int) -> Printed:
@@ -187,7 +187,7 @@ def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
 
 BY_EPSILON = [f"ε = {epsilon}" for epsilon in EPSILONS]
 AGREEMENT = [
-    *("", "cells", "target", "means within it", "worst mean", "limits within it"),
+    *("", "cells", "means within", "worst mean", "limits within"),
     *("means within 3 standard errors", "σ within 35 %"),
 ]
 
@@ -196,7 +196,7 @@ def agreement(name: str, cells: Sequence[Compared], within: float) -> list[objec
     """Return a row of the summary."""
     worst = max((cell.difference for cell in cells), key=abs)
     return [
-        *(name, len(cells), f"{within:g}"),
+        *(name, len(cells)),
         sum(abs(cell.difference) <= within for cell in cells),
         f"{worst:+.1e}",
         sum(abs(cell.limit or 0.0) <= within for cell in cells),
