@@ -17,7 +17,7 @@ parties' sums come out as
 
 Whoever changes num' or den' without knowing the R shifts AUC + i·resolution of every execution by another complex
 number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
-that two executions do is about the square of what it was (docs/security.md), and costs nothing: slots are complex
+that two executions do is about the square of what it was (docs/security/malicious.md), and costs nothing: slots are complex
 anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
 """
 
