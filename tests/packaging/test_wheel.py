@@ -18,6 +18,8 @@ IMPORTED = {"fhe_auc", "fhe_auc_keys", "fhe_auc_protocols", "fhe_auc_benchmarks"
 
 Run = Callable[..., Any]
 
+pytestmark = pytest.mark.xdist_group("wheel")  # built once
+
 
 def install(target: Path, source: Path) -> None:
     """Build a wheel of `source` and install it, without its dependencies, into a folder; needs no network."""
@@ -42,7 +44,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(installed: Path, tmp_path: Path) -> Run:
-    """Return a function that runs Python outside the repository, in a folder with stray modules, on what is installed."""
+    """Return a function that runs Python on what is installed, in a folder with stray modules."""
     (tmp_path / "keys.py").write_text("raise RuntimeError('a stray keys.py was imported')\n")
     (tmp_path / "protocols").mkdir()
     (tmp_path / "protocols" / "__init__.py").write_text("raise RuntimeError('stray protocols were imported')\n")
