@@ -69,6 +69,6 @@ def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: boo
     count = sum(-(-bits // DIGIT_BITS) for bits in parameters.modulus_bits)
     error_variance = _SWITCHING_ERROR_VARIANCE
     if joint_keys:
-        # The key is off by r + S·h + U·g (`fhe_auc.rlwe.openfhe_joint`): S, U sums of n secrets, r, h, g of n errors.
+        # The key is off by r + S·h + U·g (`rlwe.openfhe_joint_keys`): S, U sums of n secrets, r, h, g of n errors.
         error_variance *= parties + 2 * size * _TERNARY_VARIANCE * parties * parties
     return count * size * 4.0**DIGIT_BITS / 3 * error_variance

@@ -8,10 +8,11 @@ from typing import Any, Generic, TypeVar
 
 from fhe_auc.ckks import Slots
 from fhe_auc.ckks.flooding import flooding_layers
-from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.openfhe_joint import BaseJointSetup
+from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc_keys.sealed_roles import PartyTask, any_plan_of
@@ -99,7 +100,7 @@ class CkksComputation(JointComputation["PartyTask[R]", JointShare, Slots, R]):
             raise InputError("the session's manifest is not one for joint keys")
         self.setup = JointSetup(plan.parameters, manifest.session, multiplies=isinstance(plan, AucPlan))
         self.blocks = plan.blocks
-        self.partial_shape = self.setup.partial.polynomials
+        self.partial_shape = self.setup.submission_part
 
     def new_share(self) -> JointShare:
         """Return a fresh share of the secret key."""
@@ -127,11 +128,12 @@ class CkksComputation(JointComputation["PartyTask[R]", JointShare, Slots, R]):
     def partial(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryption."""
         plan = self._plan
-        return share.partial(result, flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit))
+        layers = flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit)
+        return partial_decryption(share, result, layers)
 
     def fused(self, result: bytes, partials: Iterable[Words]) -> Slots:
         """Return the slots."""
-        return self.setup.fuse(result, partials)
+        return fuse(self.setup, result, partials)
 
     def outcome(self, task: PartyTask[R], fused: Slots, parties: int) -> R:
         """Return what the task reads off the slots."""

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.modular import Residues
@@ -72,13 +73,13 @@ class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]",
     def partial(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
         parts = enumerate(result_parts(self._plan, result))
-        return b"".join(share.partial(each, which, self._plan.smudging_exponent) for which, each in parts)
+        return b"".join(partial_decryption(share, each, which, self._plan.smudging_exponent) for which, each in parts)
 
     def fused(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the slots for each prime."""
         by_party = [np.split(each, self._plan.primes) for each in partials]
         return [
-            self.setup.fuse(each, which, [parts[which] for parts in by_party])
+            fuse(self.setup, each, which, [parts[which] for parts in by_party])
             for which, each in enumerate(result_parts(self._plan, result))
         ]
 
