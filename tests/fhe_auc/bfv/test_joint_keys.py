@@ -17,8 +17,7 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks
-from fhe_auc.bfv.bounds import CONFIDENCE, noise_bound, product_deviation
-from fhe_auc.bfv.noise import integers
+from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers, noise_bound, product_deviation
 from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
