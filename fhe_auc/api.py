@@ -16,9 +16,8 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.names import alike
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""
@@ -64,7 +63,7 @@ def federated_auc(
     progress : callable, optional
         Called with (phase, done, all).
     cheat : str, optional
-        For demonstrations: the aggregator lies, in one of the ways that the protocol's ``attacks`` names.
+        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
     **options
         Options of the protocol; semi-honest has ``release_digits``; those of dpauc and ustat need ``epsilon``.
 
@@ -220,7 +219,7 @@ def _played(
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     else:
         rows = sum(len(data.y_score) for data in parties)
-        aggregator = plugin.cheating_aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+        aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 from fhe_auc.metrics import CalibrationMap
 
 __all__ = ["FORMAT", "METHODS", "VERSION", "load", "save"]
@@ -44,7 +45,7 @@ def save(path: str | os.PathLike[str], calibration: CalibrationMap, *, method: s
         The file cannot be written.
     """
     content = {"format": FORMAT, "version": VERSION, "method": method, **calibration.as_dict()}
-    Path(path).write_text(json.dumps(content, allow_nan=False) + "\n", encoding="utf-8")
+    write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
 
 
 def load(path: str | os.PathLike[str]) -> CalibrationMap:

@@ -13,6 +13,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.parameters import RingParameters
 
 _FACTORIES: dict[str, ContextFactory[Any, Any, Any, Any]] = {
     CkksParameters.scheme: CKKS_FACTORY,
@@ -22,7 +23,7 @@ _PUBLIC = {each.public_kind: each for each in _FACTORIES.values()}
 _SECRET = {each.secret_kind for each in _FACTORIES.values()}
 
 
-def generate(parameters: CkksParameters | BfvParameters) -> ckks.KeyPair | bfv.KeyPair:
+def generate(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
     """Return a context of the parameters' scheme with fresh keys."""
     pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
     return pair

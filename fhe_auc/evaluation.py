@@ -155,7 +155,8 @@ class QuantileThresholds(Outcome):
         if not np.array_equal(self.grid, np.asarray(grid)):
             raise VerificationError(
                 f"the thresholds of the session are not those that party {party!r} has found in the session before: "
-                "the aggregator has not told all parties the same, or the manifest is for other thresholds"
+                "the aggregator has not told all parties the same, or the manifest is for other thresholds",
+                check="thresholds",
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc import files
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
@@ -73,10 +73,7 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
     if not file.parent.is_dir():
         raise InputError(f"{what} {str(file)!r}: there is no folder {str(file.parent)!r}; make it first")
     try:
-        if file.exists():
-            file.open("ab").close()
-        else:
-            tempfile.TemporaryFile(dir=file.parent).close()
+        files.check_writable(file)
     except OSError as error:
         raise InputError(f"{what} {str(file)!r} cannot be written: {error.strerror}; choose another place") from None
 
@@ -131,7 +128,8 @@ def save(
         The file cannot be written.
     """
     figure = draw(evaluation, parties, pooled_auc, title=title, sites=sites)
-    figure.savefig(path, dpi=160)
+    with files.replacing(path) as file:
+        figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
 
 
 def draw(

@@ -9,8 +9,10 @@ import csv
 import os
 import zipfile
 from collections.abc import Callable, Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import replacing
 
 __all__ = ["add_column"]
 
@@ -53,7 +56,8 @@ def add_column(
     if writer is None or wanted.suffix.lower() != given.suffix.lower():
         raise InputError(f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does")
     try:
-        writer(given, wanted, name, values)
+        with replacing(wanted) as file:
+            writer(given, file, name, values)
     except InputError as error:
         raise InputError(f"file {str(given)!r}: {error}") from None
 
@@ -63,27 +67,28 @@ def _refuse_same(name: str, there: list[str]) -> None:
         raise InputError(f"there is a column {name!r} already")
 
 
-def _add_to_csv(source: Path, target: Path, name: str, values: _Column) -> None:
+def _add_to_csv(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
     parsing = pa_csv.ParseOptions(newlines_in_values=True)
     with pa_csv.open_csv(source, parse_options=parsing) as head:
         names = head.schema.names
     _refuse_same(name, [there.strip() for there in names])
     as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False)
     table = pa_csv.read_csv(source, parse_options=parsing, convert_options=as_text)
-    with target.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*names, name])
-        writer.writerows(zip(*(column.to_pylist() for column in table.columns), values.tolist(), strict=True))
+    text = TextIOWrapper(target, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*names, name])
+    writer.writerows(zip(*(column.to_pylist() for column in table.columns), values.tolist(), strict=True))
+    text.detach()
 
 
-def _add_to_parquet(source: Path, target: Path, name: str, values: _Column) -> None:
+def _add_to_parquet(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
     with pq.ParquetFile(source) as file:
         table = file.read()
     _refuse_same(name, table.column_names)
     pq.write_table(table.append_column(name, pa.array(values)), target)
 
 
-def _add_to_npz(source: Path, target: Path, name: str, values: _Column) -> None:
+def _add_to_npz(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
     with np.load(source, allow_pickle=False) as archive:
         _refuse_same(name, archive.files)
         arrays = {}
@@ -99,6 +104,6 @@ def _add_to_npz(source: Path, target: Path, name: str, values: _Column) -> None:
                 np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
-_WRITERS: Mapping[str, Callable[[Path, Path, str, _Column], None]] = MappingProxyType(
+_WRITERS: Mapping[str, Callable[[Path, BinaryIO, str, _Column], None]] = MappingProxyType(
     {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
 )

@@ -6,7 +6,7 @@ positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.0
 nothing about its points; `dpauc` is the grid with which its tables come out.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
-its own has to find (`fhe_auc.evaluation.QuantileThresholds`); what that reveals is in docs/score-histograms.md.
+its own has to find (`fhe_auc.evaluation.QuantileThresholds`); what that reveals is in docs/evidence/score-histograms.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import ThresholdError
+from fhe_auc.files import write_atomically
 
 __all__ = [
     "GRIDS",
@@ -295,7 +296,7 @@ def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
         As `check_savable`, or the grid is not one that `explicit` accepts.
     """
     check_savable(path)
-    Path(path).write_text("".join(f"{point!r}\n" for point in explicit(grid).tolist()), encoding="utf-8")
+    write_atomically(path, "".join(f"{point!r}\n" for point in explicit(grid).tolist()).encode())
 
 
 def _read(path: Path) -> NDArray[np.float64]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import check_writable
 
 __all__ = ["check_target"]
 
@@ -18,6 +18,6 @@ def check_target(path: Path, *, force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force")
     try:
-        tempfile.TemporaryFile(dir=path.parent).close()
+        check_writable(path)
     except OSError as error:
         raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}") from None

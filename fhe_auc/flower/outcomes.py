@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import secrets
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
@@ -16,6 +14,7 @@ import numpy as np
 
 from fhe_auc.errors import EvaluationError, FheAucError
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
+from fhe_auc.files import write_atomically
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
 
@@ -35,11 +34,7 @@ def write(path: Path, party: Party[Any]) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write JSON, as a whole, in a file of mode 600; what is not finite becomes null."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json_text(value))
-    temporary.replace(path)
+    write_atomically(path, json_text(value).encode(), mode=0o600, durable=True)
 
 
 def read(path: Path) -> Outcome:

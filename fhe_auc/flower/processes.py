@@ -17,8 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
-from fhe_auc.flower import QUIET
-from fhe_auc.flower import cleanup
+from fhe_auc.flower import QUIET, cleanup
 
 _LAST_LINES = 12
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power

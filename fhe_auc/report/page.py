@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from fhe_auc.files import write_atomically
 from fhe_auc.metrics import Estimate
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
 from fhe_auc.report.figures import FIGURES, draw, png, svg
@@ -96,7 +97,7 @@ def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> l
     )
     paths = [place / name for name in FILES]
     for path, content in zip(paths, contents, strict=True):
-        path.write_bytes(content)
+        write_atomically(path, content)
     return paths
 
 

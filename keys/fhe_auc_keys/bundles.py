@@ -3,8 +3,8 @@
     aggregator's = announcement, public and evaluation keys
     a party's    = announcement, header, and sealed to that party (HPKE): secret context and common secret
 
-Both are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the announcement into the
-ciphertext, so that neither can be exchanged even by somebody who can sign.
+Both are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the
+announcement into the ciphertext, so that neither can be exchanged even by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -213,6 +213,23 @@ def open_aggregator_bundle(
     _check_session(announcement.manifest.session, session)
     _check_public(body.material, announcement.manifest.context)
     return announcement, body.material
+
+
+def announced_in_bundle(
+    kind: Kind, data: bytes, trust: Trust, *, holder: str, at: datetime
+) -> tuple[Announcement, bytes]:
+    """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
+
+    The fingerprint is empty for the aggregator's bundle. Parameters and errors as `open_announcement`; `kind` is
+    `AGGREGATOR_KIND` or `PARTY_KIND`.
+    """
+    if kind == PARTY_KIND:
+        _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
+        inside, recipient = sealed.announcement, parsed(sealed.header, _Header, kind.name).recipient
+    else:
+        _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
+        inside, recipient = public.announcement, b""
+    return open_announcement(inside, trust, holder=holder, at=at), recipient
 
 
 def open_party_bundle(

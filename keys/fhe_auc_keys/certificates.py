@@ -11,7 +11,6 @@ A *credential* is what a party shows: certificates, and the binding where there 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,10 +31,12 @@ from fhe_auc_keys.errors import (
     UnfitCertificateError,
     UnknownIssuerError,
 )
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, shown, whole_bytes
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
 
-_MAGIC = b"fhecred"
+MAGIC = b"fhecred"
+"""First bytes of a credential."""
+
 _MAX_CHAIN = 5
 _UNDERSTOOD = {x509.BasicConstraints.oid, x509.KeyUsage.oid}
 
@@ -120,7 +121,21 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
         raise UnfitCertificateError(f"malformed certificate chain: {error}") from None
     if len(certificates) > _MAX_CHAIN:
         raise UnfitCertificateError(f"a chain has at most {_MAX_CHAIN} certificates, got {len(certificates)}")
-    return frame(_MAGIC, _Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
+    return frame(MAGIC, _Credential(tuple(each.public_bytes(Encoding.DER) for each in certificates), binding))
+
+
+def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
+    """Return the party's own certificate out of a credential, and whether there is a binding; nothing is verified.
+
+    Raises
+    ------
+    DeserialisationError, TamperedError, ValueError
+        Not a credential, or damaged; without a certificate, or with a malformed one.
+    """
+    found = unframe(MAGIC, shown, _Credential, "credential")
+    if not found.chain:
+        raise TamperedError("it holds no certificate")
+    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
 
 
 def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
@@ -147,7 +162,7 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
     """
     at = check_time(at)
     try:
-        parts = unframe(_MAGIC, shown, _Credential, "credential")
+        parts = unframe(MAGIC, shown, _Credential, "credential")
         chain = [x509.load_der_x509_certificate(each) for each in parts.chain]
     except (DeserialisationError, *MALFORMED):
         raise TamperedError("a credential is damaged") from None
@@ -255,11 +270,6 @@ def _dns_names(certificate: x509.Certificate) -> set[str]:
 
 def _has(extension: type[x509.ExtensionType], certificate: x509.Certificate) -> bool:
     return any(each.oid == extension.oid for each in certificate.extensions)
-
-
-def fingerprint(certificate: x509.Certificate) -> bytes:
-    """Return the SHA-256 of a certificate, 32 bytes."""
-    return hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest()
 
 
 def _issued_by(leaf: x509.Certificate, anchor: x509.Certificate) -> bool:

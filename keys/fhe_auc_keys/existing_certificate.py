@@ -14,12 +14,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.public_keys import MALFORMED, SKEW, check_name, check_time, encryption_key
+from fhe_auc_keys.public_keys import MALFORMED, SKEW, check_name, check_time, encryption_key, fingerprint
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 MAX_DAYS = 398
@@ -105,7 +104,7 @@ def bind(
             name=check_name(name),
             signing_key=signing.public_key().public_bytes_raw(),
             encryption_key=encryption,
-            certificate=hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest(),
+            certificate=fingerprint(certificate),
             not_before=int((at - SKEW).timestamp()),
             not_after=int((at + timedelta(days=days)).timestamp()),
         )
@@ -139,7 +138,7 @@ def verify(data: bytes, certificate: x509.Certificate, *, at: datetime) -> State
         )
     except (DeserialisationError, InvalidSignature, ValueError):
         raise TamperedError("a key binding is damaged or forged") from None
-    if statement.certificate != hashlib.sha256(certificate.public_bytes(Encoding.DER)).digest():
+    if statement.certificate != fingerprint(certificate):
         raise TamperedError(f"the key binding of {statement.name!r} is for another certificate")
     seconds = check_time(at).timestamp()
     if not statement.not_before <= seconds <= statement.not_after:

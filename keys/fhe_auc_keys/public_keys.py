@@ -6,6 +6,7 @@ request's signature and then the authority's signature cover.
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime, timedelta, timezone
 
 from cryptography import x509
@@ -50,6 +51,22 @@ def shown(name: x509.Name) -> str:
     """Return a name as an error message quotes it: one line, and not longer than a line, whoever made it up."""
     text = repr(name.rfc4514_string())
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...'"
+
+
+def printable(text: str) -> str:
+    """Return text from a file without anything that could steer a terminal."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def subject_name(name: x509.Name) -> str:
+    """Return the one common name, else the whole name."""
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return printable(str(common[0].value) if len(common) == len(list(name)) == 1 else name.rfc4514_string())
+
+
+def fingerprint(signed: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
+    """Return the SHA-256 of a certificate or request, 32 bytes, which other tools print too."""
+    return hashlib.sha256(signed.public_bytes(Encoding.DER)).digest()
 
 
 def check_time(at: datetime) -> datetime:

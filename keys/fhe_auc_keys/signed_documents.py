@@ -58,6 +58,11 @@ def sign(kind: Kind, signer: Identity, body: msgspec.Struct) -> bytes:
     return frame(kind.magic, _Signed(signer.credential, encoded, signature))
 
 
+def claimed_signer(kind: Kind, data: bytes) -> bytes:
+    """Return the credential in a document, unverified; `DeserialisationError` where it is not of this kind."""
+    return unframe(kind.magic, data, _Signed, kind.name).credential
+
+
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
     """Return signer and body of a document.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
@@ -23,7 +24,6 @@ from fhe_auc_keys.bundles import (
     seal_session,
 )
 from fhe_auc_keys.certificates import Trust
-from fhe_auc_keys.cli.common import PRIVATE, now, write
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.joint_session import KIND as CONVENED_KIND
 from fhe_auc_keys.joint_session import convene, keep_joint_session, kept_joint_session, open_joint_session
@@ -31,7 +31,7 @@ from fhe_auc_keys.local_consortium import LIFETIME, Consortium, holder_beside
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates, read_list
-from fhe_auc_keys.vault import OWN, PASSPHRASE_VARIABLE, Vault, certified_identity
+from fhe_auc_keys.vault import OWN, Vault, certified_identity
 
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
@@ -56,7 +56,7 @@ class StoreCustody(Custody):
 
     def session(self, session: bytes) -> tuple[Manifest, bytes]:
         """Return manifest and material; signatures, certificates and validity are verified again."""
-        trust, at = Trusted.stored(self._store).trust, now()
+        trust, at = Trusted.stored(self._store).trust, _now()
         if not self._store.get("bundle", session.hex()).startswith(CONVENED_KIND.magic):
             opened = kept_party_keys(self._store, session, trust, holder=self._holder, at=at)
             return opened.announcement.manifest, opened.material
@@ -86,8 +86,6 @@ class KeyStoreCustodian(Custodian):
         ``holder`` the key holder agreed on, or who convenes.
         """
         passphrase_file = config.get("passphrase-file")
-        if not passphrase_file and not os.environ.get(PASSPHRASE_VARIABLE):  # a site's terminal is not to be asked
-            raise InputError(f"passphrase-file is not configured, and {PASSPHRASE_VARIABLE} is not set")
         vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
         with _opened(vault) as store:
             yield StoreCustody(store, _needed(config, "holder"))
@@ -105,9 +103,9 @@ class KeyStoreCustodian(Custodian):
         )
         data, holder = path.read_bytes(), _needed(config, "holder")
         if data.startswith(AGGREGATOR_KIND.magic):
-            announced, material = open_aggregator_bundle(data, trust, holder=holder, session=None, at=now())
+            announced, material = open_aggregator_bundle(data, trust, holder=holder, session=None, at=_now())
             return announced.manifest, material
-        announced, roster = open_joint_session(data, trust, convener=holder, session=None, at=now())
+        announced, roster = open_joint_session(data, trust, convener=holder, session=None, at=_now())
         return announced.manifest, b"" if announced.manifest.plan is None else roster.to_bytes()
 
     def rehearse(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> Rehearsal:
@@ -130,7 +128,7 @@ class KeyStoreCustodian(Custodian):
             place = folder / f"store-{number}"
             passphrase_file = folder / f"passphrase-{number}"
             passphrase = secrets.token_hex(32)
-            write(passphrase_file, passphrase.encode(), PRIVATE)
+            write_atomically(passphrase_file, passphrase.encode(), mode=0o600)
             identity = consortium.identities[name]
             with KeyStore.create(place, passphrase, log2_cost=_CHEAP) as store:
                 store.put("identity", OWN, identity.to_bytes())
@@ -163,7 +161,7 @@ class KeyStoreCustodian(Custodian):
             "revocation-list": consortium.revocation_list,
         }
         for name, data in files.items():
-            write(folder / name, data, PRIVATE)
+            write_atomically(folder / name, data, mode=0o600)
         return {"holder": holder, **{name: str(folder / name) for name in files}}
 
 
@@ -181,6 +179,10 @@ def _opened(vault: Vault) -> Iterator[KeyStore]:
             time.sleep(0.2)
     with store:
         yield store
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.files import TEMPORARY, write_atomically
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import (
     DamagedFileError,
@@ -48,8 +49,10 @@ SCRYPT_LOG2_COST = 17
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
 _KINDS = ("authority", "bundle", "context", "identity", "state", "trust")
-_MAGIC = b"fhestor"
-_HEADER, _LOCK, _TEMPORARY = "store.header", "lock", ".tmp-"
+MAGIC = b"fhestor"
+"""First bytes of a key store's header."""
+
+_HEADER, _LOCK = "store.header", "lock"
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
@@ -94,7 +97,7 @@ class KeyStore:
                 if folder.name in _KINDS and not os.path.lexists(folder):
                     folder.mkdir(mode=0o700)  # some backups leave out what is empty
                 _check_directory(folder)
-                for left_over in folder.glob(f"{_TEMPORARY}*"):
+                for left_over in folder.glob(f"{TEMPORARY}*"):
                     left_over.unlink()  # of a process that died while writing
         except BaseException:
             os.close(self._lock)
@@ -128,7 +131,7 @@ class KeyStore:
         except FileExistsError:
             raise ExistsError(f"{str(directory)!r} is not empty; a key store is made in a new directory") from None
         _write(directory / _SEEN / _BUNDLES, _encrypted(root, _SEEN, _BUNDLES, encode(())))
-        _write(directory / _HEADER, frame(_MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
+        _write(directory / _HEADER, frame(MAGIC, _Header(log2_cost, salt, _tag(root, log2_cost, salt))))
         return cls(directory, passphrase)
 
     def __repr__(self) -> str:
@@ -266,7 +269,7 @@ def _tag(root: bytes, log2_cost: int, salt: bytes) -> bytes:
 
 def _unlocked(data: bytes, passphrase: str) -> bytes:
     try:
-        header = unframe(_MAGIC, data, _Header, "key store header")
+        header = unframe(MAGIC, data, _Header, "key store header")
     except DeserialisationError as error:
         raise DamagedFileError(f"{error}; restore it from the backup") from None
     if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:
@@ -340,19 +343,4 @@ def _read(path: Path) -> bytes:
 
 def _write(path: Path, data: bytes) -> None:
     _check_directory(path.parent)
-    temporary = path.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)  # the rename itself must survive a power cut
-    finally:
-        os.close(directory)
+    write_atomically(path, data, mode=0o600, durable=True)

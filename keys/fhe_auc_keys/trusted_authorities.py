@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import click
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from fhe_auc.cli import output
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.certificates import Trust
-from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import DamagedFileError, UnknownIssuerError
-from fhe_auc_keys.public_keys import MALFORMED
+from fhe_auc_keys.public_keys import MALFORMED, subject_name
 from fhe_auc_keys.revocation import newer_list
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN
 
 T = TypeVar("T")
 _MAGIC = b"fhetrus"
-
-authority_option = click.option(
-    "--authority",
-    "authorities",
-    metavar="FILE",
-    multiple=True,
-    type=common.FILE,
-    help="Certificate (PEM) of an authority to trust. May be repeated.",
-)
-"""Decorator: the command receives ``authorities``, a tuple of Path."""
-
-list_option = click.option(
-    "--revocation-list",
-    "lists",
-    metavar="FILE",
-    multiple=True,
-    type=common.FILE,
-    help="Revocation list of an authority that is trusted; an older one is refused. May be repeated.",
-)
-"""Decorator: the command receives ``lists``, a tuple of Path."""
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -103,89 +80,26 @@ class Trusted:
         """Return all whose revocation lists count."""
         return (*self.authorities, *self.intermediates)
 
-    def rows(self) -> list[tuple[output.Cell, ...]]:
-        """Say for a table whom it holds."""
-        return [
-            *(
-                ("trusts", common.subject_name(each.subject), f"valid until {common.moment(each.not_valid_after_utc)}")
-                for each in self.authorities
-            ),
-            *(
-                (
-                    "revocation list",
-                    common.subject_name(each.issuer),
-                    f"of {common.moment(each.last_update_utc)}, accepted until {common.moment(each.next_update_utc)}",
-                )
-                for each in self.lists
-            ),
-        ]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Say for JSON whom it holds."""
-        return {
-            "authorities": [
-                {
-                    "name": common.subject_name(each.subject),
-                    "fingerprint": common.fingerprint(each).hex(),
-                    "not_after": common.moment(each.not_valid_after_utc),
-                }
-                for each in self.authorities
-            ],
-            "revocation_lists": [
-                {
-                    "authority": common.subject_name(each.issuer),
-                    "last_update": common.moment(each.last_update_utc),
-                    "next_update": common.moment(each.next_update_utc),
-                }
-                for each in self.lists
-            ],
-        }
-
-    def extended(self, authorities: Sequence[Path], lists: Sequence[Path], fingerprints: Sequence[bytes]) -> Trusted:
-        """Return this with more authorities, each confirmed by its fingerprint, and with newer revocation lists.
+    def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
+        """Return this with a newer revocation list of an authority.
 
         Raises
         ------
-        InputError
-            A file is of another kind; or nobody is there to confirm a fingerprint.
         UnknownIssuerError
-            A fingerprint is not the one expected; a list is of nobody trusted here.
+            It is of nobody trusted here.
         OutdatedListError, TamperedError
-            A list is older than the one already here; or not genuine.
+            It is older than the one already here; or not genuine.
         """
-        found = self
-        for path in authorities:
-            for each in read_certificates(path):
-                if each not in found.authorities:
-                    what = f"authority {common.subject_name(each.subject)!r} ({path})"
-                    common.confirm(what, common.fingerprint(each), fingerprints, teller="the authority")
-                    found = replace(found, authorities=(*found.authorities, each))
-        for path in lists:
-            new = read_list(path)
-            with common.about(path):
-                found = found._with_list(new)
-        return found
-
-    def _with_list(self, new: x509.CertificateRevocationList) -> Trusted:
         name = new.issuer
         issuer = next((each for each in self.known() if each.subject == name), None)
         if issuer is None:
             raise UnknownIssuerError(
-                f"a revocation list of {common.subject_name(name)!r}, which is no authority trusted here: "
+                f"a revocation list of {subject_name(name)!r}, which is no authority trusted here: "
                 "add its certificate with --authority"
             )
         old = next((each for each in self.lists if each.issuer == name), None)
         others = tuple(each for each in self.lists if each.issuer != name)
         return replace(self, lists=(*others, newer_list(new, old, issuer)))
-
-
-def renewed(store: KeyStore, lists: Sequence[Path]) -> Trusted:
-    """Return whom a store trusts, after taking newer revocation lists into it."""
-    trusted = Trusted.stored(store)
-    if lists:
-        trusted = trusted.extended((), lists, ())
-        trusted.keep(store)
-    return trusted
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:

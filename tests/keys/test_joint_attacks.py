@@ -847,16 +847,16 @@ def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
 def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
     third: tuple[Play, bytes], monkeypatch: Any
 ) -> None:
-    from fhe_auc_keys import joint_computation
+    from fhe_auc.ckks import openfhe_joint_computation
 
     used: list[Any] = []
-    honest = joint_computation.partial_decryption
+    honest = openfhe_joint_computation.partial_decryption
 
     def spied(share: Any, result: bytes, smudging: Any) -> bytes:
         used.append([np.array(layer) for layer in smudging])
         return honest(share, result, smudging)
 
-    monkeypatch.setattr(joint_computation, "partial_decryption", spied)
+    monkeypatch.setattr(openfhe_joint_computation, "partial_decryption", spied)
     play, message = third
     assert all(party._share is not None for party in play.parties.values())
     message = play.play_round(message)

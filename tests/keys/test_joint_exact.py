@@ -27,9 +27,10 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
+from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
+
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
-from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
 NAMES = ("north", "south", "east")

@@ -7,13 +7,16 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
@@ -189,10 +192,11 @@ def compare(
 
 
 def _save(path: Path, rows: Sequence[Row]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(rows[0])])
-        writer.writeheader()
-        writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, [field.name for field in fields(rows[0])])
+    writer.writeheader()
+    writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+    write_atomically(path, text.getvalue().encode())
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:
@@ -234,8 +238,8 @@ def _warnings(rows: Sequence[Row]) -> list[str]:
 
 
 def _line(row: Row) -> tuple[output.Cell, ...]:
-    sent = output.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
-    took = output.seconds_text(row.seconds) if row.seconds else "-"
+    sent = quantities.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
+    took = quantities.seconds_text(row.seconds) if row.seconds else "-"
     return row.method, str(row.thresholds), _auc(row), _error(row.error), sent, took, row.privacy
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from fhe_auc.files import replacing
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def save(path: str | os.PathLike[str], rows: Sequence[Row]) -> None:
     OSError
         The file cannot be written.
     """
-    draw(rows).savefig(path, dpi=160)
+    with replacing(path) as file:
+        draw(rows).savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
 
 
 def draw(rows: Sequence[Row]) -> Figure:

@@ -1,8 +1,9 @@
 """Measure every protocol on the same rows: error, bytes, seconds, privacy.
 
 Protocols that compute the same AUC each time (the encrypted ones, up to 1e-7) run once, for real. Of the [DPAUC] ones a
-real session is run for bytes and seconds, and their AUCs are drawn many times over by `fhe_auc_benchmarks.simulations.dpauc`,
-whose law is that of the real roles. All use the same grid; the [DPAUC] ones the paper's preset.
+real session is run for bytes and seconds, and their AUCs are drawn many times over by
+`fhe_auc_benchmarks.simulations.dpauc`, whose law is that of the real roles. All use the same grid; the [DPAUC] ones the
+paper's preset.
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 """
@@ -23,10 +24,10 @@ from fhe_auc import federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics

@@ -8,6 +8,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 
 _TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md"
 
@@ -52,7 +53,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
         study.run(report)
     summary.save_csv(folder / _TABLE, study)
     summary.save_json(folder / _EVERYTHING, study, facts)
-    (folder / _SUMMARY).write_text(summary.markdown(study, facts), encoding="utf-8")
+    write_atomically(folder / _SUMMARY, summary.markdown(study, facts).encode())
     saved = figures.save_all(folder, study)
     if as_json:
         output.print_json({"machine": facts, "quick": quick, "ratios": summary.ratios(study), "folder": str(folder)})

@@ -12,7 +12,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
-from fhe_auc_keys.sealed_roles import CkksAggregator
+from fhe_auc_keys.sealed_roles import SealedAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
 from fhe_auc_protocols.exact_auc.task import exact_plan
@@ -129,7 +129,7 @@ class Session(Contender):
         """Make a fresh aggregator of the session, and a fresh party, with their keys loaded."""
         session = self._session
         aggregator = self._plugin.aggregator(session.manifest, session.aggregator_material)
-        self.aggregator = cast(CkksAggregator, aggregator)
+        self.aggregator = cast(SealedAggregator, aggregator)
         self._opening = self.aggregator.start()
         self._fresh = self._party(0)
 
@@ -180,7 +180,7 @@ class VerifiedSession(Session):
         """Do one party's work in the last two rounds."""
         manifest = self._session.manifest
         secret = party_secrets(self._session.party_material, manifest.context).common_secret
-        plan = exact_plan(manifest, joint_keys=False)
+        plan = exact_plan(manifest)
         common = CommonSecrets(secret, manifest.digest, plan.packing, plan.parameters.plain_moduli)
         result = Message.from_bytes(self._message, limit=len(self._message)).payload
         mine = Message.from_bytes(self._fresh.respond(self._message), limit=1024)

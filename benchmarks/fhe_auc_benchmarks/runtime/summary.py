@@ -6,10 +6,12 @@ import csv
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fhe_auc.files import write_atomically
 from fhe_auc.plot import PAPER_UPLOAD_BYTES
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
 from fhe_auc_benchmarks.runtime.study import HEADLINE, Study
@@ -20,12 +22,13 @@ _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu"
 
 def save_csv(path: Path, study: Study) -> None:
     """Save a row for each contender, problem and phase; times in seconds."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, _COLUMNS, extrasaction="ignore")
-        writer.writeheader()
-        for each in study.measurements:
-            for phase, seconds in each.phases.items():
-                writer.writerow({**asdict(each), "phase": phase, **seconds._asdict()})
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
+    writer.writeheader()
+    for each in study.measurements:
+        for phase, seconds in each.phases.items():
+            writer.writerow({**asdict(each), "phase": phase, **seconds._asdict()})
+    write_atomically(path, text.getvalue().encode())
 
 
 def save_json(path: Path, study: Study, machine: dict[str, Any]) -> None:
@@ -42,7 +45,7 @@ def save_json(path: Path, study: Study, machine: dict[str, Any]) -> None:
         "throughputs": [{**each._asdict(), "rate": each.rate} for each in study.throughputs],
         "accuracies": [each._asdict() for each in study.accuracies],
     }
-    path.write_text(json.dumps(everything, indent=2) + "\n", encoding="utf-8")
+    write_atomically(path, (json.dumps(everything, indent=2) + "\n").encode())
 
 
 def ratios(study: Study) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """SIMULATED private score histograms, for experiments: fast, seeded, and protecting nobody.
 
 From exact pooled counts, whoever has the rows: noise does not depend on what it is added to, and a report only on its
-row. Real sessions use `fhe_auc_protocols.dp_noise` and `fhe_auc_protocols.histograms.unary_encoding` with a secure source.
+row. Real sessions use `fhe_auc_protocols.dp_noise`, and `fhe_auc_protocols.histograms.unary_encoding` with a secure
+source.
 
     distributed    numpy's discrete Laplace law, or every party's Pólya shares one by one
     local          a bit's reports are binomial (`UnaryEncoding.simulated_tallies`)

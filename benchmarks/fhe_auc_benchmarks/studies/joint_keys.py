@@ -1,4 +1,4 @@
-"""What keys cost, joint and sealed, and what joint keys do to the AUC. Prints the tables of docs/joint-keys.md.
+"""What joint and sealed keys cost, and what they do to the AUC. Prints the tables of docs/security/joint-keys.md.
 
 OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.joint_keys [--parties 3 10 30] [--splits 3]
 """

@@ -1,4 +1,4 @@
-"""What quantile thresholds from a session of their own reach and cost; the tables of docs/score-histograms.md.
+"""What quantile thresholds from a session of their own reach and cost; the tables of docs/evidence/score-histograms.md.
 
     python -m fhe_auc_benchmarks.studies.quantile_thresholds
 

@@ -9,14 +9,14 @@ from cryptography import x509
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys import vault as access
 from fhe_auc_keys.authority import MAX_DAYS, Authority
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import ExistsError, MissingError
-from fhe_auc_keys.public_keys import check_name
+from fhe_auc_keys.public_keys import check_name, fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import OWN
+from fhe_auc_keys.trusted_authorities import read_list
+from fhe_auc_keys.vault import OWN, Vault
 
 _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
 
@@ -30,11 +30,11 @@ _CERTIFICATE, _LIST = "ca.pem", "ca.crl"
     ),
 )
 @click.argument("name", metavar="NAME")
-@access.key_store
+@key_store
 @common.folder_option
 @common.force_option
 @output.json_option
-def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: bool) -> None:
+def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -> None:
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
@@ -48,7 +48,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
             raise ExistsError("this key store is a party's; an authority needs one of its own: take another --store")
         if OWN in store.names("authority"):
             authority = _stored(store)
-            known = common.subject_name(authority.certificate.subject)
+            known = subject_name(authority.certificate.subject)
             if known != name:
                 raise ExistsError(f"this key store has the authority {known!r}; for {name!r} take another --store")
         else:
@@ -56,7 +56,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
         found = _fresh_list(authority, store)
     common.write(folder / _CERTIFICATE, authority.certificate_pem(), common.PUBLIC, force=force)
     common.write(folder / _LIST, found, common.PUBLIC, force=force)
-    fingerprint = common.fingerprint(authority.certificate)
+    own = fingerprint(authority.certificate)
     ends = authority.certificate.not_valid_after_utc
     until = x509.load_pem_x509_crl(found).next_update_utc
     if as_json:
@@ -65,7 +65,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
                 "authority": name,
                 "certificate": str(folder / _CERTIFICATE),
                 "revocation_list": str(folder / _LIST),
-                "fingerprint": fingerprint.hex(),
+                "fingerprint": own.hex(),
                 "not_after": common.moment(ends),
                 "next_update": common.moment(until),
             }
@@ -76,7 +76,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
             ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
             ("publish", str(folder / _CERTIFICATE), "the authority's certificate"),
             ("publish", str(folder / _LIST), f"revocation list, accepted until {common.moment(until)}"),
-            ("fingerprint", common.spelled(fingerprint), "of the certificate: read it to every site by telephone"),
+            ("fingerprint", common.spelled(own), "of the certificate: read it to every site by telephone"),
         ]
     )
 
@@ -90,7 +90,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
 )
 @click.argument("request", metavar="REQUEST", type=common.FILE)
 @click.argument("name", metavar="NAME")
-@access.key_store
+@key_store
 @click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, show_default=True, help="Validity.")
 @common.fingerprint_option
 @common.folder_option
@@ -99,7 +99,7 @@ def ca_init(name: str, vault: access.Vault, folder: Path, force: bool, as_json: 
 def issue(
     request: Path,
     name: str,
-    vault: access.Vault,
+    vault: Vault,
     days: int,
     fingerprints: tuple[bytes, ...],
     folder: Path,
@@ -119,7 +119,7 @@ def issue(
         authority = _stored(store)
         with common.about(request):
             pem = authority.issue(data, name, days=days, at=common.now())
-        asked = common.fingerprint(x509.load_pem_x509_csr(data))
+        asked = fingerprint(x509.load_pem_x509_csr(data))
         common.confirm(f"the request of {name!r} ({request})", asked, fingerprints, teller=f"the site {name!r}")
         store.put("authority", OWN, authority.to_bytes(), replace=True)
     common.write(target, pem, common.PUBLIC, force=force)
@@ -131,7 +131,7 @@ def issue(
                 "name": name,
                 "certificate": str(target),
                 "serial": line.serial,
-                "fingerprint": common.fingerprint(certificate).hex(),
+                "fingerprint": fingerprint(certificate).hex(),
                 "request_fingerprint": asked.hex(),
                 "not_after": common.moment(certificate.not_valid_after_utc),
             }
@@ -141,7 +141,7 @@ def issue(
         [
             ("certified", name, f"valid until {common.moment(certificate.not_valid_after_utc)}"),
             ("serial", line.serial, "to revoke it"),
-            ("fingerprint", common.spelled(common.fingerprint(certificate)), "of the certificate"),
+            ("fingerprint", common.spelled(fingerprint(certificate)), "of the certificate"),
             ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
         ]
     )
@@ -157,13 +157,11 @@ def issue(
 )
 @click.argument("serial_or_name", metavar="SERIAL_OR_NAME", required=False)
 @click.option("--refresh", is_flag=True, help="Revoke nothing, only write a fresh list.")
-@access.key_store
+@key_store
 @common.folder_option
 @common.force_option
 @output.json_option
-def revoke(
-    serial_or_name: str | None, refresh: bool, vault: access.Vault, folder: Path, force: bool, as_json: bool
-) -> None:
+def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path, force: bool, as_json: bool) -> None:
     """Revoke one certificate, or all of one party, for good, and write the new list ca.crl.
 
     It works once the others have the list: send it to every site, to the key holder first. A ca.crl of this authority
@@ -217,6 +215,6 @@ def _serials(authority: Authority, wanted: str) -> list[str]:
 
 def _is_list_of(authority: Authority, path: Path) -> bool:
     try:
-        return path.is_file() and trusting.read_list(path).issuer == authority.certificate.subject
+        return path.is_file() and read_list(path).issuer == authority.certificate.subject
     except InputError:
         return False

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +11,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import click
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import InputError
+from fhe_auc.files import write_atomically
 from fhe_auc_keys.errors import KeysError, UnknownIssuerError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -72,22 +68,6 @@ def spelled(data: bytes) -> str:
     digits = data.hex()
     groups = [digits[start : start + 4] for start in range(0, len(digits), 4)]
     return "\n".join(" ".join(groups[start : start + 8]) for start in range(0, len(groups), 8))
-
-
-def shown(text: str) -> str:
-    """Return text from a file without anything that could steer a terminal."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def subject_name(name: x509.Name) -> str:
-    """Return the one common name, else the whole name."""
-    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return shown(str(common[0].value) if len(common) == len(list(name)) == 1 else name.rfc4514_string())
-
-
-def fingerprint(signed: x509.Certificate | x509.CertificateSigningRequest) -> bytes:
-    """Return the SHA-256 of a certificate or request, which other tools print too."""
-    return hashlib.sha256(signed.public_bytes(Encoding.DER)).digest()
 
 
 def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
@@ -158,15 +138,7 @@ def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:
         path.chmod(mode)
         return
     check_free(path, force=force)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_atomically(path, data, mode=mode)
 
 
 def file_stem(name: str) -> str:

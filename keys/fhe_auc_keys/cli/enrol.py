@@ -14,14 +14,14 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
 from fhe_auc_keys import existing_certificate as bindings
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys import vault as access
 from fhe_auc_keys.certificates import verify
-from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import MALFORMED, check_name
-from fhe_auc_keys.vault import OWN
+from fhe_auc_keys.public_keys import MALFORMED, check_name, fingerprint
+from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.vault import OWN, Vault
 
 if TYPE_CHECKING:
     from fhe_auc_keys.store import KeyStore
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("name", metavar="NAME")
-@access.key_store
+@key_store
 @click.option(
     "--certificate", metavar="FILE", type=common.FILE, help="The certificate that the consortium's authority issued."
 )
@@ -53,15 +53,15 @@ if TYPE_CHECKING:
     help="A certificate that the site has already (PEM, with intermediate ones behind it), for the name NAME.",
 )
 @click.option("--key", metavar="FILE", type=common.FILE, help="Its private key (PEM); used once, and not kept.")
-@trusting.authority_option
-@trusting.list_option
+@trust.authority_option
+@trust.list_option
 @common.fingerprint_option
 @common.folder_option
 @common.force_option
 @output.json_option
 def enrol(
     name: str,
-    vault: access.Vault,
+    vault: Vault,
     certificate: Path | None,
     chain: Path | None,
     key: Path | None,
@@ -94,10 +94,10 @@ def enrol(
         )
     with vault.open_or_make() as store:
         identity, is_new = _identity(store, name)
-        trusted = trusting.Trusted.stored(store)
+        trusted = Trusted.stored(store)
         if chain is not None:
-            trusted = replace(trusted, intermediates=tuple(trusting.read_certificates(chain)[1:]))
-        trusted = trusted.extended(authorities, lists, fingerprints)
+            trusted = replace(trusted, intermediates=tuple(read_certificates(chain)[1:]))
+        trusted = trust.extended(trusted, authorities, lists, fingerprints)
         if certificate is not None:
             with common.about(certificate):
                 identity = identity.certified(certificate.read_bytes())
@@ -107,7 +107,7 @@ def enrol(
         trusted.keep(store)
         store.put("identity", OWN, identity.to_bytes(), replace=True)
 
-    rows, facts = trusted.rows(), trusted.as_dict()
+    rows, facts = trust.rows(trusted), trust.as_dict(trusted)
     if peer is not None:
         common.write(target, identity.credential, common.PUBLIC, force=force)
         until = common.moment(peer.not_after)
@@ -121,13 +121,13 @@ def enrol(
     elif is_new or not (authorities or lists):
         request = identity.request()
         common.write(target, request, common.PUBLIC, force=force)
-        fingerprint = common.fingerprint(x509.load_pem_x509_csr(request))
-        facts |= {"request": str(target), "request_fingerprint": fingerprint.hex()}
+        asked = fingerprint(x509.load_pem_x509_csr(request))
+        facts |= {"request": str(target), "request_fingerprint": asked.hex()}
         rows = [
             ("site", name, f"private keys in {str(vault.directory)!r}"),
             *rows,
             ("send", str(target), "certificate request, public; to the authority"),
-            ("fingerprint", common.spelled(fingerprint), "of the request: read it to the authority by telephone"),
+            ("fingerprint", common.spelled(asked), "of the request: read it to the authority by telephone"),
         ]
     elif identity.credential:
         _warn_where_unfit(identity, trusted)
@@ -151,7 +151,7 @@ def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
 
 def _bound(identity: Identity, chain: Path, key: Path) -> Identity:
     """Return the identity vouched for by the site's own certificate, for as long as that is valid."""
-    days_left = (trusting.read_certificates(chain)[0].not_valid_after_utc - common.now()).days
+    days_left = (read_certificates(chain)[0].not_valid_after_utc - common.now()).days
     days = max(1, min(days_left, bindings.MAX_DAYS))
     with common.about(chain):
         return identity.bound(chain.read_bytes(), _private_key(key), days=days, at=common.now())
@@ -163,7 +163,7 @@ def _private_key(path: Path) -> bindings.CertifiedKey:
         try:
             key = load_pem_private_key(data, None)
         except TypeError:  # it is encrypted
-            password = access.ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
+            password = ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
             key = load_pem_private_key(data, password.encode())
     except MALFORMED:
         raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong") from None
@@ -172,7 +172,7 @@ def _private_key(path: Path) -> bindings.CertifiedKey:
     return key
 
 
-def _warn_where_unfit(identity: Identity, trusted: trusting.Trusted) -> None:
+def _warn_where_unfit(identity: Identity, trusted: Trusted) -> None:
     """Say what a new revocation list, or time, has done to the site's own certificate."""
     try:
         verify(identity.credential, trusted.trust, at=common.now())

@@ -9,13 +9,14 @@ import click
 from fhe_auc import thresholds
 from fhe_auc.cli import output
 from fhe_auc.manifest import SESSION_BYTES
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys import vault as access
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import AGGREGATOR_KIND, keep_party_bundle, open_aggregator_bundle
-from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.joint_session import KIND as JOINT_KIND
 from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
+from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.vault import Vault, certified_identity
 
 
 @click.command(
@@ -37,7 +38,7 @@ from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
     required=True,
     help="The key holder agreed on, with joint keys who convenes; others are refused.",
 )
-@access.optional_key_store
+@optional_key_store
 @click.option(
     "--session",
     "expected",
@@ -52,8 +53,8 @@ from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
     type=common.FILE,
     help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
 )
-@trusting.authority_option
-@trusting.list_option
+@trust.authority_option
+@trust.list_option
 @common.fingerprint_option
 @click.option(
     "--out",
@@ -67,7 +68,7 @@ from fhe_auc_keys.joint_session import keep_joint_session, open_joint_session
 def open_bundle(
     file: Path,
     holder: str,
-    vault: access.Vault | None,
+    vault: Vault | None,
     expected: bytes | None,
     agreed: Path | None,
     authorities: tuple[Path, ...],
@@ -97,14 +98,16 @@ def open_bundle(
         if agreed is not None:
             raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
         common.check_free(target, force=force)
-        trust = trusting.Trusted().extended(authorities, lists, fingerprints).trust
+        trusted = trust.extended(Trusted(), authorities, lists, fingerprints).trust
         with common.about(file):
             if data.startswith(JOINT_KIND.magic):
-                announced, roster = open_joint_session(data, trust, convener=holder, session=expected, at=common.now())
+                announced, roster = open_joint_session(
+                    data, trusted, convener=holder, session=expected, at=common.now()
+                )
                 material = roster.to_bytes()
             else:
                 announced, material = open_aggregator_bundle(
-                    data, trust, holder=holder, session=expected, at=common.now()
+                    data, trusted, holder=holder, session=expected, at=common.now()
                 )
         common.write(target, material, common.PRIVATE, force=force)
         _report(announced, "aggregator", target, as_json=as_json)
@@ -113,18 +116,18 @@ def open_bundle(
     if vault is None or target is not None or authorities or fingerprints:
         raise click.UsageError("a party's file needs --store, and neither --authority, --fingerprint nor --out")
     with vault.open() as store:
-        identity = access.certified_identity(store)
-        trust = trusting.renewed(store, lists).trust
+        identity = certified_identity(store)
+        trusted = trust.renewed(store, lists).trust
         with common.about(file):
             if data.startswith(JOINT_KIND.magic):
                 announced, _ = keep_joint_session(
-                    data, identity, trust, store, convener=holder, session=expected, at=common.now(), grid=grid
+                    data, identity, trusted, store, convener=holder, session=expected, at=common.now(), grid=grid
                 )
             else:
                 announced = keep_party_bundle(
                     data,
                     identity,
-                    trust,
+                    trusted,
                     store,
                     holder=holder,
                     session=expected,

@@ -12,13 +12,13 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys import vault as access
 from fhe_auc_keys.announcement import MAX_LIFETIME, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
-from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.joint_session import convene, open_joint_session
+from fhe_auc_keys.vault import Vault, certified_identity
 
 
 @click.command(
@@ -32,7 +32,7 @@ from fhe_auc_keys.joint_session import convene, open_joint_session
     ),
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
-@access.key_store
+@key_store
 @session_options(registry.load)
 @inputs.min_parties_option
 @click.option(
@@ -43,7 +43,7 @@ from fhe_auc_keys.joint_session import convene, open_joint_session
     show_default=True,
     help="How long the bundles can be opened.",
 )
-@trusting.list_option
+@trust.list_option
 @click.option(
     "--out",
     "folder",
@@ -54,7 +54,7 @@ from fhe_auc_keys.joint_session import convene, open_joint_session
 @output.json_option
 def session(
     credentials: tuple[Path, ...],
-    vault: access.Vault,
+    vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
     days: int,
@@ -84,14 +84,14 @@ def session(
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with vault.open() as store:
-        trusted = trusting.renewed(store, lists)
-        holder = access.certified_identity(store)
-    verify(holder.credential, trusted.trust, at=common.now())
+        trusted = trust.renewed(store, lists).trust
+        holder = certified_identity(store)
+    verify(holder.credential, trusted, at=common.now())
     peers: dict[str, Peer] = {}
     shown = [path.read_bytes() for path in credentials]
     for path, credential in zip(credentials, shown, strict=True):
         with common.about(path):
-            peer = verify(credential, trusted.trust, at=common.now())
+            peer = verify(credential, trusted, at=common.now())
         if peer.name in peers:
             raise InputError(f"{path}: {peer.name!r} is there already, by another of these credentials")
         peers[peer.name] = peer
@@ -100,14 +100,12 @@ def session(
         prepared = plugin.prepare(replace(request, parties=tuple(peers)))
         folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
         if not prepared.manifest.context:
-            document = convene(holder, prepared.manifest, shown, trusted.trust, lifetime=lifetime, at=common.now())
-            announced, _ = open_joint_session(
-                document, trusted.trust, convener=holder.name, session=None, at=common.now()
-            )
+            document = convene(holder, prepared.manifest, shown, trusted, lifetime=lifetime, at=common.now())
+            announced, _ = open_joint_session(document, trusted, convener=holder.name, session=None, at=common.now())
             files = _write_convened(folder, document, "joint" if plugin.encrypts else "convened")
         else:
-            sealed = seal_session(holder, prepared, peers.values(), trusted.trust, lifetime=lifetime, at=common.now())
-            announced = open_announcement(sealed.announcement, trusted.trust, holder=holder.name, at=common.now())
+            sealed = seal_session(holder, prepared, peers.values(), trusted, lifetime=lifetime, at=common.now())
+            announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
             files = _write(folder, sealed)
     if bins is not None:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")

@@ -10,62 +10,32 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 from cryptography import x509
 
 from fhe_auc.cli import failures, output
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import unframe
-from fhe_auc_keys import trusted_authorities as trusting
-from fhe_auc_keys import vault as access
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND
-from fhe_auc_keys.certificates import credential, verify
-from fhe_auc_keys.cli import common, describe
+from fhe_auc_keys.bundles import AGGREGATOR_KIND, PARTY_KIND, announced_in_bundle
+from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
+from fhe_auc_keys.certificates import claimed, credential, verify
+from fhe_auc_keys.cli import common, describe, trust
+from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import KIND as JOINT_KIND
 from fhe_auc_keys.joint_session import open_joint_session
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, whole_bytes
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, fingerprint, printable, subject_name, whole_bytes
 from fhe_auc_keys.revocation import newer_list
 from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
-from fhe_auc_keys.signed_documents import Kind, open_signed, parsed
+from fhe_auc_keys.signed_documents import Kind, claimed_signer
+from fhe_auc_keys.store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import OWN
-
-_CREDENTIAL = b"fhecred"
-
-
-class _Credential(msgspec.Struct, array_like=True):
-    """As `fhe_auc_keys.certificates` writes it; these structs tell what is in a file, and believe nothing."""
-
-    chain: tuple[bytes, ...]
-    binding: bytes
-
-
-class _Signed(msgspec.Struct, array_like=True):
-    """The beginning of every document: see `fhe_auc_keys.signed_documents`."""
-
-    credential: bytes
-
-
-class _Body(msgspec.Struct, array_like=True):
-    """The beginning of the bodies that hold an announcement: see `fhe_auc_keys.bundles` and `fhe_auc_keys.joint_session`."""
-
-    announcement: bytes
-    rest: msgspec.Raw  # the aggregator's keys, the header of a party's bundle, or credentials
-
-
-class _Header(msgspec.Struct, array_like=True):
-    """The beginning of the header of a party's bundle: see `fhe_auc_keys.bundles`."""
-
-    bundle_id: bytes
-    session: bytes
-    recipient: bytes  # fingerprint
+from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.vault import OWN, Vault
 
 
 @dataclass
@@ -110,13 +80,13 @@ class _Description:
     ),
 )
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=common.FILE)
-@access.optional_key_store
-@trusting.authority_option
-@trusting.list_option
+@optional_key_store
+@trust.authority_option
+@trust.list_option
 @output.json_option
 def show(
     files: tuple[Path, ...],
-    vault: access.Vault | None,
+    vault: Vault | None,
     authorities: tuple[Path, ...],
     lists: tuple[Path, ...],
     as_json: bool,
@@ -134,11 +104,11 @@ def show(
             if not files:
                 _show_store(store, vault.directory, as_json=as_json)
                 return
-            trusted = trusting.Trusted.stored(store)
+            trusted = Trusted.stored(store)
     if authorities or lists:
-        trusted = trusted or trusting.Trusted()
-        found = [each for path in authorities for each in trusting.read_certificates(path)]
-        trusted = replace(trusted, authorities=(*trusted.authorities, *found)).extended((), lists, ())
+        trusted = trusted or Trusted()
+        found = [each for path in authorities for each in read_certificates(path)]
+        trusted = trust.extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
     described = {path: _described(path.read_bytes(), trusted) for path in files}
     for each in described.values():
         if each.verified and authorities:
@@ -166,12 +136,12 @@ def _as_dict(path: Path, described: _Description) -> dict[str, Any]:
     }
 
 
-def _described(data: bytes, trusted: trusting.Trusted | None) -> _Description:
-    readers: dict[bytes, tuple[str, Callable[[bytes, trusting.Trusted | None], _Description]]] = {
+def _described(data: bytes, trusted: Trusted | None) -> _Description:
+    readers: dict[bytes, tuple[str, Callable[[bytes, Trusted | None], _Description]]] = {
         b"-----BEGIN CERTIFICATE REQUEST": ("certificate request", _request),
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
-        _CREDENTIAL: ("credential", _credential),
+        CREDENTIAL_MAGIC: ("credential", _credential),
         ANNOUNCEMENT_KIND.magic: (ANNOUNCEMENT_KIND.name, partial(_document, ANNOUNCEMENT_KIND)),
         AGGREGATOR_KIND.magic: (AGGREGATOR_KIND.name, partial(_document, AGGREGATOR_KIND)),
         PARTY_KIND.magic: (PARTY_KIND.name, partial(_document, PARTY_KIND)),
@@ -182,12 +152,12 @@ def _described(data: bytes, trusted: trusting.Trusted | None) -> _Description:
             try:
                 return read(data, trusted)
             except (KeysError, DeserialisationError) as error:
-                return _Description(what, wrong=common.shown(str(error)))
+                return _Description(what, wrong=printable(str(error)))
             except MALFORMED as error:
                 return _Description(what, wrong=f"malformed: {type(error).__name__}")
     if b"PRIVATE KEY-----" in data[:200]:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
-    if data.startswith(b"fhestor"):
+    if data.startswith(STORE_MAGIC):
         return _Description("the head of a key store", unverified="see what is in the store with --store")
     if data.startswith(ROSTER_MAGIC):
         return _roster(data)
@@ -207,7 +177,7 @@ def _roster(data: bytes) -> _Description:
     )
 
 
-def _request(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+def _request(data: bytes, trusted: Trusted | None) -> _Description:
     request = x509.load_pem_x509_csr(data)
     name, _, _ = certified_keys(request)
     if not (request.is_signature_valid and whole_bytes(request)):
@@ -216,18 +186,18 @@ def _request(data: bytes, trusted: trusting.Trusted | None) -> _Description:
         "certificate request: public, for the authority",
         [
             ("for", name, "as it claims"),
-            ("fingerprint", common.spelled(common.fingerprint(request)), "SHA-256 of the request"),
+            ("fingerprint", common.spelled(fingerprint(request)), "SHA-256 of the request"),
         ],
         unverified="no more than that its keys are its author's: who that is, only a telephone call tells",
     )
 
 
-def _revocation_list(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+def _revocation_list(data: bytes, trusted: Trusted | None) -> _Description:
     found = x509.load_pem_x509_crl(data)
     described = _Description(
         "revocation list: public, for everybody",
         [
-            ("of", common.subject_name(found.issuer), f"{len(list(found))} certificates revoked"),
+            ("of", subject_name(found.issuer), f"{len(list(found))} certificates revoked"),
             ("from", common.moment(found.last_update_utc), f"accepted until {common.moment(found.next_update_utc)}"),
         ],
     )
@@ -240,16 +210,16 @@ def _revocation_list(data: bytes, trusted: trusting.Trusted | None) -> _Descript
         described.wrong = "outdated: ask the authority for the next one"
     else:
         newer_list(found, None, issuer)
-        described.verified = f"signed by {common.subject_name(found.issuer)!r}, and current"
+        described.verified = f"signed by {subject_name(found.issuer)!r}, and current"
     return described
 
 
-def _certificate(data: bytes, trusted: trusting.Trusted | None) -> _Description:
+def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
     first = x509.load_pem_x509_certificates(data)[0]
     rows: list[tuple[output.Cell, ...]] = [
-        ("for", common.subject_name(first.subject), f"issued by {common.subject_name(first.issuer)!r}"),
+        ("for", subject_name(first.subject), f"issued by {subject_name(first.issuer)!r}"),
         ("serial", f"{first.serial_number:x}", _validity(first)),
-        ("fingerprint", common.spelled(common.fingerprint(first)), "SHA-256"),
+        ("fingerprint", common.spelled(fingerprint(first)), "SHA-256"),
     ]
     if _is_authority(first):
         described = _Description("certificate of an authority: public, for everybody", rows)
@@ -266,14 +236,14 @@ def _certificate(data: bytes, trusted: trusting.Trusted | None) -> _Description:
     return _judged(described, credential(data), trusted)
 
 
-def _credential(data: bytes, trusted: trusting.Trusted | None) -> _Description:
-    leaf, bound = _leaf(data)
+def _credential(data: bytes, trusted: Trusted | None) -> _Description:
+    leaf, bound = claimed(data)
     described = _Description(
         "credential: public, for the key holder",
         [
-            ("for", common.subject_name(leaf.subject), f"issued by {common.subject_name(leaf.issuer)!r}"),
+            ("for", subject_name(leaf.subject), f"issued by {subject_name(leaf.issuer)!r}"),
             ("serial", f"{leaf.serial_number:x}", _validity(leaf)),
-            ("fingerprint", common.spelled(common.fingerprint(leaf)), "SHA-256 of the certificate"),
+            ("fingerprint", common.spelled(fingerprint(leaf)), "SHA-256 of the certificate"),
         ],
     )
     if bound:
@@ -281,7 +251,7 @@ def _credential(data: bytes, trusted: trusting.Trusted | None) -> _Description:
     return _judged(described, data, trusted)
 
 
-def _judged(described: _Description, shown: bytes, trusted: trusting.Trusted | None) -> _Description:
+def _judged(described: _Description, shown: bytes, trusted: Trusted | None) -> _Description:
     """Add the verdict on a credential."""
     if trusted is not None:
         try:
@@ -292,7 +262,7 @@ def _judged(described: _Description, shown: bytes, trusted: trusting.Trusted | N
     return described
 
 
-def _document(kind: Kind, data: bytes, trusted: trusting.Trusted | None) -> _Description:
+def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     """Describe a signed document; what is inside is shown only once the signature is verified."""
     what = {
         ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
@@ -300,38 +270,28 @@ def _document(kind: Kind, data: bytes, trusted: trusting.Trusted | None) -> _Des
         PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
         JOINT_KIND: "session with joint keys: public, for everybody in it",
     }[kind]
-    signer = unframe(kind.magic, data, _Signed, kind.name).credential
-    leaf, _ = _leaf(signer)
+    signer = claimed_signer(kind, data)
+    leaf, _ = claimed(signer)
     if trusted is None:
-        return _Description(what, [("signed by", common.subject_name(leaf.subject), "as it claims")])
-    trust, at = trusted.trust, common.now()
-    holder = verify(signer, trust, at=at).name
-    recipient, whole = b"", data
-    if kind != ANNOUNCEMENT_KIND:
-        _, body = open_signed(kind, data, _Body, trust, signer=holder, at=at)
-        data = body.announcement
-        if kind == PARTY_KIND:
-            recipient = parsed(parsed(bytes(body.rest), bytes, kind.name), _Header, kind.name).recipient
-    announced = open_announcement(data, trust, holder=holder, at=at)
+        return _Description(what, [("signed by", subject_name(leaf.subject), "as it claims")])
+    at = common.now()
+    holder = verify(signer, trusted.trust, at=at).name
+    recipient = b""
+    if kind == ANNOUNCEMENT_KIND:
+        announced = open_announcement(data, trusted.trust, holder=holder, at=at)
+    elif kind == JOINT_KIND:
+        announced, _ = open_joint_session(data, trusted.trust, convener=holder, session=None, at=at)
+    else:
+        announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at)
     rows = describe.announcement_rows(announced)
-    for name, fingerprint in announced.fingerprints.items():
-        if fingerprint == recipient:
+    for name, certificate in announced.fingerprints.items():
+        if certificate == recipient:
             rows.insert(0, ("sealed to", name, "nobody else can open it"))
-    if kind == JOINT_KIND:
-        open_joint_session(whole, trust, convener=holder, session=None, at=at)
     role = "convener" if kind == JOINT_KIND else "key holder"
     verified = (
         f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
     )
     return _Description(what, rows, verified)
-
-
-def _leaf(shown: bytes) -> tuple[x509.Certificate, bool]:
-    """Return the party's own certificate out of a credential, unverified, and whether there is a binding."""
-    found = unframe(_CREDENTIAL, shown, _Credential, "credential")
-    if not found.chain:
-        raise TamperedError("it holds no certificate")
-    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
 
 
 def _validity(certificate: x509.Certificate) -> str:
@@ -348,7 +308,7 @@ def _is_authority(certificate: x509.Certificate) -> bool:
 
 def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
     """Print what a key store holds, but for the keys."""
-    trusted = trusting.Trusted.stored(store)
+    trusted = Trusted.stored(store)
     rows: list[tuple[output.Cell, ...]] = [("key store", output.styled(str(directory), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": str(directory), "site": None, "authority": None}
     if OWN in store.names("authority"):
@@ -365,10 +325,10 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
     sessions = [bytes.fromhex(name) for name in store.names("bundle")]
     rows += [
-        *trusted.rows(),
+        *trust.rows(trusted),
         *(("session", common.spelled(each), "opened; what it needs is here") for each in sessions),
     ]
-    facts |= {**trusted.as_dict(), "sessions": [each.hex() for each in sessions]}
+    facts |= {**trust.as_dict(trusted), "sessions": [each.hex() for each in sessions]}
     if as_json:
         output.print_json(facts)
     else:
@@ -377,14 +337,14 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
 
 def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:
     """Add to `rows` what an authority is and has issued; return the same for JSON."""
-    name = common.subject_name(authority.certificate.subject)
+    name = subject_name(authority.certificate.subject)
     rows += [
         ("authority", name, f"its private key is here; {_validity(authority.certificate)}"),
-        ("fingerprint", common.spelled(common.fingerprint(authority.certificate)), "SHA-256 of its certificate"),
+        ("fingerprint", common.spelled(fingerprint(authority.certificate)), "SHA-256 of its certificate"),
     ]
     issued = []
     for line in authority.register:
         ends = common.moment(datetime.fromtimestamp(line.not_after, timezone.utc))
         rows.append(("issued", line.serial, f"{line.name}: {'REVOKED' if line.revoked else f'valid until {ends}'}"))
         issued.append({"name": line.name, "serial": line.serial, "not_after": ends, "revoked": bool(line.revoked)})
-    return {"name": name, "fingerprint": common.fingerprint(authority.certificate).hex(), "issued": issued}
+    return {"name": name, "fingerprint": fingerprint(authority.certificate).hex(), "issued": issued}

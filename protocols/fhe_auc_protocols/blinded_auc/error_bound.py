@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan, disguised_norms
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, disguised_norms
+
+if TYPE_CHECKING:
+    from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 RAREST = 10**6
 """Precision is promised while the rarer class has at least one row in this many."""

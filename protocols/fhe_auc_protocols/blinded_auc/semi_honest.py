@@ -22,16 +22,18 @@ from types import MappingProxyType
 import numpy as np
 
 from fhe_auc import ckks
+from fhe_auc.computation import PartyTask
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound, fresh_error
-from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import DECODING, BlindedAuc, Recovered, slot_error
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.result_check import DECODING, Recovered, rare_class_warning, slot_error
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.result_warnings import of_auc
 
@@ -57,32 +59,30 @@ class SemiHonest(BlindedAuc):
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
         """Return a party's computation on its own rows."""
         return SemiHonestTask(manifest, data)
 
 
-class SemiHonestTask(PartyTask[Evaluation]):
+class SemiHonestTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
     """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
-
-    plan: AucPlan
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name
         self._manifest = manifest
-        self.plan = plan_of(manifest, AucPlan)
+        self.plan = manifest.decoded_plan(AucPlan)
         self._data = data
         check_rows(data, self.plan.workload.max_rows)
         if self.plan.workload.disguised or self.plan.workload.classes != _CLASSES:
             raise InputError("the session's manifest is not one for undisguised counts in two classes")
 
-    def blocks(self) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
         """Return the packed class vectors of this party's counts."""
         return self.plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
 
-    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `recover`."""
-        recovered = recover(slots, self.plan)
+        recovered = recover(decrypted, self.plan)
         return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
@@ -122,7 +122,7 @@ def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     one_slot = slot_error(size, chosen)
     total_error = one_slot / math.sqrt(by_class.shape[1]) + DECODING * size
     if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > one_slot:
-        raise ResultCheckError(_REFUSED.format("the slots of a class differ"))
+        raise ResultCheckError(_REFUSED.format("the slots of a class differ"), check="slots")
     num, den = totals
     # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
     rounding = 0.0 if chosen.release_digits is None else 2.0 / chosen.least_multiplier * size
@@ -130,7 +130,7 @@ def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     if abs(den.real) < _largest_zero(chosen, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
-        raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"))
+        raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
     return _ratio(num / den.real, chosen)
 
 
@@ -159,7 +159,7 @@ def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
     if chosen.release_digits is not None:
         slack += 10.0**-chosen.release_digits
     if not -slack <= ratio.real <= 1 + slack:
-        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"))
+        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
     auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
     if chosen.release_digits is None:
         return Recovered(auc, resolution)
@@ -169,7 +169,7 @@ def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
 
 
 def _warnings(manifest: Manifest, chosen: AucPlan, parties: int, resolution: float) -> tuple[str, ...]:
-    found = of_auc(manifest, parties, resolution)
+    found = of_auc(manifest, parties, resolution) + rare_class_warning(chosen)
     if chosen.release_digits is None:
         found += (
             "all digits released: assume that parties can work out how many pooled rows have each label; "

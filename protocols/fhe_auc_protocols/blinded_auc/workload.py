@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import operator
-from typing import Any
-
 import msgspec
 
 from fhe_auc.errors import CapacityError
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
 from fhe_auc.thresholds import MAX_SIZE
-
-DEFAULT_MAX_ROWS = 10**6
-DEFAULT_MIN_ROWS = 100
 
 MAX_SPLITS = 4
 
 LEAST_EXTRA = 24
-"""Positions that the extra element of disguised counts has at least: fewer could be guessed (docs/security.md)."""
+"""Least positions of the extra element of disguised counts: fewer could be guessed (docs/security/malicious.md)."""
 
 _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
 
@@ -84,11 +79,3 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def positions(self) -> int:
         """Bins that packing must have: one a threshold; with disguised counts S, and some for the extra element."""
         return self.splits * self.thresholds + LEAST_EXTRA if self.disguised else self.thresholds
-
-
-def integer(value: Any) -> int | None:
-    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
-    try:
-        return None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        return None

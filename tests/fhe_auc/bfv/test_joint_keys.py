@@ -22,7 +22,8 @@ from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.transform import coefficients_of
-from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)

@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
-from fhe_auc import ckks, registry, thresholds
+from fhe_auc import ckks, quantities, registry, thresholds
 from fhe_auc.cli import main, output, session
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import CapacityError
@@ -615,7 +615,7 @@ def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (344_448, "344 kB"), (6.81e6, "6.81 MB")])
 def test_bytes_as_text(number: float, text: str) -> None:
-    assert output.bytes_text(number) == text
+    assert quantities.bytes_text(number) == text
 
 
 @pytest.mark.parametrize(
@@ -623,14 +623,14 @@ def test_bytes_as_text(number: float, text: str) -> None:
     [(0.00456, "4.56 ms"), (0.0709, "70.9 ms"), (2.154, "2.15 s"), (75.0, "75.0 s"), (2e-5, "20 µs")],
 )
 def test_seconds_as_text(seconds: float, text: str) -> None:
-    assert output.seconds_text(seconds) == text
+    assert quantities.seconds_text(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("bound", "text"), [(7.11e-8, "7.2e-08"), (7.1e-8, "7.1e-08"), (9.99e-8, "1.0e-07"), (0.0, "0")]
 )
 def test_bounds_are_rounded_up(bound: float, text: str) -> None:
-    assert output.bound_text(bound) == text
+    assert quantities.bound_text(bound) == text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,95 @@
+"""Files written as a whole: whoever looks, after a crash too, finds the old contents or the new ones."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["TEMPORARY", "check_writable", "replacing", "write_atomically"]
+
+TEMPORARY = ".tmp-"
+"""How the names of unfinished files begin; a process that is killed leaves one behind."""
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable: bool = False) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of `path` when the context ends without an exception.
+
+    Parameters
+    ----------
+    path : path
+    mode : int or None
+        Permissions, less what the umask takes away; a link with that name is replaced. None is for a file that the user
+        has named: it keeps the permissions that it has, a link is followed, and what is no plain file (a terminal, a
+        pipe) is written to directly.
+    durable : bool
+        Whether the file is there after a power cut, too, once the context has ended.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; nothing of it is left behind.
+    """
+    target = Path(path)
+    if mode is None and _is_special(target):
+        with target.open("wb") as file:
+            yield file
+        return
+    if mode is None and target.is_symlink():
+        target = target.resolve()
+    temporary = target.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is None and target.exists():
+                os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        _sync_folder(target.parent)
+
+
+def write_atomically(
+    path: str | os.PathLike[str], data: bytes, *, mode: int | None = None, durable: bool = False
+) -> None:
+    """Write a file as a whole; parameters and errors as `replacing`."""
+    with replacing(path, mode=mode, durable=durable) as file:
+        file.write(data)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise `OSError` where a file that the user has named cannot be written; leave it as it is."""
+    target = Path(path)
+    if _is_special(target):
+        target.open("ab").close()
+    else:
+        tempfile.TemporaryFile(dir=target.resolve().parent).close()
+
+
+def _is_special(path: Path) -> bool:
+    return path.exists() and not path.is_file()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming of a file survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

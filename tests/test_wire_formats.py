@@ -1,0 +1,476 @@
+"""Every format that leaves a process is pinned here: framed, signed, sealed and stored things, and files of text.
+
+A test that fails here says that what was written before cannot be read any more, or reads differently. Where that is
+meant, `fhe_auc.serialise.FORMAT_VERSION` goes up and the line that changed is written anew; where it is not, the code
+is wrong. Nothing is random: keys, times and certificates are fixed, so that whole documents can be pinned.
+"""
+
+# ruff: noqa: E501 - one format a line, so that a difference shows which one has changed
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from fhe_auc import calibration_file, serialise, thresholds
+from fhe_auc.bfv import BfvParameters
+from fhe_auc.ckks import CkksParameters
+from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.flower import outcomes
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.metrics import CalibrationMap
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rounds import Party
+from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
+from fhe_auc_keys.announcement import announce, open_announcement
+from fhe_auc_keys.authority import Authority, Issued
+from fhe_auc_keys.certificates import Trust, credential, verify
+from fhe_auc_keys.existing_certificate import Statement
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import convene
+from fhe_auc_keys.partial_sums import PartialSum
+from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.signed_documents import sign
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.exact_auc.packing import ExactPacking
+from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
+
+PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
+ROOT = Path(__file__).parents[1]
+
+MAGICS = {
+    "fheamsg": "message",
+    "fheanno": "session announcement",
+    "fheauth": "authority with its private key",
+    "fhebagg": "aggregator bundle",
+    "fhebind": "key binding",
+    "fhebpar": "party bundle",
+    "fhecred": "credential",
+    "fheiden": "identity with its private keys",
+    "fhejoin": "joint session",
+    "fhepart": "partial sum",
+    "fherlwe": "context or ciphertext",
+    "fherost": "roster",
+    "fhestat": "party's state",
+    "fhestor": "key store header",
+    "fhetrus": "list of authorities",
+}
+
+LAYOUTS = {
+    "announcement._Body": "[manifest: bytes, fingerprints: tuple[bytes, ...], not_before: int, not_after: int]",
+    "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
+    "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
+    "bundles._AggregatorBody": "[announcement: bytes, material: bytes]",
+    "bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
+    "bundles._Kept": "[announcement: bytes, material: bytes]",
+    "bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
+    "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
+    "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
+    "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
+    "context.SecretKey": "[parameters: P, public_key_digest: bytes, secret_key: bytes]",
+    "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
+    "encrypted_sums.SumPlan": "{type: 'sum', thresholds: int, vectors: int, parties: int, max_total: int, joint_keys: bool, parameters: CkksParameters, smudging_bits: int}",
+    "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
+    "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
+    "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
+    "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
+    "joint_roles._Own": "[share: bytes | None, forwarded: list[bytes], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
+    "joint_session._Body": "[announcement: bytes, credentials: tuple[bytes, ...]]",
+    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, context: bytes, plan: AnyPlan | None, options: dict[str, bool | int | float | str]}",
+    "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes]",
+    "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
+    "packing.ExactPacking": "{slots: int, bins: int, pairs: int, ties: bool, authenticated: bool}",
+    "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
+    "parameters.BfvParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, plain_moduli: tuple[int, ...]}",
+    "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
+    "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
+    "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
+    "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...]]",
+    "plan.AucPlan": "{type: 'auc', workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
+    "planner.ExactPlan": "{type: 'exact', packing: ExactPacking, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, flooding_bits: int, smudging_bits: int}",
+    "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
+    "quantiles_local.HierarchyTally": "[parties: int, reports: list[int], ones: list[list[int]]]",
+    "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
+    "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
+    "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
+    "roster.Roster": "[signing_keys: dict[str, bytes], encryption_keys: dict[str, bytes]]",
+    "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
+    "score_histogram_local.Tally": "[parties: int, rows: int, ones: list[int]]",
+    "sealed_roles.Result": "[parties: int, ciphertext: bytes]",
+    "session_keys.PartySecrets": "[context: bytes, common_secret: bytes]",
+    "sessions.Sums": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
+    "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes]",
+    "store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
+    "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...]]",
+    "two_party.Request": "[public_key: bytes, ciphertext: bytes]",
+    "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, release_digits: int | None, splits: int, joint_keys: bool}",
+}
+
+AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
+SESSION = bytes(range(16))
+FINGERPRINT = bytes(range(32))
+
+CKKS = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.5, tuple(2**step for step in range(1, 12)))
+ADDING = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 24.0, ())
+BFV = BfvParameters("openfhe", 8192, (54, 54, 54, 54), 0, (2199023288321, 2199023566849))
+PLANS = {
+    "AUC": AucPlan(
+        workload=Workload(thresholds=4, parties=2),
+        parameters=CKKS,
+        packing=Packing(slots=4096, classes=2, bins=4, blocks=1, x_bits=2),
+        blinding_bits=29,
+        flooding_bits=40,
+    ),
+    "sum": SumPlan(thresholds=4, vectors=2, parties=2, max_total=1_000_034, joint_keys=False, parameters=ADDING),
+    "exact": ExactPlan(
+        packing=ExactPacking(slots=8192, bins=4, pairs=1, ties=True, authenticated=False),
+        parties=2,
+        max_rows=1_000_000,
+        joint_keys=False,
+        parameters=BFV,
+        flooding_bits=40,
+    ),
+}
+
+AUTHORITY_CERTIFICATE = b"""-----BEGIN CERTIFICATE-----
+MIIBQTCB9KADAgECAgIQATAFBgMrZXAwFjEUMBIGA1UEAwwLSGVhcnQgU3R1ZHkw
+HhcNMjUxMjMxMjM1NTAwWhcNMzUxMjMwMDAwMDAwWjAWMRQwEgYDVQQDDAtIZWFy
+dCBTdHVkeTAqMAUGAytlcAMhAIqI4910CfGV/VLbLTy6XXLKZwm/HZQSG/N0iAG0
+D29co2YwZDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TASBgNVHRMB
+Af8ECDAGAQH/AgEAMA4GA1UdDwEB/wQEAwIBBjAdBgNVHQ4EFgQUmtGeDxbu9xTL
+kMbxldvOZulFgPkwBQYDK2VwA0EADcH9rfDzFBEz6+bqvxq/G9W6H0YI7XNC4g6s
+RU6H77D4zd1A0msqJtoEku1oJmjPhbYjKLrrJHPbVXbFIpfzDw==
+-----END CERTIFICATE-----
+"""
+CERTIFICATES = {
+    "north": b"""-----BEGIN CERTIFICATE-----
+MIIBfjCCATCgAwIBAgICEAIwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFbm9y
+dGgwKjAFBgMrZXADIQCBOXcOqH0XX1ajVGbDTH7My42KkbTuN6Jd9g9bj8mzlKOB
+pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
+AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUaWhOUdpV8W5TXKrcwMXFrBdz
+w6cwRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhAF3+3Ttr1H9v
+oo7hXZadW7DqU3dNSIva+d8cbgEks+8iMAUGAytlcANBAFNSCegIqIlubvNtzXdP
+IBmefD0dZdWL+6m+CS/W/PgOZkB/KD0NU8LovVmO2olimMy3ac97lHSSbl9wXdac
+0AI=
+-----END CERTIFICATE-----
+""",
+    "south": b"""-----BEGIN CERTIFICATE-----
+MIIBfjCCATCgAwIBAgICEAMwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFc291
+dGgwKjAFBgMrZXADIQDKk6wXBRhwcdZ7g8f/Dv6BCOjsRTBXXXcmh5Mz29q+fKOB
+pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
+AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUGaWX1VYfe/pCgH1TyZvexiP0
+mZ4wRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhAFCmFAmx3dAy
+XpsWtwDnGel3LAcACxvXeG6QfGU9IEldMAUGAytlcANBADeb3iRnYmYSMouKQstI
+Rzeh4NyekbjsoTdsnmuau+X59oVuHAvVuaDprppoe4cDLiCYcAs1YoKRpX4Ga5ia
+CQs=
+-----END CERTIFICATE-----
+""",
+}
+REVOCATION_LIST = b"""-----BEGIN X509 CRL-----
+MIG9MHECAQEwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5Fw0yNTEyMzEy
+MzU1MDBaFw0yNjAxMzEwMDAwMDBaoC8wLTAKBgNVHRQEAwIBATAfBgNVHSMEGDAW
+gBSa0Z4PFu73FMuQxvGV285m6UWA+TAFBgMrZXADQQDRygLVCUbm9tVyuAvTTn5F
+udPjhwuWocL782JiUx2klLTEXwtyNnF6EvoOcpScT7ZELxrZRP8+VyfX/tr1TfgL
+-----END X509 CRL-----
+"""
+
+TRUST = Trust.from_pem(AUTHORITY_CERTIFICATE, (REVOCATION_LIST,))
+
+
+def _identity(name: str, seed: int) -> Identity:
+    signing = Ed25519PrivateKey.from_private_bytes(bytes([seed] * 32))
+    encryption = X25519PrivateKey.from_private_bytes(bytes([seed + 1] * 32))
+    return Identity(name, signing, encryption).certified(CERTIFICATES[name])
+
+
+NORTH, SOUTH = _identity("north", 2), _identity("south", 4)
+PEERS = [verify(each.credential, TRUST, at=AT) for each in (NORTH, SOUTH)]
+ROSTER = Roster.of(PEERS)
+CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
+
+
+def _manifest(plan: str | None = None) -> Manifest:
+    return Manifest(
+        protocol="semi-honest",
+        session=SESSION,
+        parties=("north", "south"),
+        grid=np.array([0.0, 0.25, 0.5, 0.75]).astype("<f8").tobytes(),
+        min_parties=2,
+        context=FINGERPRINT if plan else b"",
+        plan=PLANS[plan] if plan else None,
+        options={"epsilon": 0.5},
+    )
+
+
+class _Scribe(Party):
+    """A party that has nothing to send, for the state that all parties have."""
+
+    rounds = 1
+    download_limit = 0
+
+    def _answer(self, round_number: int, payload: bytes) -> bytes:
+        return b""
+
+
+def _authority() -> bytes:
+    key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
+    issued = Issued("1002", "north", NORTH.signing_key, NORTH.encryption_key, 1_800_000_000)
+    return Authority(key, x509.load_pem_x509_certificate(AUTHORITY_CERTIFICATE), (issued,), 1).to_bytes()
+
+
+def _statement() -> Statement:
+    return Statement(
+        name="north",
+        signing_key=NORTH.signing_key,
+        encryption_key=NORTH.encryption_key,
+        certificate=FINGERPRINT,
+        not_before=1_700_000_000,
+        not_after=1_800_000_000,
+    )
+
+
+def _header() -> bytes:
+    return serialise.encode(bundles._Header(SESSION, SESSION, FINGERPRINT, FINGERPRINT, FINGERPRINT, 1_800_000_000))
+
+
+def _binding() -> bytes:
+    binding = existing_certificate._Binding(serialise.encode(_statement()), b"certified", b"possession")
+    return serialise.frame(existing_certificate._MAGIC, binding)
+
+
+def _announcement() -> bytes:
+    return announce(NORTH, _manifest("AUC"), PEERS, TRUST, lifetime=timedelta(days=3), at=AT)
+
+
+def _trusted() -> bytes:
+    stored: dict[str, bytes] = {}
+    store = SimpleNamespace(put=lambda kind, name, data, replace: stored.update({f"{kind}/{name}": data}))
+    trusted_authorities.Trusted(TRUST.anchors, (), TRUST.revocation_lists).keep(store)
+    return stored["trust/own"]
+
+
+def _file(write: Callable[[Path], None], name: str) -> Callable[[Path], bytes]:
+    def written(folder: Path) -> bytes:
+        write(folder / name)
+        return (folder / name).read_bytes()
+
+    return written
+
+
+VECTORS: dict[str, Callable[[Path], bytes]] = {
+    "manifest, nothing encrypted": lambda _: _manifest().to_bytes(),
+    "manifest, AUC": lambda _: _manifest("AUC").to_bytes(),
+    "manifest, sum": lambda _: _manifest("sum").to_bytes(),
+    "manifest, exact": lambda _: _manifest("exact").to_bytes(),
+    "digest of a manifest": lambda _: _manifest().digest,
+    "message": lambda _: Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload").to_bytes(),
+    "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
+    "container of a ciphertext": lambda _: container.seal("ciphertext", FINGERPRINT, b"payload"),
+    "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
+    "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
+    "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
+    "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
+    "partial sum": lambda _: PartialSum.of(_manifest(), ["south"], (b"sum",), (("north", "late"),)).to_bytes(),
+    "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT)),
+    "identity": lambda _: NORTH.to_bytes(),
+    "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
+    "key binding": lambda _: _binding(),
+    "fingerprint of a key binding": lambda _: _statement().fingerprint,
+    "authority": lambda _: _authority(),
+    "roster": lambda _: ROSTER.to_bytes(),
+    "name of a session with its roster": lambda _: ROSTER.binding(_manifest()),
+    "material of a party of a joint session": lambda _: serialise.encode(PartyMaterial(ROSTER, b"identity")),
+    "contribution": lambda _: serialise.encode(CONTRIBUTION),
+    "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
+    "announcement": lambda _: _announcement(),
+    "joint session": lambda _: convene(
+        NORTH, _manifest(), [each.credential for each in (NORTH, SOUTH)], TRUST, lifetime=timedelta(days=3), at=AT
+    ),
+    "aggregator bundle": lambda _: sign(
+        bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"material")
+    ),
+    "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", _header(), b"seal")),
+    "list of authorities": lambda _: _trusted(),
+    "calibration map": _file(
+        lambda path: calibration_file.save(
+            path, CalibrationMap.from_dict({"edges": [0, 0.5, 1], "probabilities": [0.1, 0.7]}), method="bbq"
+        ),
+        "map.json",
+    ),
+    "thresholds": _file(lambda path: thresholds.save(path, [0.0, 0.1, 0.5]), "thresholds.txt"),
+    "outcome": _file(lambda path: outcomes.write_json(path, {"party": "north", "auc": float("nan")}), "result.json"),
+}
+
+PINNED = {
+    "manifest, nothing encrypted": "88a870726f746f63... 163 bytes, SHA-256 be8e072efe5cfc7a1849a971999efc1dd0e4fd506f0bf82c5c4b6f7cb5b966aa",
+    "manifest, AUC": "88a870726f746f63... 545 bytes, SHA-256 b44b06bb91cc083d4ca4b5a92fef2ef3e78cccc6fc43f28b9fa99f53e0c33f08",
+    "manifest, sum": "88a870726f746f63... 384 bytes, SHA-256 ca49e2bdd0a242d451860367811a7b2e796ac27e3ad30dd631dca93f2d84279a",
+    "manifest, exact": "88a870726f746f63... 433 bytes, SHA-256 3ceb82c70efd62c9be34b0b5ae74a7d18e637b8869419391d6b67553bc45bc91",
+    "digest of a manifest": "93ab1e402a4f9593924ddccb7f8b221baff758e0758db528e90d5039686c245b",
+    "message": "666865616d736701... 121 bytes, SHA-256 01bb43e6583bfbf256f2a6132c144e1d235a2e173bd0bd95803d3c11cfbe939d",
+    "state of a party": "6668657374617401... 88 bytes, SHA-256 9a148e15e76d8edb5a2961e71e4b35cfd5b0c4b2b8dfce8b50ac3a31d0cde313",
+    "container of a ciphertext": "666865726c776501... 95 bytes, SHA-256 1a067f5064819afb91857e7aad249b6d4b5c64061d57fcdf7f6ec903abf0e5d1",
+    "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
+    "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
+    "packed polynomials": "00000101000000010200",
+    "polynomial from a seed": "cedb00f8d90005d800e9d800",
+    "partial sum": "6668657061727401... 97 bytes, SHA-256 93cb1e1590defb0dd92ffc5f927e7f526c0ac98769af06ce4e40a308c10725ad",
+    "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+    "identity": "6668656964656e01... 551 bytes, SHA-256 db9a07a4f6ade697e2bc49ca63ce8afa2d9159555b68a0e0a2a7a0b6e711ad4e",
+    "credential": "6668656372656401... 440 bytes, SHA-256 db1d27a12c1b4b5723dac066bfa64e4792347ca4ccd039a58fc803c5083da932",
+    "key binding": "66686562696e6401... 250 bytes, SHA-256 bddd656c2534102d0b9c88b8c07f14c29400c410df08a34dfd288eda4240b090",
+    "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
+    "authority": "6668656175746801... 491 bytes, SHA-256 15e3eda083f126745ea7d66d8bcdc39fd903efb4d6637a7985554b401ff84b69",
+    "roster": "666865726f737401... 203 bytes, SHA-256 79687500553991a70155a8c079154f08c33edb1c192d8e9253fad42cd44fa397",
+    "name of a session with its roster": "276007c5763d47d4d75f9c289f0d7910d28aaefaa3d4cf06c825f8b4a37f3250",
+    "material of a party of a joint session": "929282a56e6f7274... 174 bytes, SHA-256 63f75ed1b7e591df7e3d99b3d0ef3f298f2f2e16f3445e4cb96c4bd478d2d1d8",
+    "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
+    "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
+    "announcement": "666865616e6e6f01... 1174 bytes, SHA-256 808c934b81203635629567593a6f4759f973ae8a90402468e235452484104c45",
+    "joint session": "6668656a6f696e01... 2213 bytes, SHA-256 c9f13664b18c815d7066dd8db199dce05063fc4d18b5522b78716dd1136571eb",
+    "aggregator bundle": "6668656261676701... 570 bytes, SHA-256 119087b9ffe92fa426c1747a41d3a481cb9bedf967d078f1cb48bf5eed9f595f",
+    "party bundle": "6668656270617201... 712 bytes, SHA-256 2297b9f17b0f5c8adedf42a2ec8f63930373e0dfb2f9c47dd713330566388ca3",
+    "list of authorities": "6668657472757301... 566 bytes, SHA-256 752cb16cd9330cf2dd14ecc37bab4bb8ae10df69090b82f6dfdcf8efbba77ccd",
+    "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
+    "thresholds": "302e300a302e310a302e350a",
+    "outcome": "7b227061727479223a20226e6f727468222c2022617563223a206e756c6c7d",
+}
+
+STORE = {
+    "store.header": "66686573746f7201b7ecf8d43f1671976d3f1351b358fbd8eb5c4a479da68a585b1da1f475f282ec930ac410aeee3d07bfd3"
+    "ebe337efa002c07306fac410aaccd2affc1f22e36f4165982cfc4676",
+    "trust/own": "d9c055bb41529c5325e995d9ec3190cba7038891436d962b843033d27a07deeeecf87ed1",
+    "seen/bundles": "0008029307b22d712eb7f24ac630f62e42349730b25cc2c659857659eb",
+}
+
+
+def _shown(data: bytes) -> str:
+    """Write short bytes as hexadecimal digits; of longer ones the first 8, the length and the SHA-256."""
+    if len(data) <= 64:
+        return data.hex()
+    return f"{data[:8].hex()}... {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}"
+
+
+def _sources() -> dict[str, str]:
+    """Return the text of every module of the product, by the module's name."""
+    found = {}
+    for package in PACKAGES:
+        root = ROOT / package
+        for path in root.rglob("*.py"):
+            found[".".join(path.relative_to(root.parent).with_suffix("").parts)] = path.read_text(encoding="utf-8")
+    return found
+
+
+def _layout(struct: type[msgspec.Struct]) -> str:
+    """Say how a struct is encoded: its fields in order, as an array [...] or as a map {...} with its tag."""
+    annotations: dict[str, str] = {}
+    for base in reversed(struct.__mro__):
+        annotations |= inspect.get_annotations(base)
+    fields = ", ".join(f"{name}: {annotations[name]}" for name in struct.__struct_fields__)
+    config = struct.__struct_config__
+    if config.array_like:
+        return f"[{fields}]"
+    return f"{{{fields}}}" if config.tag is None else f"{{type: {config.tag!r}, {fields}}}"
+
+
+def _found_layouts() -> dict[str, str]:
+    for module, text in _sources().items():
+        if "msgspec.Struct" in text:
+            try:
+                importlib.import_module(module)
+            except (ImportError, BackendUnavailableError):
+                continue  # needs OpenFHE, which is not everywhere
+    found, queue = {}, [msgspec.Struct]
+    while queue:
+        struct = queue.pop()
+        queue += struct.__subclasses__()
+        if struct.__module__.startswith("fhe_auc"):
+            found[f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"] = _layout(struct)
+    return found
+
+
+def test_every_magic_stands_in_the_code_once_and_has_bytes_that_are_pinned() -> None:
+    found = [magic for text in _sources().values() for magic in re.findall(r"b\"(fhe[a-z]{4})\"", text)]
+    pinned = {bytes.fromhex(text[:14]).decode(errors="replace") for text in (*PINNED.values(), *STORE.values())}
+
+    assert sorted(found) == sorted(MAGICS)
+    assert set(MAGICS) <= pinned
+
+
+def test_every_struct_that_is_encoded_has_the_fields_that_are_pinned() -> None:
+    found = _found_layouts()
+
+    assert {name: LAYOUTS.get(name) for name in found} == found
+    assert set(LAYOUTS) - set(found) <= {"openfhe_joint_keys._Share"}
+
+
+def test_the_frame_is_magic_version_digest_and_body() -> None:
+    body = b"\x93\x01\xc4\x01\x02\xa1\x33"
+
+    framed = serialise.frame(b"fhetest", (1, b"\x02", "3"))
+
+    assert serialise.FORMAT_VERSION == 1
+    assert framed == b"fhetest" + b"\x01" + hashlib.sha256(body).digest() + body
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
+    assert _shown(VECTORS[name](tmp_path)) == PINNED.get(name)
+
+
+def test_what_is_pinned_can_be_read() -> None:
+    opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
+
+    assert opened.manifest == _manifest("AUC")
+    assert announcement.KIND.purpose == b"session announcement 1"
+
+
+def test_bytes_that_were_sealed_once_can_be_unsealed() -> None:
+    sealed = bytes.fromhex(
+        "6fbe79a4216075060e86795649898bdfa6b215b926d5ee7dab4dd73a85f94931744a7fe530bd84d8ba96d431f40eb80cc7421573c04b0c38"
+    )
+    to_all = bytes.fromhex(
+        "9281a56e6f727468c450f851daf356a00d34b55a9210855d4867b04bb656ea5382ef2dc194d9fcf0945be9610ec0d5618058b9199d2433ad"
+        "17a1ac9be8bd92f67e3351e303500dd3bbb7e6a6508c4d314415e0384d36289b4b00c418eb52cf6c3753053931e4fed3ae20f0f792424e16"
+        "28722b53"
+    )
+    recipient = X25519PrivateKey.from_private_bytes(bytes([3] * 32))
+
+    assert sealing.unseal(recipient, sealed, info=b"info", associated=b"associated") == b"the text"
+    assert group_sealing.unseal_mine(NORTH, to_all, info=b"info", associated=b"associated") == b"the text"
+
+
+def test_a_key_store_that_was_written_once_can_be_opened(tmp_path: Path) -> None:
+    for place, data in STORE.items():
+        path = tmp_path / place
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_bytes(bytes.fromhex(data))
+        path.chmod(0o600)
+    tmp_path.chmod(0o700)
+
+    with KeyStore(tmp_path, "four random words") as store:
+        assert store.get("trust", "own") == b"the text"
+        store.register(SESSION)
