@@ -27,7 +27,7 @@ from fhe_auc.rounds import R
 from fhe_auc.submissions import RunningSum
 
 if TYPE_CHECKING:
-    from fhe_auc.rlwe.openfhe_joint import BaseJointSetup  # needs OpenFHE
+    from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup  # needs OpenFHE
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
 Public = TypeVar("Public")

@@ -16,7 +16,7 @@ import numpy as np
 
 from fhe_auc import bfv
 from fhe_auc.bfv import BfvParameters, PublicContext, Residues, SecretContext
-from fhe_auc.bfv.bounds import CONFIDENCE, sum_variance
+from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, sum_variance
 from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.computation import PartyTask, SealedComputation
 from fhe_auc.counts import Counts, PartyData, count

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from fhe_auc.ckks.computation import Circuit, CkksPlan, CkksTask, masks_of
 from fhe_auc.ckks.context import PublicContext, Slots
 from fhe_auc.ckks.flooding import flooding_layers
-from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.computation import JointComputation
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.polynomials import Words
@@ -35,7 +36,7 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
         self.plan = plan
         self._circuit = circuit
         self.setup = JointSetup(plan.parameters, manifest.session, multiplies=multiplies)
-        self.partial_shape = self.setup.partial.polynomials
+        self.partial_shape = self.setup.submission_part
 
     def new_share(self) -> JointShare:
         """Return a fresh share of the secret key."""
@@ -64,8 +65,9 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryption."""
         plan = self.plan
-        return share.partial(result, flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit))
+        layers = flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit)
+        return partial_decryption(share, result, layers)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> Slots:
         """Return the result's slots."""
-        return self.setup.fuse(result, partials)
+        return fuse(self.setup, result, partials)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fhe_auc.bfv import PublicContext
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.computation import JointComputation
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
@@ -80,12 +81,12 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
         parts = enumerate(result_parts(self.plan, result))
-        return b"".join(share.partial(each, which, self.plan.smudging_exponent) for which, each in parts)
+        return b"".join(partial_decryption(share, each, which, self.plan.smudging_exponent) for which, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the slots for each prime."""
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
-            self.setup.fuse(each, which, [parts[which] for parts in by_party])
+            fuse(self.setup, each, which, [parts[which] for parts in by_party])
             for which, each in enumerate(result_parts(self.plan, result))
         ]

@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, federated_auc, registry, thresholds
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.bfv.noise import scaled_noise
+from fhe_auc.bfv.ciphertext_noise import scaled_noise
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import (
     InputError,

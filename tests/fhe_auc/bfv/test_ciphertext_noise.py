@@ -13,9 +13,15 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv
-from fhe_auc.bfv.bounds import CONFIDENCE, noise_bound, product_deviation, sum_variance
+from fhe_auc.bfv.ciphertext_noise import (
+    CONFIDENCE,
+    integers,
+    noise_bound,
+    product_deviation,
+    scaled_noise,
+    sum_variance,
+)
 from fhe_auc.bfv.flooding import uniform_noise
-from fhe_auc.bfv.noise import integers, scaled_noise
 from fhe_auc.bfv.parameters import CHAINS, FLOODING_SHARE, BfvParameters, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.transform import coefficients_of, values_of

@@ -1,14 +1,22 @@
-"""How large the noise of BFV ciphertexts gets: what flooding must hide, and what must fit below it.
+"""The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold; and how large it is.
 
 Standard deviations of a coefficient, derived for what the verified protocol computes, (Σ left)·(Σ right)·r; a test
 measures them on both backends. V is the variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
+
+Measured exactly, in integers, by whoever has the secret key s: (c0, c1) holds c0 + c1·s = Q·m/t + x modulo Q, and
+whoever decrypts sees the noise x as well as m.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from fhe_auc.bfv.context import SecretContext
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.transform import coefficients_of
 
 CONFIDENCE = 8.0
 """Standard deviations that no coefficient is off by: of a million million coefficients none is."""
@@ -69,6 +77,35 @@ def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: boo
     count = sum(-(-bits // DIGIT_BITS) for bits in parameters.modulus_bits)
     error_variance = _SWITCHING_ERROR_VARIANCE
     if joint_keys:
-        # The key is off by r + S·h + U·g (`fhe_auc.rlwe.openfhe_joint`): S, U sums of n secrets, r, h, g of n errors.
+        # The key is off by r + S·h + U·g (`rlwe.openfhe_joint_keys`): S, U sums of n secrets, r, h, g of n errors.
         error_variance *= parties + 2 * size * _TERNARY_VARIANCE * parties * parties
     return count * size * 4.0**DIGIT_BITS / 3 * error_variance
+
+
+def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:
+    """Return t times the noise, an integer between -Q/2 and Q/2 for each coefficient.
+
+    Parameters
+    ----------
+    secret : SecretContext
+    words : ndarray of uint64
+        A ciphertext of `prime`, of the shape that submissions have.
+    prime : int
+        Index of the plaintext modulus t.
+    """
+    half = secret.mask_shape
+    first, second = np.split(words, 2)
+    phase = first.copy()
+    half.add_in_place(phase, half.multiply(second, secret.secret_words))
+    modulus = math.prod(half.moduli)
+    t = secret.parameters.plain_moduli[prime]
+    scaled = (t * each % modulus for each in integers(half, coefficients_of(half, phase)))
+    return [each - modulus if each > modulus // 2 else each for each in scaled]
+
+
+def integers(half: Polynomials, coefficients: Words) -> list[int]:
+    """Return the coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
+    modulus = math.prod(half.moduli)
+    weights = [modulus // each * pow(modulus // each, -1, each) for each in half.moduli]
+    columns = zip(*coefficients.tolist(), strict=True)
+    return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]

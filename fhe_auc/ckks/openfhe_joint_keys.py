@@ -1,20 +1,18 @@
-"""Joint keys for CKKS: what `fhe_auc.rlwe.openfhe_joint` leaves to the scheme."""
+"""Joint keys for CKKS: what `fhe_auc.rlwe.openfhe_joint_keys` leaves to the scheme, and encryption under a share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fhe_auc.ckks.context import PublicContext, Slots, StoredPublic, checked
+from fhe_auc.ckks.context import Ciphertext, PublicContext, Slots, StoredPublic, checked
 from fhe_auc.ckks.openfhe_backend import OpenFhePublicContext, scheme_for
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import container
-from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.openfhe_joint import BaseJointSetup, BaseJointShare
-from fhe_auc.rlwe.openfhe_library import openfhe, save
+from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
+from fhe_auc.rlwe.openfhe_library import openfhe
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 
@@ -54,35 +52,10 @@ class JointSetup(BaseJointSetup[CkksParameters]):
         packed = self.submission_part.pack(total) + self.seed("submission", block)
         return container.seal("submission", fingerprint, packed)
 
-    def fuse(self, result: bytes, partials: Iterable[Words]) -> Slots:
-        """Return the slots of a result from all parties' partial decryptions (unpacked), each once and none left out.
-
-        Raises
-        ------
-        DeserialisationError
-            Not a result of these parameters.
-        """
-        total, _ = self.split_result(result)
-        for partial in partials:
-            self.partial.polynomials.add_in_place(total, partial)
-        packed = self.partial.polynomials.pack(total)
-        fused = self.load(openfhe.DeserializeCiphertextString, self.partial, packed)
-        plaintext = self.scheme.context.MultipartyDecryptFusion([fused])
-        unit = self.scheme.library_scale / self.parameters.scale**2
-        return np.asarray(np.asarray(plaintext.GetCKKSPackedValue(), complex) * unit)
-
-    @cached_property
-    def partial(self) -> Layout:
-        """Layout of a partial decryption: one polynomial."""
-        keys = self.scheme.context.KeyGen()
-        ciphertext = self.scheme.encrypt(keys.secretKey, np.zeros(self.parameters.slots, complex), 1)
-        (partial,) = self.scheme.context.MultipartyDecryptLead([ciphertext], keys.secretKey)
-        return self.scheme.learn(partial, partial.GetKeyTag())
-
-    def split_result(self, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; `DeserialisationError` where it is none."""
-        _, packed = container.open_any("result", result)
-        return self.halves["submission"].unpack(packed)  # which differs from a result in the header only
+    def ciphertext(self, first: Words, second: Words) -> Ciphertext:
+        """Return the ciphertext of degree 1 with these polynomials, called by this session's name."""
+        packed = self.halves["submission"].pack(first, second)
+        return self.load(openfhe.DeserializeCiphertextString, self.scheme.submission, packed)
 
 
 class JointShare(BaseJointShare[CkksParameters]):
@@ -93,7 +66,7 @@ class JointShare(BaseJointShare[CkksParameters]):
     setup : JointSetup
     """
 
-    _setup: JointSetup
+    setup: JointSetup
 
     def encrypt(self, values: Slots, block: int, mask: Words | None = None, *, shift_bits: int = 0) -> bytes:
         """Return this party's part of the encrypted sum of a block.
@@ -113,16 +86,16 @@ class JointShare(BaseJointShare[CkksParameters]):
             Not one finite value a slot, or a value beyond the modulus; or the block has been encrypted before: two
             values under the same random polynomials tell their difference.
         """
-        setup = self._setup
+        setup = self.setup
         values = checked(values, setup.parameters, 1)
         self._use(block)
         common = setup.common("submission", block)
         reference = setup.halves["relinearisation key"].half.zeros()
         reference[: len(common)] = common  # one digit, modulo Q
-        product, _ = setup.scheme.products(self._secret, reference, np.zeros_like(reference), setup.tag)
+        product, _ = setup.scheme.products(self.secret_key, reference, np.zeros_like(reference), setup.tag)
         first = setup.submission_part.zeros()
         setup.submission_part.subtract_in_place(first, product[: len(common)])
-        ciphertext = self._ciphertext(first, common)
+        ciphertext = setup.ciphertext(first, common)
         encoded = self._encoded(values * setup.parameters.scale, shift_bits)
         setup.scheme.context.EvalAddInPlace(ciphertext, encoded)
         part = self._made("submission", setup.scheme.submission, ciphertext, common)
@@ -130,59 +103,29 @@ class JointShare(BaseJointShare[CkksParameters]):
             setup.submission_part.add_in_place(part, mask)
         return setup.submission_part.pack(part)
 
-    def partial(self, result: bytes, smudging: Sequence[Slots]) -> bytes:
-        """Return this party's partial decryption of a result.
-
-        Parameters
-        ----------
-        result : bytes
-            From `PublicContext.dump_result`.
-        smudging : sequence of ndarray
-            Noise to add, in plain units over all slots, one layer after the other (`fhe_auc.ckks.flooding`). The library
-            adds only 2^20 of its own.
-
-        Raises
-        ------
-        DeserialisationError
-            Not a result of these parameters.
-        """
-        setup, scheme = self._setup, self._setup.scheme
-        _, second = setup.split_result(result)
-        noise = self._ciphertext(np.zeros_like(second), second)
-        for layer in smudging:
-            scheme.context.EvalAddInPlace(noise, scheme.integers(layer * setup.parameters.scale**2))
-        # The library's "lead" decrypts (c0, c1) as c0 + c1·s: here c0 is the smudging noise, for every party.
-        (partial,) = scheme.context.MultipartyDecryptLead([noise], self._secret)
-        return setup.partial.pack(save(partial))
-
     def _rotation_keys(self) -> Words:
-        setup, scheme = self._setup, self._setup.scheme
+        setup, scheme = self.setup, self.setup.scheme
         if not setup.parameters.rotations:
             return setup.nothing.zeros()
         common = setup.common("rotation keys")
         packed = setup.halves["rotation keys"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, packed)
         elements = list(scheme.elements.values())
-        keys = scheme.context.MultiEvalAutomorphismKeyGen(self._secret, reference, elements, setup.tag)
+        keys = scheme.context.MultiEvalAutomorphismKeyGen(self.secret_key, reference, elements, setup.tag)
         parts = self._made("rotation keys", scheme.rotation_keys, keys, common)
-        scheme.add_errors(parts, self._secret, setup.tag)
+        scheme.add_errors(parts, self.secret_key, setup.tag)
         return parts
 
     def _encoded(self, values: Slots, shift_bits: int) -> Any:
         """Return what is to be added to a ciphertext: a plaintext, or a ciphertext that hides nothing."""
-        scheme = self._setup.scheme
+        setup, scheme = self.setup, self.setup.scheme
         plaintext = scheme.integers(values)
         if not shift_bits:
             return plaintext
-        zeros = self._setup.submission_part.zeros()
-        shifted = self._ciphertext(zeros, zeros)
+        zeros = setup.submission_part.zeros()
+        shifted = setup.ciphertext(zeros, zeros)
         scheme.context.EvalAddInPlace(shifted, plaintext)
         shifted = scheme.context.EvalMult(shifted, scheme.integers(np.full(len(values), 2.0**shift_bits, complex)))
         shifted.SetNoiseScaleDeg(1)
         shifted.SetScalingFactor(scheme.library_scale)
         return shifted
-
-    def _ciphertext(self, first: Words, second: Words) -> Any:
-        setup = self._setup
-        packed = setup.halves["submission"].pack(first, second)
-        return setup.load(openfhe.DeserializeCiphertextString, setup.scheme.submission, packed)

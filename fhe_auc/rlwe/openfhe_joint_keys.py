@@ -17,8 +17,10 @@ of a single ciphertext is ours: it takes half the bytes of a public-key encrypti
 n, and only the sum of all parties' parts can be decrypted.
 
 Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
-itself from parts whose authors it has verified (`fhe_auc_keys.joint_roles`). Whether a part is right nobody can tell; only that it is
-one.
+itself from parts whose authors it has verified. Whether a part is right nobody can tell; only that it is one.
+
+Rounds 1 and 2 are here and, as far as schemes differ, in ``openfhe_joint_keys`` of `fhe_auc.ckks` and `fhe_auc.bfv`,
+round 3 in their ``openfhe_partial_decryption``.
 """
 
 from __future__ import annotations
@@ -149,12 +151,12 @@ class BaseJointShare(ABC, Generic[P]):
     setup : BaseJointSetup
     """
 
-    _setup: BaseJointSetup[P]
+    setup: BaseJointSetup[P]
 
     def __init__(self, setup: BaseJointSetup[P]) -> None:
-        self._setup = setup
+        self.setup = setup
         self._encrypted: set[int] = set()
-        self._secret, self._public_key = self._new_secret()
+        self.secret_key, self._public_key = self._new_secret()
         self._ephemeral, _ = self._new_secret()  # u_i; its "public key" has the same `a` and goes nowhere
 
     @classmethod
@@ -162,9 +164,9 @@ class BaseJointShare(ABC, Generic[P]):
         """Return the share that `saved` has written down; raise `DeserialisationError` where it is none."""
         found = decode(saved, _Share, "share of a secret key")
         share = cls.__new__(cls)
-        share._setup = setup
+        share.setup = setup
         share._encrypted = set(found.encrypted)
-        share._secret, share._ephemeral = (
+        share.secret_key, share._ephemeral = (
             setup.load(openfhe.DeserializePrivateKeyString, setup.library.secret_key, packed)
             for packed in (found.secret, found.ephemeral)
         )
@@ -172,19 +174,19 @@ class BaseJointShare(ABC, Generic[P]):
 
     def saved(self) -> bytes:
         """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
-        pack = self._setup.library.secret_key.pack
-        secret, ephemeral = (pack(save(key)) for key in (self._secret, self._ephemeral))
+        pack = self.setup.library.secret_key.pack
+        secret, ephemeral = (pack(save(key)) for key in (self.secret_key, self._ephemeral))
         return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
 
     def __repr__(self) -> str:
-        return f"<JointShare of session {self._setup.session.hex()} (secret)>"
+        return f"<JointShare of session {self.setup.session.hex()} (secret)>"
 
     def __reduce__(self) -> str:
         raise TypeError("a share of a secret key is not pickled; it ends with its session")
 
     def key_parts(self) -> KeyParts:
         """Return this party's parts of the keys, first round."""
-        setup = self._setup
+        setup = self.setup
         shapes = setup.key_parts
         public_key = self._made("public key", setup.library.public_key, self._public_key, setup.common("public key"))
         parts = public_key, self._relinearisation(), self._rotation_keys()
@@ -199,12 +201,12 @@ class BaseJointShare(ABC, Generic[P]):
             The sum of all parties' first parts, added up by the caller: from a sum chosen by somebody else the answer
             would tell the share.
         """
-        setup, library = self._setup, self._setup.library
+        setup, library = self.setup, self.setup.library
         half = setup.relinearisation_part
         if not setup.multiplies:
             return half.pack(total)
         h, g = setup.halves["relinearisation key"].split(total)
-        part, minus = library.products(self._secret, h, g, setup.tag)
+        part, minus = library.products(self.secret_key, h, g, setup.tag)
         plus, _ = library.products(self._ephemeral, g, half.zeros(), setup.tag)
         half.subtract_in_place(part, minus)
         half.add_in_place(part, plus)
@@ -224,7 +226,7 @@ class BaseJointShare(ABC, Generic[P]):
 
     def _new_secret(self) -> tuple[Any, Any]:
         """Return a fresh secret, and its part of the public key."""
-        setup, library = self._setup, self._setup.library
+        setup, library = self.setup, self.setup.library
         common = setup.common("public key")
         packed = setup.halves["public key"].pack(np.zeros_like(common), common)
         reference = setup.load(openfhe.DeserializePublicKeyString, library.public_key, packed)
@@ -233,20 +235,20 @@ class BaseJointShare(ABC, Generic[P]):
 
     def _relinearisation(self) -> Words:
         """Return h_i and g_i, as one key."""
-        setup, library = self._setup, self._setup.library
+        setup, library = self.setup, self.setup.library
         if not setup.multiplies:
             return setup.nothing.zeros()
         halves, layout = setup.halves["relinearisation key"], library.relinearisation_key
         common = setup.common("relinearisation key")
         reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(np.zeros_like(common), common))
-        switching = library.context.MultiKeySwitchGen(self._secret, self._ephemeral, reference)
+        switching = library.context.MultiKeySwitchGen(self.secret_key, self._ephemeral, reference)
         h = self._made("relinearisation key", layout, switching, common)
         library.add_errors(h, self._ephemeral, setup.tag)
-        g, _ = library.products(self._secret, common, np.zeros_like(common), setup.tag)
+        g, _ = library.products(self.secret_key, common, np.zeros_like(common), setup.tag)
         return halves.join(h, g)
 
     def _rotation_keys(self) -> Words:
-        return self._setup.rotation_part.zeros()
+        return self.setup.rotation_part.zeros()
 
     def _made(self, purpose: Purpose, layout: Layout, item: Any, common: Words) -> Words:
         """Return the half of a fresh object that is this party's own.
@@ -256,7 +258,7 @@ class BaseJointShare(ABC, Generic[P]):
         RuntimeError
             The library did not use the common polynomials. Nothing made from them may leave the process.
         """
-        own, found = self._setup.halves[purpose].unpack(layout.pack(save(item)))
+        own, found = self.setup.halves[purpose].unpack(layout.pack(save(item)))
         if not np.array_equal(found, common):
             raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
         return own
