@@ -1157,7 +1157,7 @@ class TestTheSecretStaysWithTheParties:
         parties = sites(3)
         plugin = Malicious()
         session = plugin.prepare(request(parties, backend=backend))
-        delivery = plugin.rehearse(session)
+        delivery = plugin.local_delivery(session)
         aggregator, roles, messages = played(plugin, session, delivery, parties)
         secret = decode(session.party_material, PartySecrets, "").common_secret
         assert {role._task.common_secret for role in roles} == {secret}
@@ -1198,7 +1198,7 @@ class TestTheSecretStaysWithTheParties:
         parties = sites(3)
         plugin = Malicious()
         session = plugin.prepare(request(parties, keys="joint"))
-        aggregator, roles, messages = played(plugin, session, plugin.rehearse(session), parties)
+        aggregator, roles, messages = played(plugin, session, plugin.local_delivery(session), parties)
         (secret,) = {role._task.common_secret for role in roles}
         places = [*messages, *held_by(aggregator)]
         assert any(session.manifest.digest in place for place in places)
