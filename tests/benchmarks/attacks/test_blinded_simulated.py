@@ -14,7 +14,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import BY_POSITION
 from fhe_auc_benchmarks.attacks.blinded_auc.trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, STRATEGIES, Outcome
-from fhe_auc_protocols.blinded_auc.malicious import accept
+from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fhe_auc.ckks import Ciphertext, PublicContext, Slots
 from fhe_auc.ckks.flooding import flood
 from fhe_auc.counts import Counts
-from fhe_auc_protocols.blinded_auc import split_shares as disguise
+from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
@@ -121,7 +121,7 @@ class Means:
 
     def guessed_executions(self) -> list[Execution]:
         """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
-        return disguise.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
+        return split_shares.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
 
 
 # --- The three places -------------------------------------------------------------------------------------------------
@@ -156,9 +156,9 @@ class Sums:
         means, workload, packing = self._means, self._means.plan.workload, self._means.plan.packing
         bins = means.generator.integers(0, 1 + means.rows // workload.thresholds, (2, workload.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
-        if not workload.disguised:
+        if not workload.is_split:
             return packing.pack(*class_vectors(counts))
-        return packing.pack(*disguise.class_vectors(means.guessed_executions(), counts))
+        return packing.pack(*split_shares.class_vectors(means.guessed_executions(), counts))
 
 
 class Positions:

@@ -62,7 +62,7 @@ def scale_but_guessed(means: Means) -> bytes:
     """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
     workload, positions = means.plan.workload, Positions(means, Sums(means).of(means.parties))
     weights = np.ones(positions.shape)
-    main = workload.splits * workload.thresholds if workload.disguised else positions.shape[1]
+    main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
     for row in weights[::2]:
         row[means.generator.permutation(positions.shape[1])[:main]] = 1 - means.change
     return positions.totals(weights).finish()
@@ -136,7 +136,7 @@ def swap_executions(means: Means) -> bytes:
     """
     supposed_auc = means.between(0.6, 0.9)
     weights = np.ones(means.plan.packing.classes, complex)
-    if not means.plan.workload.disguised:
+    if not means.plan.workload.is_split:
         weights[:2] = 1 / supposed_auc, supposed_auc
         return Totals.honest(means).blinded(weights).finish()
     (main, extra, totals), (other_main, other_extra, other_totals) = (
@@ -169,7 +169,7 @@ def chosen_values(means: Means) -> bytes:
     """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
     auc = means.between(0.95, 0.99)
     den = means.rows**2 / 4 * means.plan.packing.gain * means.multiplier
-    redundancy = 0 if means.plan.workload.disguised else 1j * CHECK_WEIGHT
+    redundancy = 0 if means.plan.workload.is_split else 1j * CHECK_WEIGHT
     pair = [auc * den, den * (1 + redundancy)]
     values = means.plan.packing.class_vector(np.tile(pair, means.plan.packing.classes // 2))
     return means.finish(means.context.encrypt(values, degree=2))
@@ -245,7 +245,7 @@ def _with_weights(means: Means, draw: Callable[[int], Floats]) -> bytes:
     place = Positions(means, Sums(means).of(means.parties))
     weights = np.ones(place.shape)
     # Where positions are not permuted, those beyond the thresholds are empty.
-    used = place.shape[1] if means.plan.workload.disguised else means.plan.workload.thresholds
+    used = place.shape[1] if means.plan.workload.is_split else means.plan.workload.thresholds
     chosen = max(used // 4, 1)
     for row in weights[::2]:
         row[means.generator.permutation(used)[:chosen]] = draw(chosen)
