@@ -36,7 +36,7 @@ PAPER_PARTIES = 15
 ACCURACY_DATA = "credit-default"
 _ACCURACY_GRIDS = ("uniform", "hybrid")
 _MOST_UNPACKED = 100  # parties of the peers that take seconds there: the quick benchmark stops here
-_MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the disguised counts
+_MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the split shares
 _MOST_MALICIOUS_THRESHOLDS = 1000  # beyond that no parameters do
 
 Report = Callable[[str, int, int], None]

@@ -142,7 +142,7 @@ class View:
         workload, packing = self.plan.workload, self.plan.packing
         bins = self.generator.integers(0, 1 + self.rows // workload.thresholds, (2, workload.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
-        if not workload.disguised:
+        if not workload.is_split:
             return packing.pack(*class_vectors(counts))
         return packing.pack(*split_shares.class_vectors(self.guessed_executions(), counts))
 

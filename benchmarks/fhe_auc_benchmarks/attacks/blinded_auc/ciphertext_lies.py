@@ -61,7 +61,7 @@ def scale_but_guessed(view: View) -> bytes:
     """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
     workload, positions = view.plan.workload, Positions(view, view.sum_of(view.parties))
     weights = np.ones(positions.shape)
-    main = workload.splits * workload.thresholds if workload.disguised else positions.shape[1]
+    main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
     for row in weights[::2]:
         row[view.generator.permutation(positions.shape[1])[:main]] = 1 - view.change
     return positions.totals(weights).finish()
@@ -134,7 +134,7 @@ def swap_executions(view: View) -> bytes:
     """
     supposed_auc = view.between(0.6, 0.9)
     weights = np.ones(view.plan.packing.classes, complex)
-    if not view.plan.workload.disguised:
+    if not view.plan.workload.is_split:
         weights[:2] = 1 / supposed_auc, supposed_auc
         return Totals.honest(view).blinded(weights).finish()
     (main, extra, totals), (other_main, other_extra, other_totals) = (
@@ -167,7 +167,7 @@ def chosen_values(view: View) -> bytes:
     """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
     auc = view.between(0.95, 0.99)
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
-    redundancy = 0 if view.plan.workload.disguised else 1j * CHECK_WEIGHT
+    redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
     pair = [auc * den, den * (1 + redundancy)]
     values = view.plan.packing.class_vector(np.tile(pair, view.plan.packing.classes // 2))
     return view.finish(view.context.encrypt(values, degree=2))
@@ -220,7 +220,7 @@ def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
     place = Positions(view, view.sum_of(view.parties))
     weights = np.ones(place.shape)
     # Where positions are not permuted, those beyond the thresholds are empty.
-    used = place.shape[1] if view.plan.workload.disguised else view.plan.workload.thresholds
+    used = place.shape[1] if view.plan.workload.is_split else view.plan.workload.thresholds
     chosen = max(used // 4, 1)
     for row in weights[::2]:
         row[view.generator.permutation(used)[:chosen]] = draw(chosen)
