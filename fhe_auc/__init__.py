@@ -7,10 +7,12 @@
 """
 
 from fhe_auc.api import federated_auc, federated_thresholds
-from fhe_auc.boundaries import Boundaries
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import Evaluation, QuantileThresholds
+
+Boundaries = QuantileThresholds
+"""Its name of old."""
 
 __all__ = [
     "Boundaries",
@@ -19,6 +21,7 @@ __all__ = [
     "FheAucError",
     "InputError",
     "PartyData",
+    "QuantileThresholds",
     "UndefinedAucError",
     "federated_auc",
     "federated_thresholds",

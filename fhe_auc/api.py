@@ -12,14 +12,12 @@ from numpy.typing import ArrayLike
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
-from fhe_auc.boundaries import FIRST_SESSION, Boundaries, preceded
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.names import alike
-from fhe_auc.protocol import Protocol, Request
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""
@@ -65,7 +63,7 @@ def federated_auc(
     progress : callable, optional
         Called with (phase, done, all).
     cheat : str, optional
-        For demonstrations: the aggregator lies, in one of the ways that the protocol's ``attacks`` names.
+        For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
     **options
         Options of the protocol; semi-honest has ``release_digits``; those of dpauc and ustat need ``epsilon``.
 
@@ -116,7 +114,7 @@ def federated_thresholds(
     smudging_bits: int | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> Boundaries:
+) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
 
     For several evaluations on the same thresholds; `federated_auc` with ``quantile:200`` does it for one.
@@ -134,7 +132,7 @@ def federated_thresholds(
 
     Returns
     -------
-    Boundaries
+    QuantileThresholds
 
     Raises
     ------
@@ -185,7 +183,7 @@ def run(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, Boundaries] | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
 ) -> Evaluation:
     """Run one session of `plugin` in this process and return the first party's evaluation, with all phases' seconds.
 
@@ -210,7 +208,7 @@ def _played(
     parties: Sequence[PartyData],
     progress: Progress,
     cheat: str | None = None,
-    found: Mapping[str, Boundaries] | None = None,
+    found: Mapping[str, QuantileThresholds] | None = None,
 ) -> dict[str, R]:
     """Play all roles of a session; return what each party has got, by name, with the session's costs."""
     started = time.perf_counter()
@@ -221,7 +219,7 @@ def _played(
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     else:
         rows = sum(len(data.y_score) for data in parties)
-        aggregator = plugin.cheating_aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+        aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]

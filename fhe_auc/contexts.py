@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fhe_auc import bfv, ckks
 from fhe_auc.bfv import BfvParameters
+from fhe_auc.bfv.context import FACTORY as BFV_FACTORY
 from fhe_auc.ckks import CkksParameters
+from fhe_auc.ckks.context import FACTORY as CKKS_FACTORY
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext
+from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.parameters import RingParameters
 
-_PUBLIC: dict[str, Callable[[bytes], BasePublicContext[Any]]] = {
-    ckks.PublicContext.kind: ckks.load_public,
-    bfv.PublicContext.kind: bfv.load_public,
+_FACTORIES: dict[str, ContextFactory[Any, Any, Any, Any]] = {
+    CkksParameters.scheme: CKKS_FACTORY,
+    BfvParameters.scheme: BFV_FACTORY,
 }
-_SECRET = ckks.SecretContext.kind, bfv.SecretContext.kind
+_PUBLIC = {each.public_kind: each for each in _FACTORIES.values()}
+_SECRET = {each.secret_kind for each in _FACTORIES.values()}
 
 
-def generate(parameters: CkksParameters | BfvParameters) -> ckks.KeyPair | bfv.KeyPair:
+def generate(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
     """Return a context of the parameters' scheme with fresh keys."""
-    return bfv.generate(parameters) if isinstance(parameters, BfvParameters) else ckks.generate(parameters)
+    pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
+    return pair
 
 
 def load_public(data: bytes) -> BasePublicContext[Any]:
@@ -29,7 +34,8 @@ def load_public(data: bytes) -> BasePublicContext[Any]:
     kind = container.kind_of(data)
     if kind not in _PUBLIC:
         raise DeserialisationError(f"expected a public context, got a {kind[:40]!r}", field="kind")
-    return _PUBLIC[kind](data)
+    context: BasePublicContext[Any] = _PUBLIC[kind].load_public(data)
+    return context
 
 
 def check_secret(data: bytes, fingerprint: bytes) -> None:

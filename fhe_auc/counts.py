@@ -1,11 +1,9 @@
-"""Exact counts of one party's rows at each threshold, and the trapezoid that turns pooled counts into an AUC.
+"""One party's rows, and their exact counts at each threshold, which add up to those of all parties.
 
     TP_k = #{label 1, score >= theta_k}      FP_k = #{label 0, score >= theta_k}      TP_{m+1} = FP_{m+1} = 0
     T_k = TP_k + TP_{k+1}      p_k = TP_k - TP_{k+1}      F_k = FP_k - FP_{k+1}       k = 1 ... m
-    num = sum_k T_k F_k        den = 2 P N                tie = sum_k p_k F_k         AUC = num / den
 
-[FHE] Baykara, Ünal, Akgün, "Enabling Privacy-preserving Model Evaluation in Federated Learning via Fully Homomorphic
-Encryption", arXiv 2403.14428, eq. 2-3. Everything up to the products is linear in the rows, so parties' counts add up.
+What pooled counts make of it, the AUC: `fhe_auc.trapezoid`.
 """
 
 from __future__ import annotations
@@ -14,18 +12,16 @@ import reprlib
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from operator import mul
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import thresholds as grids
-from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.errors import InputError
 from fhe_auc.names import MAX_CHARACTERS, problem_with
 
-__all__ = ["Counts", "PartyData", "Trapezoid", "count", "finite_numbers", "trapezoid"]
+__all__ = ["Counts", "PartyData", "count", "finite_numbers"]
 
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
@@ -324,69 +320,3 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
         return per_bin[::-1].cumsum()[::-1]
 
     return Counts(at_or_above(data.y_true), at_or_above(~data.y_true))
-
-
-@dataclass(frozen=True, slots=True)
-class Trapezoid:
-    """The AUC as an exact fraction of integers ([FHE] eq. 2-3).
-
-    Attributes
-    ----------
-    num : int
-        sum_k T_k F_k, in [0, den].
-    den : int
-        2 P N, at least 2.
-    tie : int
-        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, in [0, den / 2].
-    """
-
-    num: int
-    den: int
-    tie: int
-
-    @property
-    def fraction(self) -> Fraction:
-        """The AUC as a reduced fraction."""
-        return Fraction(self.num, self.den)
-
-    @property
-    def auc(self) -> float:
-        """The AUC in [0, 1], correctly rounded."""
-        return self.num / self.den
-
-    @property
-    def resolution(self) -> float:
-        """Half-width in [0, 1/2]: the AUC of the rows themselves (ties counted half) lies in ``auc ± resolution``.
-
-        Only pairs inside one bin are undecided, and each of them counts half in `auc`.
-        """
-        return self.tie / self.den
-
-
-def trapezoid(counts: Counts) -> Trapezoid:
-    """Compute the area under the ROC curve from pooled counts, in exact integers of any size.
-
-    Parameters
-    ----------
-    counts : Counts
-        Pooled counts.
-
-    Returns
-    -------
-    Trapezoid
-
-    Raises
-    ------
-    UndefinedAucError
-        If there are no positive or no negative rows.
-    """
-    if counts.positives == 0 or counts.negatives == 0:
-        missing = "positive" if counts.positives == 0 else "negative"
-        raise UndefinedAucError(f"the pooled rows hold no {missing} row, so there is no AUC; add rows of both labels")
-    # Python's integers: at 10^10 rows the products reach 10^20, beyond int64.
-    negatives = counts.bin_negatives.tolist()
-    return Trapezoid(
-        num=sum(map(mul, counts.trapezoid_heights.tolist(), negatives)),
-        den=2 * counts.positives * counts.negatives,
-        tie=sum(map(mul, counts.bin_positives.tolist(), negatives)),
-    )

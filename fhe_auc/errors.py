@@ -4,6 +4,26 @@ All derive from `FheAucError`, so that a caller can catch the lot. The message i
 and what to do; it never carries a score, a label count or key material of another party.
 """
 
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+Check: TypeAlias = Literal[
+    "authenticator",  # the authenticator does not fit the result
+    "denominator",  # a denominator is zero, or near it
+    "echo",  # another party was given another result
+    "executions",  # the executions disagree
+    "finite",  # decrypted values are not finite
+    "fraction",  # no fraction between 0 and 1 with a denominator in bounds
+    "own rows",  # a party's own rows are not all in the sum
+    "range",  # the AUC lies outside 0 … 1
+    "redundancy",  # the redundant part of a denominator does not belong to it
+    "slots",  # slots that should be equal differ
+    "thresholds",  # the thresholds are not those that this party has found
+    "unused slots",  # there are counts where none belong
+]
+"""What a party checks before it gives a number."""
+
 
 class FheAucError(Exception):
     """Base class of all errors raised on purpose by fhe-auc."""
@@ -45,14 +65,28 @@ class TooFewPartiesError(EvaluationError):
     """Fewer parties submitted than the session's policy asks for."""
 
 
-class ResultCheckError(EvaluationError):
+class _FailedCheckError(EvaluationError):
+    """Base of the errors that a check of the result raises.
+
+    Attributes
+    ----------
+    check : str or None
+        Which check failed, one of `Check`; None where the protocol has no name for it.
+    """
+
+    def __init__(self, message: str, *, check: Check | None = None) -> None:
+        super().__init__(message)
+        self.check = check
+
+
+class ResultCheckError(_FailedCheckError):
     """The decrypted result fails its redundancy check (overflow, damage or a wrong key), so that no number is given."""
 
 
-class VerificationError(EvaluationError):
+class VerificationError(_FailedCheckError):
     """The decrypted result is not one that an honest aggregator would have computed; no number is given.
 
-    The text says which check failed, and carries no number either.
+    The text says which check failed, as `check` does, and carries no number either.
     """
 
 

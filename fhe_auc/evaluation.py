@@ -1,11 +1,16 @@
-"""`Evaluation`: what a party learns, and what the session cost; `Outcome`: what results of all sessions have."""
+"""What sessions yield: `Evaluation` or `QuantileThresholds`; `Outcome` is what both have, such as what it cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc.errors import VerificationError
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
@@ -13,6 +18,9 @@ if TYPE_CHECKING:
 
 FRACTIONS = ("fraction", "resolution_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
+
+FIRST_SESSION = "boundaries: "
+"""Before the name of a phase of the session that found the thresholds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +119,56 @@ class Evaluation(Outcome):
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class QuantileThresholds(Outcome):
+    """Thresholds that a session of its own has found, so that bins hold about equally many pooled rows.
+
+    Every party computes them from what the session tells it. They become public in the manifest of the evaluation that
+    follows, which somebody else may have made: each party compares the two (`require`) before it counts a row for it.
+
+    Attributes
+    ----------
+    grid : ndarray of float64, shape (at most the number of bins asked for,)
+        Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
+    """
+
+    grid: NDArray[np.float64]
+
+    def require(self, grid: ArrayLike, *, party: str) -> None:
+        """Check the thresholds of the evaluation's manifest, which its key holder has made.
+
+        Parameters
+        ----------
+        grid : array-like
+            The manifest's.
+        party : str
+            Who has found these.
+
+        Raises
+        ------
+        VerificationError
+            They are not those that this party has found: the aggregator has told parties different things, or the
+            manifest is not for the thresholds of this session.
+        """
+        if not np.array_equal(self.grid, np.asarray(grid)):
+            raise VerificationError(
+                f"the thresholds of the session are not those that party {party!r} has found in the session before: "
+                "the aggregator has not told all parties the same, or the manifest is for other thresholds",
+                check="thresholds",
+            )
+
+
+def preceded(evaluation: Evaluation, found: QuantileThresholds) -> Evaluation:
+    """Return an evaluation with what the session cost that found its thresholds, and with its warnings."""
+    before = {FIRST_SESSION + phase: seconds for phase, seconds in found.seconds.items()}
+    return replace(
+        evaluation,
+        rounds=found.rounds + evaluation.rounds,
+        upload_bytes_per_party=found.upload_bytes_per_party + evaluation.upload_bytes_per_party,
+        download_bytes_per_party=found.download_bytes_per_party + evaluation.download_bytes_per_party,
+        key_bytes_per_party=found.key_bytes_per_party + evaluation.key_bytes_per_party,
+        seconds=before | dict(evaluation.seconds),
+        warnings=tuple(dict.fromkeys((*evaluation.warnings, *found.warnings))),
+    )

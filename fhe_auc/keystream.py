@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
+
+from fhe_auc.serialise import encode
 
 UNIFORM_BITS = 52
 """Of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1."""
@@ -35,3 +39,20 @@ class KeyStream:
     def fractions(self, *shape: int) -> NDArray[np.float64]:
         """Return numbers uniform in (0, 1)."""
         return np.asarray(((self.words(*shape) >> np.uint64(64 - UNIFORM_BITS)) + 0.5) / 2.0**UNIFORM_BITS)
+
+
+def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int) -> bytes:
+    """Return a key of 32 bytes for one purpose (HKDF-SHA256).
+
+    Parameters
+    ----------
+    secret : bytes
+        Common to the parties of a session, and unknown to the aggregator.
+    session : bytes
+        The manifest's digest: another session, party list or plan has other keys.
+    label : bytes
+        Of the protocol or the part of it that asks.
+    purpose : tuple
+        What the key is for; none is for two purposes.
+    """
+    return HKDF(hashes.SHA256(), 32, session, label + encode(purpose)).derive(secret)

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TypeAlias
+from typing import Literal, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
+from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc.thresholds import explicit
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 SESSION_BYTES = 16
 
-AnyPlan: TypeAlias = AucPlan | SumPlan | ExactPlan
-"""Parameters of an encrypted computation."""
+Keys = Literal["none", "sealed", "joint"]
+"""Who makes a session's keys: nobody, a key holder, or the parties together."""
+
+P = TypeVar("P", bound=Plan)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,10 +40,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Thresholds, float64 little-endian, ascending.
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
+    keys : "none", "sealed" or "joint"
+        Who makes them: nobody, where nothing is encrypted; a key holder; or the parties together.
     context : bytes
-        Fingerprint of the encryption context; empty for protocols without encryption.
-    plan : AucPlan, SumPlan, ExactPlan or None
-        Parameters of the encrypted computation.
+        With sealed keys, what names them: the fingerprint of the encryption context; otherwise empty.
+    plan : EncodedPlan or None
+        Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget.
     """
@@ -53,15 +55,21 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     parties: tuple[str, ...]
     grid: bytes
     min_parties: int
+    keys: Keys = "none"
     context: bytes = b""
-    plan: AnyPlan | None = None
+    plan: EncodedPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.session) != SESSION_BYTES:
             raise InputError(f"a session id has {SESSION_BYTES} bytes, got {len(self.session)}")
-        if len(self.context) not in (0, FINGERPRINT_BYTES):
-            raise InputError(f"a context's fingerprint has {FINGERPRINT_BYTES} bytes, got {len(self.context)}")
+        expected = FINGERPRINT_BYTES if self.keys == "sealed" else 0
+        if len(self.context) != expected:
+            raise InputError(
+                f"with {self.keys} keys, the fingerprint of the context has {expected} bytes, got {len(self.context)}"
+            )
+        if (self.plan is None) != (self.keys == "none"):
+            raise InputError("a session has a plan if, and only if, it has keys")
         if len(self.grid) % 8:
             raise InputError("the thresholds are cut off")
         explicit(self.thresholds)
@@ -89,7 +97,32 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def joint_keys(self) -> bool:
         """Whether the parties make the keys together."""
-        return self.plan is not None and self.plan.joint_keys
+        return self.keys == "joint"
+
+    def decoded_plan(self, kind: type[P]) -> P:
+        """Return the plan, which must be of this type.
+
+        Raises
+        ------
+        InputError
+            There is none, it is of another type or malformed, or it does not fit the manifest: it is for other keys,
+            another number of thresholds or fewer parties.
+        """
+        if self.plan is None:
+            raise InputError("the session's manifest has no plan for an encrypted computation")
+        if self.plan.kind != kind.kind:
+            raise InputError(f"the session's manifest is for a computation of kind {self.plan.kind[:40]!r}")
+        try:
+            plan = decode(self.plan.content, kind, "plan")
+        except DeserialisationError as error:
+            raise InputError(f"the session's manifest has no valid plan: {error}") from None
+        if plan.keys != self.keys:
+            raise InputError(f"the manifest's plan is for {plan.keys} keys, the session's are {self.keys}")
+        if plan.thresholds != len(self.thresholds):
+            raise InputError("the manifest's plan is for another number of thresholds")
+        if plan.parties < len(self.parties):
+            raise InputError("the manifest's plan is for fewer parties")
+        return plan
 
     def to_bytes(self) -> bytes:
         """Serialise; equal manifests give equal bytes."""

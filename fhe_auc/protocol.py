@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
-from fhe_auc.manifest import SESSION_BYTES, AnyPlan, Manifest
+from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
+from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc_keys.sealed_roles import Branch
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, integer
+from fhe_auc.serialise import encode
+
+DEFAULT_MAX_ROWS = 10**6
+DEFAULT_MIN_ROWS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +115,7 @@ class Delivery:
 class Protocol(ABC, Generic[R]):
     """One way to evaluate a model across parties; installed through the entry-point group ``fhe_auc.protocols``.
 
-    Its sessions yield an `Evaluation`, or what `yields` says: `fhe_auc.boundaries.Boundaries`, thresholds for another
-    session.
+    Its sessions yield an `Evaluation`, or what `yields` says: `QuantileThresholds`, for an evaluation to come.
     """
 
     name: ClassVar[str]
@@ -146,8 +149,18 @@ class Protocol(ABC, Generic[R]):
             The request cannot be met.
         """
 
-    def plan(self, request: Request) -> AnyPlan | None:
+    def plan(self, request: Request) -> Plan | None:
         """Return the encryption parameters of such a session, None where nothing is encrypted; errors as `prepare`."""
+        return None
+
+    def plan_of(self, manifest: Manifest) -> Plan | None:
+        """Return the plan in a manifest of this protocol, None where nothing is encrypted.
+
+        Raises
+        ------
+        InputError
+            The manifest is not one that `prepare` returns.
+        """
         return None
 
     def check_options(self, names: Iterable[str]) -> None:
@@ -195,18 +208,20 @@ class Protocol(ABC, Generic[R]):
         request: Request,
         *,
         context: bytes = b"",
-        plan: AnyPlan | None = None,
+        plan: Plan | None = None,
         options: Mapping[str, bool | int | float | str] | None = None,
     ) -> Manifest:
         """Return the manifest of a new session for a request; what only some protocols have is left empty."""
+        keys: Keys = "none" if plan is None else "sealed" if context else "joint"
         return Manifest(
             protocol=self.name,
             session=new_session_id(),
             parties=request.parties,
             grid=request.thresholds.astype("<f8").tobytes(),
             min_parties=len(request.parties) if request.min_parties is None else request.min_parties,
+            keys=keys,
             context=context,
-            plan=plan,
+            plan=None if plan is None else EncodedPlan(plan.kind, encode(plan)),
             options=dict(options or {}),
         )
 
@@ -221,8 +236,8 @@ class Protocol(ABC, Generic[R]):
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator of a session."""
 
-    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
-        """Return a branch of the session's aggregator, for the submissions of these parties.
+    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Aggregator:
+        """Return a branch of the session's aggregator (`fhe_auc_keys.sealed_roles.Branch`), for these parties.
 
         Raises
         ------
@@ -235,31 +250,15 @@ class Protocol(ABC, Generic[R]):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`."""
 
-    def attacks(self) -> Mapping[str, str]:
-        """Return what `cheating_aggregator` can play, by name: what the aggregator does."""
-        return {}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that lies, for demonstrations; it holds what the honest one does.
-
-        Parameters
-        ----------
-        attack : str
-            One of `attacks`.
-        manifest : Manifest
-        material : bytes
-            As for `aggregator`.
-        rows : int
-            About how many rows all parties have, which liars are taken to know.
-
-        Raises
-        ------
-        InputError
-            There is no such attack, or none on this session.
-        """
-        raise InputError(f"protocol {self.name!r} knows no attack {attack!r}")
-
 
 def new_session_id() -> bytes:
     """Return a fresh random session id, 16 bytes."""
     return secrets.token_bytes(SESSION_BYTES)
+
+
+def integer(value: Any) -> int | None:
+    """Return an integer of any kind, numpy's too, as Python's own; None for what is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None

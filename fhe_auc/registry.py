@@ -1,31 +1,33 @@
-"""Installed protocols, found through the entry-point group ``fhe_auc.protocols``."""
+"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``."""
 
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
-from fhe_auc.boundaries import Boundaries
+from fhe_auc.attacks import Attacks
 from fhe_auc.errors import UnknownProtocolError
-from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.protocol import Protocol
 
 R = TypeVar("R", bound=Outcome)
+T = TypeVar("T")
 
 GROUP = "fhe_auc.protocols"
+ATTACKS_GROUP = "fhe_auc.attacks"
 
 
-def _installed() -> dict[str, set[EntryPoint]]:
+def _installed(group: str) -> dict[str, set[EntryPoint]]:
     """Return the plug-ins of each name: a second one means that two packages fight over it."""
     found: dict[str, set[EntryPoint]] = {}
-    for point in entry_points(group=GROUP):
+    for point in entry_points(group=group):
         found.setdefault(point.name, set()).add(point)
     return found
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all installed protocols, sorted."""
-    return tuple(sorted(_installed()))
+    return tuple(sorted(_installed(GROUP)))
 
 
 def evaluating(name: str) -> Protocol[Evaluation]:
@@ -33,9 +35,9 @@ def evaluating(name: str) -> Protocol[Evaluation]:
     return _yielding(Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
 
 
-def finding(name: str) -> Protocol[Boundaries]:
+def finding(name: str) -> Protocol[QuantileThresholds]:
     """Return the installed protocol of that name, which finds thresholds; raise `UnknownProtocolError` as `load`."""
-    return _yielding(Boundaries, name, "finds no thresholds")
+    return _yielding(QuantileThresholds, name, "finds no thresholds")
 
 
 def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
@@ -53,21 +55,40 @@ def load(name: str) -> Protocol[Any]:
     UnknownProtocolError
         None has it, more than one has, or the plug-in does not load or is not a `Protocol`.
     """
-    installed = _installed()
+    installed = _installed(GROUP)
     if name not in installed:
         raise UnknownProtocolError(f"unknown protocol {name!r} (installed: {', '.join(sorted(installed)) or 'none'})")
-    if len({point.value for point in installed[name]}) > 1:
-        values = " and ".join(sorted(point.value for point in installed[name]))
-        raise UnknownProtocolError(f"more than one package brings protocol {name!r} ({values}); remove one")
-    point = next(iter(installed[name]))
+    return _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+
+
+def attacks(protocol: str) -> Attacks:
+    """Return the attacks that are installed for the protocol of that name.
+
+    Raises
+    ------
+    UnknownProtocolError
+        There are none, more than one package brings some, or the plug-in does not load or is not `Attacks`.
+    """
+    installed = _installed(ATTACKS_GROUP)
+    if protocol not in installed:
+        raise UnknownProtocolError(f"no attacks on protocol {protocol!r} are installed")
+    return _made(Attacks, protocol, installed[protocol], brings="attacks on protocol")  # type: ignore[type-abstract]
+
+
+def _made(kind: type[T], name: str, points: set[EntryPoint], *, brings: str) -> T:
+    """Load and make the one plug-in of a name; errors as `load`."""
+    if len({point.value for point in points}) > 1:
+        values = " and ".join(sorted(point.value for point in points))
+        raise UnknownProtocolError(f"more than one package brings {brings} {name!r} ({values}); remove one")
+    point = next(iter(points))
     try:
         factory = point.load()
     except Exception as error:  # a plug-in's own code: anything can happen
         raise UnknownProtocolError(
             f"plug-in {name!r} ({point.value}) does not load: {type(error).__name__}: {error}"
         ) from error
-    if not (isinstance(factory, type) and issubclass(factory, Protocol)):
-        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) is not a fhe_auc.protocol.Protocol")
+    if not (isinstance(factory, type) and issubclass(factory, kind)):
+        raise UnknownProtocolError(f"plug-in {name!r} ({point.value}) is not a {kind.__module__}.{kind.__name__}")
     try:
         return factory()
     except TypeError as error:

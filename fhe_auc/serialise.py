@@ -17,7 +17,7 @@ import msgspec
 
 from fhe_auc.errors import DeserialisationError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _MAGIC_BYTES = 7
 _HEAD = _MAGIC_BYTES + 1
 _DIGEST = 32

@@ -1,1 +1,1 @@
-"""The laboratory: attacks, comparisons, benchmarks, simulations and studies. Nothing that evaluates a model imports it."""
+"""The laboratory: attacks, comparison, runtime, simulations and studies. No part of an evaluation imports it."""

@@ -3,8 +3,7 @@
 What they share with CKKS contexts (`fhe_auc.ckks`) is `fhe_auc.rlwe`.
 """
 
-from fhe_auc.bfv.context import Ciphertext, KeyPair, PublicContext, Residues, SecretContext
-from fhe_auc.bfv.contexts import generate, load_public, load_secret
+from fhe_auc.bfv.context import FACTORY, Ciphertext, KeyPair, PublicContext, Residues, SecretContext
 from fhe_auc.bfv.parameters import BfvParameters
 
 __all__ = [
@@ -18,3 +17,5 @@ __all__ = [
     "load_public",
     "load_secret",
 ]
+
+generate, load_public, load_secret = FACTORY.generate, FACTORY.load_public, FACTORY.load_secret

@@ -19,6 +19,7 @@ from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
+from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -208,6 +209,11 @@ class KeyPair(NamedTuple):
 
     public: PublicContext
     secret: SecretContext
+
+
+FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
+    PublicContext.kind, StoredPublic, SecretContext.kind, StoredSecret, KeyPair
+)
 
 
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:

@@ -10,7 +10,7 @@ their greatest common divisor *is* r. So it adds
 Whatever the noise x beneath was, up to X in absolute value, the N coefficients that are seen are those of any other x'
 but for a statistical distance of N·X/2^b (a coefficient's is |x - x'|/2^(b+1)): 2^-λ with b = λ + log2 N + log2 X.
 Nothing about it is heuristic, as it would be with products of encryptions of zero and random plaintexts. And flooding
-has no tails: a noise that decrypts does so always. `fhe_auc.bfv.bounds` has X, `BfvParameters.flooding_bits` is b.
+has no tails: a noise that decrypts does so always. `ciphertext_noise` has X, `BfvParameters.flooding_bits` is b.
 """
 
 from __future__ import annotations

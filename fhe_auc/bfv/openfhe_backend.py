@@ -6,7 +6,6 @@ other one's objects.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cached_property, lru_cache
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.bfv.context import (
-    KeyPair,
     PublicContext,
     Residues,
     SecretContext,
@@ -180,8 +178,8 @@ class OpenFheSecretContext(SecretContext):
         return scheme.decoded(scheme.context.Decrypt(self._secret_keys[prime], ciphertext))
 
 
-def generate(parameters: BfvParameters) -> KeyPair:
-    """Return fresh keys: no rotation keys among them."""
+def fresh_keys(parameters: BfvParameters) -> tuple[StoredPublic, bytes]:
+    """Return fresh keys, no rotation keys among them, and the secret key, packed."""
     scheme = schemes_for(parameters)[0]
     keys = scheme.new_keys()
 
@@ -192,16 +190,8 @@ def generate(parameters: BfvParameters) -> KeyPair:
         scheme.relinearisation_key, scheme.switching_halves, keys.relinearisation, keys
     )
     stored = StoredPublic(parameters, pack(scheme.public_key, keys.public), relinearisation_key)
-    digest = hashlib.sha256(stored.public_key).digest()
-    secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))
-    return KeyPair(OpenFhePublicContext(stored), OpenFheSecretContext(secret))
+    return stored, pack(scheme.secret_key, keys.secret)
 
 
-def load_public(stored: StoredPublic) -> PublicContext:
-    """Return the aggregator's context from its stored parts."""
-    return OpenFhePublicContext(stored)
-
-
-def load_secret(stored: StoredSecret) -> SecretContext:
-    """Return a party's context from its stored parts."""
-    return OpenFheSecretContext(stored)
+# Both take their stored parts.
+load_public, load_secret = OpenFhePublicContext, OpenFheSecretContext

@@ -6,7 +6,6 @@ exchange the random polynomial of a ciphertext for that of a seed only there.
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import tenseal.sealapi as seal
 
 from fhe_auc.bfv.context import (
-    KeyPair,
     PublicContext,
     Residues,
     SecretContext,
@@ -188,8 +186,8 @@ class SealSecretContext(SecretContext):
         return self._schemes[prime].decrypted(self._decryptors[prime], words)
 
 
-def generate(parameters: BfvParameters) -> KeyPair:
-    """Return fresh keys: no rotation keys among them."""
+def fresh_keys(parameters: BfvParameters) -> tuple[StoredPublic, bytes]:
+    """Return fresh keys, no rotation keys among them, and the secret key, packed."""
     scheme = _schemes_for(parameters)[0]
     generator = seal.KeyGenerator(scheme.context)
     stored = StoredPublic(
@@ -197,16 +195,8 @@ def generate(parameters: BfvParameters) -> KeyPair:
         scheme.public_key.pack(seal_format.save(seal_format.public_key(generator))),
         scheme.relinearisation_key.pack(seal_format.save(generator.create_relin_keys())),
     )
-    secret_key = scheme.secret_key.pack(seal_format.save(generator.secret_key()))
-    digest = hashlib.sha256(stored.public_key).digest()
-    return KeyPair(SealPublicContext(stored), SealSecretContext(StoredSecret(parameters, digest, secret_key)))
+    return stored, scheme.secret_key.pack(seal_format.save(generator.secret_key()))
 
 
-def load_public(stored: StoredPublic) -> PublicContext:
-    """Return the aggregator's context from its stored parts."""
-    return SealPublicContext(stored)
-
-
-def load_secret(stored: StoredSecret) -> SecretContext:
-    """Return a party's context from its stored parts."""
-    return SealSecretContext(stored)
+# Both take their stored parts.
+load_public, load_secret = SealPublicContext, SealSecretContext

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
+from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -174,3 +175,8 @@ class KeyPair(NamedTuple):
 
     public: PublicContext
     secret: SecretContext
+
+
+FACTORY = ContextFactory[CkksParameters, KeyPair, PublicContext, SecretContext](
+    PublicContext.kind, StoredPublic, SecretContext.kind, StoredSecret, KeyPair
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 
 from fhe_auc.ckks.context import (
     Ciphertext,
-    KeyPair,
     PublicContext,
     SecretContext,
     Slots,
@@ -187,8 +185,8 @@ class OpenFheSecretContext(SecretContext):
         return np.asarray(np.asarray(plaintext.GetCKKSPackedValue(), complex) * unit**2)
 
 
-def generate(parameters: CkksParameters) -> KeyPair:
-    """Return fresh keys: exactly the rotation keys that `parameters` names."""
+def fresh_keys(parameters: CkksParameters) -> tuple[StoredPublic, bytes]:
+    """Return fresh keys, exactly the rotation keys that `parameters` names, and the secret key, packed."""
     scheme = scheme_for(parameters)
     keys = scheme.new_keys()
 
@@ -206,16 +204,8 @@ def generate(parameters: CkksParameters) -> KeyPair:
         if parameters.rotations
         else b"",
     )
-    digest = hashlib.sha256(stored.public_key).digest()
-    secret = StoredSecret(parameters, digest, pack(scheme.secret_key, keys.secret))
-    return KeyPair(OpenFhePublicContext(stored), OpenFheSecretContext(secret))
+    return stored, pack(scheme.secret_key, keys.secret)
 
 
-def load_public(stored: StoredPublic) -> PublicContext:
-    """Return the aggregator's context from its stored parts."""
-    return OpenFhePublicContext(stored)
-
-
-def load_secret(stored: StoredSecret) -> SecretContext:
-    """Return a party's context from its stored parts."""
-    return OpenFheSecretContext(stored)
+# Both take their stored parts.
+load_public, load_secret = OpenFhePublicContext, OpenFheSecretContext

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cached_property, lru_cache
 from typing import Any
@@ -12,7 +11,6 @@ import tenseal.sealapi as seal
 
 from fhe_auc.ckks.context import (
     Ciphertext,
-    KeyPair,
     PublicContext,
     SecretContext,
     Slots,
@@ -190,8 +188,8 @@ class SealSecretContext(SecretContext):
         return np.asarray(self._scheme.encoder.decode_complex(plaintext), complex)
 
 
-def generate(parameters: CkksParameters) -> KeyPair:
-    """Return fresh keys: exactly the rotation keys that `parameters` names."""
+def fresh_keys(parameters: CkksParameters) -> tuple[StoredPublic, bytes]:
+    """Return fresh keys, exactly the rotation keys that `parameters` names, and the secret key, packed."""
     scheme = _scheme(parameters)
     generator = seal.KeyGenerator(scheme.context)
     stored = StoredPublic(
@@ -200,16 +198,8 @@ def generate(parameters: CkksParameters) -> KeyPair:
         scheme.relinearisation_key.pack(seal_format.save(generator.create_relin_keys())),
         scheme.rotation_keys.pack(seal_format.save(generator.create_galois_keys(list(scheme.elements.values())))),
     )
-    secret_key = scheme.secret_key.pack(seal_format.save(generator.secret_key()))
-    digest = hashlib.sha256(stored.public_key).digest()
-    return KeyPair(SealPublicContext(stored), SealSecretContext(StoredSecret(parameters, digest, secret_key)))
+    return stored, scheme.secret_key.pack(seal_format.save(generator.secret_key()))
 
 
-def load_public(stored: StoredPublic) -> PublicContext:
-    """Return the aggregator's context from its stored parts."""
-    return SealPublicContext(stored)
-
-
-def load_secret(stored: StoredSecret) -> SecretContext:
-    """Return a party's context from its stored parts."""
-    return SealSecretContext(stored)
+# Both take their stored parts.
+load_public, load_secret = SealPublicContext, SealSecretContext

@@ -75,11 +75,12 @@ def demo(
     from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 
     plugin = session.plugin
-    if cheat is not None and cheat not in plugin.attacks():
-        known = ", ".join(plugin.attacks()) or "none"
-        raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {known})")
-    if cheat is not None and session.keys == "joint":
-        raise InputError("attacks are played with sealed keys only")
+    if cheat is not None:
+        known = registry.attacks(plugin.name).descriptions
+        if cheat not in known:
+            raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
+        if session.keys == "joint":
+            raise InputError("attacks are played with sealed keys only")
     if plot is not None:
         figures.check_path(plot)
         if not plugin.encrypts:
@@ -123,7 +124,7 @@ def _notes(*, lie: bool, encrypted: bool) -> dict[str, str]:
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
-    return f"{cheat}, {session.plugin.attacks()[cheat]}"
+    return f"{cheat}, {registry.attacks(session.plugin.name).descriptions[cheat]}"
 
 
 def _print_caught(

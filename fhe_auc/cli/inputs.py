@@ -14,8 +14,8 @@ from click.core import ParameterSource
 
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 from fhe_auc.thresholds import MAX_PLACES
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData

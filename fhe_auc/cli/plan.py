@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fhe_auc import registry
-from fhe_auc.cli import output, parameters
+from fhe_auc.cli import output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 if TYPE_CHECKING:
     from fhe_auc.ckks import BackendName
-    from fhe_auc.manifest import AnyPlan
+    from fhe_auc.plan import Plan
     from fhe_auc.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
@@ -51,7 +50,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 
     plugin, bins = session.plugin, session.quantiles
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
-    before: dict[BackendName, AnyPlan] = {}
+    before: dict[BackendName, Plan] = {}
     unfit: dict[BackendName, str] = {}
     if bins is not None:
         first, request = plugin.staged(request, bins)
@@ -64,9 +63,9 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         output.print_warning(f"{name}: {reason}")
     thresholds = next(iter(plans.values())).thresholds
     if as_json:
-        described = {name: parameters.as_dict(found) for name, found in plans.items()}
+        described = {name: found.as_dict() for name, found in plans.items()}
         for name in before.keys() & plans.keys():
-            described[name]["boundaries"] = parameters.as_dict(before[name])
+            described[name]["boundaries"] = before[name].as_dict()
         output.print_json(
             {
                 "protocol": plugin.name,
@@ -82,7 +81,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         )
         return
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
-    least = f"{request.min_rows:,} to " if isinstance(next(iter(plans.values())), AucPlan) else "up to "
+    least = f"{request.min_rows:,} to " if "min_rows" in next(iter(plans.values())).terms().data else "up to "
     rows = f"{least}{request.max_rows:,} rows of all parties together"
     output.print_text(f"{plugin.name}, for {thresholds:,} thresholds, {parties:,} parties and {rows}:")
     _print(plans, bounds)
@@ -91,7 +90,7 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         _print(before, bounds)
 
 
-def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, AnyPlan]:
+def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     from fhe_auc import ckks
     from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
@@ -101,7 +100,7 @@ def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str
         names = (ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND),)
     if not names:
         raise BackendUnavailableError(f"none of {', '.join(ckks.BACKENDS)} can be imported here; install one of them")
-    plans: dict[BackendName, AnyPlan] = {}
+    plans: dict[BackendName, Plan] = {}
     for name in names:
         try:
             found = plugin.plan(replace(request, backend=name) if plugin.encrypts else request)
@@ -114,8 +113,8 @@ def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str
     return plans
 
 
-def _print(plans: Mapping[BackendName, AnyPlan], bounds: Mapping[str, int]) -> None:
-    columns = [parameters.explained(found) for found in plans.values()]
+def _print(plans: Mapping[BackendName, Plan], bounds: Mapping[str, int]) -> None:
+    columns = [found.describe() for found in plans.values()]
     output.print_table(
         [
             (each[0].name, *(row.value for row in each), each[0].why.format(**bounds))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 
@@ -241,7 +242,7 @@ def print_evaluation(
     caught = "yes" if evaluation.verified else "no"
     noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
     if evaluation.soundness is not None:
-        noticed += f", but for a chance below {output.bound_text(evaluation.soundness)} (proved)"
+        noticed += f", but for a chance below {quantities.bound_text(evaluation.soundness)} (proved)"
     encrypted = evaluation.security_bits > 0
     output.print_table(
         [
@@ -257,17 +258,17 @@ def print_evaluation(
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
             *_settings(evaluation),
             ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
-            ("a party sent", output.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
-            ("a party received", output.bytes_text(evaluation.download_bytes_per_party), ""),
+            ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
+            ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
         ]
     )
     output.print_text()
     rows: list[tuple[output.Cell, ...]] = [
-        (phase, output.seconds_text(seconds), _who_does_what(phase, evaluation))
+        (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
         for phase, seconds in _in_order(evaluation.seconds)
     ]
     output.print_table(
-        [*rows, ("whole session", output.seconds_text(wall_seconds), whole)],
+        [*rows, ("whole session", quantities.seconds_text(wall_seconds), whole)],
         header=("phase", "time", "who does what"),
         numbers=1,
     )
@@ -277,7 +278,7 @@ def print_evaluation(
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
-    from fhe_auc.boundaries import FIRST_SESSION
+    from fhe_auc.evaluation import FIRST_SESSION
 
     does = dict(_PHASES)
     if evaluation.security_bits == 0:
@@ -289,7 +290,7 @@ def _who_does_what(phase: str, evaluation: Evaluation) -> str:
 
 def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return phases in the order in which they happen, those of a session for thresholds first."""
-    from fhe_auc.boundaries import FIRST_SESSION
+    from fhe_auc.evaluation import FIRST_SESSION
 
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
     return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
@@ -318,7 +319,9 @@ def _auc(evaluation: Evaluation, digits: int | None, notes: Mapping[str, str]) -
         label, note = "AUC, encrypted", f"{evaluation.fraction} over these thresholds; the AUC of all rows lies within"
     else:
         error = (
-            f"numerical error < {output.bound_text(evaluation.precision)}" if evaluation.precision else "sums are exact"
+            f"numerical error < {quantities.bound_text(evaluation.precision)}"
+            if evaluation.precision
+            else "sums are exact"
         )
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
     return output.styled(label, "bold"), output.styled(value, "bold"), notes.get("auc", note)
@@ -337,7 +340,7 @@ def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
 def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
     if not evaluation.key_bytes_per_party:
         return notes.get("sent", "")
-    return f"of which {output.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
+    return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
 
 
 def interval_text(evaluation: Evaluation, digits: int | None) -> str:

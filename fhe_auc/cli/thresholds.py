@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.target import check_target
 from fhe_auc.errors import InputError
@@ -97,8 +98,8 @@ def thresholds(
             ("thresholds", f"{len(found.grid):,}", f"from {found.grid[0]:g} to {found.grid[-1]:g}, in {out}"),
             ("parties", f"{found.parties:,}", ""),
             ("protocol", found.protocol, f"trust: {registry.load(found.protocol).trust}"),
-            ("a party sent", output.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),
-            ("whole session", output.seconds_text(time.perf_counter() - started), "all roles in this process"),
+            ("a party sent", quantities.bytes_text(found.upload_bytes_per_party), f"{found.rounds} rounds"),
+            ("whole session", quantities.seconds_text(time.perf_counter() - started), "all roles in this process"),
         ]
     )
     for warning in found.warnings:

@@ -1,8 +1,8 @@
 """Sessions between machines, carried by Flower (`flwr`, the extra ``fhe-auc[flower]``).
 
 Flower moves bytes between a ServerApp, which plays a session's aggregator, and ClientApps, one a site. Neither knows of
-cryptography: the rounds are `fhe_auc.rounds`, and what a site keeps is in its `fhe_auc.site_state`. No result comes to the
-server; every site writes its own.
+cryptography: the rounds are `fhe_auc.rounds`, and what a site keeps is in its `fhe_auc.site_state`. No result comes to
+the server; every site writes its own.
 
 `fhe_auc.flower.server_app.evaluate` and `fhe_auc.flower.client_app.answer` are the two calls with which a Flower app of
 one's own gets a session in. Importing this package does not import flwr.

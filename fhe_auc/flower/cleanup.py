@@ -20,7 +20,7 @@ GRACE = 2.0
 """Seconds between asking processes to end and ending them."""
 
 
-def end(folder: Path, deadline: float) -> None:
+def clean_up(folder: Path, deadline: float) -> None:
     """End all that lives in the folder, by force from `deadline` (monotonic) on, and remove it."""
     while left := list(_living_in(folder)):
         for pid in left:
@@ -52,4 +52,4 @@ def _is_dead(entry: Path) -> bool:
 
 if __name__ == "__main__":
     sys.stdin.read()  # until the other end is closed
-    end(Path(sys.argv[1]), time.monotonic() + GRACE)
+    clean_up(Path(sys.argv[1]), time.monotonic() + GRACE)

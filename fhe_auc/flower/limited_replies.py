@@ -22,7 +22,7 @@ _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
 
 @contextmanager
-def limited(deadline: float) -> Iterator[None]:
+def limited_replies(deadline: float) -> Iterator[None]:
     """Have Flower's grid wait for the content of replies until `deadline` (monotonic) only.
 
     A reply whose content is not there by then, or is malformed, comes as an error of the site that it is from.

@@ -16,10 +16,9 @@ import numpy as np
 
 from fhe_auc import registry
 from fhe_auc.api import with_costs
-from fhe_auc.boundaries import Boundaries, preceded
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
-from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
@@ -63,7 +62,9 @@ class Stage:
             return _first(self._play(plugin, request, parties, {}))
         first, second = plugin.staged(request, bins)
         self.report("a session before finds the thresholds")
-        found: dict[str, Boundaries] = self._play(registry.finding(plugin.require_boundaries()), first, parties, {})
+        found: dict[str, QuantileThresholds] = self._play(
+            registry.finding(plugin.require_boundaries()), first, parties, {}
+        )
         grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
         chosen = replace(second, thresholds=_first(found).grid)
         return preceded(_first(self._play(plugin, chosen, parties, grids)), _first(found))

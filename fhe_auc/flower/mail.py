@@ -13,7 +13,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fhe_auc.errors import EvaluationError, MessageError
-from fhe_auc.flower.limited_replies import limited
+from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.messages import Message as Envelope
 
@@ -98,7 +98,7 @@ class Mail:
         """Return the replies that have come to these messages."""
         if not waiting:
             return []
-        with limited(deadline):
+        with limited_replies(deadline):
             return list(self._grid.pull_messages(list(waiting)))
 
     def _to_ask(self, asked: set[int]) -> list[int]:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.boundaries import Boundaries
 from fhe_auc.errors import EvaluationError, FheAucError
-from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome
+from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
@@ -50,7 +49,7 @@ def read(path: Path) -> Outcome:
     if "error" in told:
         raise _error_type(told["error"]["type"])(told["error"]["message"])
     if "boundaries" in told:
-        return Boundaries(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
+        return QuantileThresholds(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
     found = _restored(told["evaluation"])
     if found["histogram"] is not None:
         from fhe_auc.metrics import Histogram

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
-from fhe_auc.flower import QUIET
-from fhe_auc.flower import cleanup as ending
+from fhe_auc.flower import QUIET, cleanup
 
 _LAST_LINES = 12
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and gone with the power
@@ -40,13 +39,13 @@ class Processes:
         self._started: list[subprocess.Popen[bytes]] = []
         # Its standard input closes when this process ends, even by SIGKILL; it then ends what is left.
         self._ender = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", ending.__file__, str(self.folder)],
+            [sys.executable, "-I", cleanup.__file__, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        home = Path(ending.home(self.folder))
+        home = Path(cleanup.home(self.folder))
         home.mkdir()
         self.environment = {
             **QUIET,
@@ -116,11 +115,11 @@ class Processes:
         for process in reversed(self._started):
             if process.poll() is None:
                 process.terminate()
-        deadline = time.monotonic() + ending.GRACE
+        deadline = time.monotonic() + cleanup.GRACE
         for process in self._started:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(deadline - time.monotonic(), 0.1))
-        ending.end(self.folder, deadline)
+        cleanup.clean_up(self.folder, deadline)
         for process in self._started:
             process.wait()
         self._started = []

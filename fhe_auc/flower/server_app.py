@@ -55,9 +55,10 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     grid : Grid
     config : mapping
         ``session``, ``holder``, ``authority``, ``revocation-list``: files from the key holder and the authority, as the
-        plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which node is which party, as
-        in "north:123, south:456"; empty asks all that are connected. ``protocol``, ``thresholds``, ``min-parties``:
-        what the session must be for; empty takes any. ``record``: file for who took part, or what went wrong.
+        plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which
+        node is which party, as in "north:123, south:456"; empty asks all that are connected. ``protocol``,
+        ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``record``: file for who took
+        part, or what went wrong.
 
     Returns
     -------

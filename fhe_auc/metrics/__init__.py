@@ -7,7 +7,7 @@ metric undecided, it comes as an `Estimate`: the value, and the range that the r
 2210.12526.
 """
 
-from fhe_auc.metrics.bbq import bayesian_binning
+from fhe_auc.metrics.bayesian_binning import bayesian_binning
 from fhe_auc.metrics.calibration import (
     CalibrationCurve,
     CalibrationMap,
@@ -15,7 +15,8 @@ from fhe_auc.metrics.calibration import (
     expected_calibration_error,
     histogram_binning,
 )
-from fhe_auc.metrics.decisions import (
+from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.precision_recall import (
     accuracy_score,
     balanced_accuracy_score,
     best_f1_threshold,
@@ -25,7 +26,6 @@ from fhe_auc.metrics.decisions import (
     recall_score,
     specificity_score,
 )
-from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import brier_score_loss, log_loss, normalised_entropy
 from fhe_auc.metrics.ranking import (
     PrecisionRecallCurve,

@@ -1,20 +1,13 @@
-"""Which encryption libraries this interpreter can import, and what each scheme has written for them."""
+"""Which encryption libraries this interpreter can import."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from functools import cache
-from types import ModuleType
-from typing import Any, TypeVar
 
-from fhe_auc.errors import BackendUnavailableError, DeserialisationError
-from fhe_auc.rlwe import container
-from fhe_auc.rlwe.context import PublicKeys, SecretKey
-from fhe_auc.rlwe.parameters import BackendName, RingParameters
-from fhe_auc.serialise import decode
-
-Stored = TypeVar("Stored", bound="PublicKeys[Any] | SecretKey[Any]")
+from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.rlwe.parameters import BackendName
 
 BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")
 """All backends, the preferred one first."""
@@ -55,23 +48,3 @@ def choose_backend(name: str | None = None) -> BackendName:
     if name in BACKENDS:
         raise BackendUnavailableError(f"backend {name!r} cannot be imported here (available: {here})")
     raise BackendUnavailableError(f"unknown backend {name!r} (available: {here})")
-
-
-def implementation(parameters: RingParameters) -> ModuleType:
-    """Return the module of the parameters' scheme for the parameters' library; errors as `choose_backend`."""
-    return importlib.import_module(f"fhe_auc.{parameters.scheme}.{choose_backend(parameters.backend)}_backend")
-
-
-def stored(kind: str, data: bytes, shape: type[Stored]) -> Stored:
-    """Return what the container `data` of a context holds.
-
-    Raises
-    ------
-    DeserialisationError
-        Damaged, malformed, or a fingerprint that is not that of the parameters and public key inside.
-    """
-    fingerprint, payload = container.open_any(kind, data)
-    found = decode(payload, shape, kind)
-    if found.fingerprint != fingerprint:
-        raise DeserialisationError(f"the {kind} does not match its fingerprint", field="fingerprint")
-    return found

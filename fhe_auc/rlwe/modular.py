@@ -18,22 +18,23 @@ MULTIPLIED_BITS = 56
 _MOST_OF_THEM = 0.99
 
 
-def multiply(x: Residues, y: Residues | np.uint64, modulus: int) -> Residues:
-    """Return x·y, element by element.
+def multiply(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
+    """Return x·y, element by element; x may be up to twice its modulus, and each element may have a modulus of its own.
 
     Raises
     ------
     ValueError
-        The modulus has more than 56 bits.
+        A modulus has more than 56 bits.
     """
-    if modulus.bit_length() > MULTIPLIED_BITS:
+    moduli = np.asarray(modulus, np.uint64)
+    if int(moduli.max()).bit_length() > MULTIPLIED_BITS:
         raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
-    # In double precision the quotient is right up to 2^6, and what that leaves of the remainder is exact modulo 2^64:
-    # between -2^62 and 2^62.
-    quotient = (x.astype(np.float64) * y / modulus).astype(np.uint64)
+    # In double precision the quotient, below 2^57, is off by less than 2^7 (five roundings); what that leaves of the
+    # remainder lies between -2^63 and 2^63, so that it is exact modulo 2^64.
+    quotient = (x.astype(np.float64) * (y / moduli)).astype(np.uint64)
     with np.errstate(over="ignore"):  # which numpy tells of scalars only
-        remainder = np.asarray(x * y - quotient * np.uint64(modulus)).view(np.int64)
-    return np.asarray(np.remainder(remainder, np.int64(modulus))).view(np.uint64)
+        remainder = np.asarray(x * y - quotient * moduli).view(np.int64)
+    return np.asarray(np.remainder(remainder, moduli.view(np.int64))).view(np.uint64)
 
 
 def add(x: Residues, y: Residues, modulus: int) -> Residues:

@@ -7,7 +7,7 @@ and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged,
 keep polynomials as values at roots of unity, where products are taken value by value.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
-secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint`.)
+secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint_keys`.)
 """
 
 from __future__ import annotations

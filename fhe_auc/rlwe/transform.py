@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.rlwe.modular import multiply
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 
@@ -26,7 +27,7 @@ def values_of(polynomials: Polynomials, coefficients: Words) -> Words:
     while blocks < polynomials.ring_dimension:
         halves = found.reshape(len(found), blocks, 2, -1)
         factors = roots[:, blocks : 2 * blocks, None]
-        left, right = halves[:, :, 0].copy(), _times(halves[:, :, 1], factors, moduli)
+        left, right = halves[:, :, 0].copy(), multiply(halves[:, :, 1], factors, moduli)
         halves[:, :, 0] = _reduced(left + right, moduli)
         halves[:, :, 1] = _reduced(left + moduli - right, moduli)
         blocks *= 2
@@ -42,26 +43,14 @@ def coefficients_of(polynomials: Polynomials, values: Words) -> Words:
         halves = found.reshape(len(found), blocks, 2, -1)
         left, right = halves[:, :, 0].copy(), halves[:, :, 1].copy()
         halves[:, :, 0] = _reduced(left + right, moduli)
-        halves[:, :, 1] = _times(left + moduli - right, inverse_roots[:, blocks : 2 * blocks, None], moduli)
+        halves[:, :, 1] = multiply(left + moduli - right, inverse_roots[:, blocks : 2 * blocks, None], moduli)
         blocks //= 2
-    return _times(found[:, None, :], inverse_size, moduli)[:, 0]
+    return multiply(found[:, None, :], inverse_size, moduli)[:, 0]
 
 
 def _reduced(numbers: NDArray[np.uint64], moduli: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return numbers below twice their modulus, reduced: what is below wraps around when the modulus is subtracted."""
     return np.asarray(np.minimum(numbers, numbers - moduli))
-
-
-def _times(numbers: NDArray[np.uint64], factors: NDArray[np.uint64], moduli: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the products modulo primes of at most 56 bits; `numbers` are below 2^58.
-
-    In double precision the quotient is off by at most 2^6, and the remainder's distance from it is exact modulo 2^64.
-    """
-    quotient = (numbers.astype(np.float64) * (factors / moduli)).astype(np.uint64)
-    remainder = (numbers * factors - quotient * moduli).view(np.int64)
-    signed = moduli.view(np.int64)
-    remainder -= np.rint(remainder / signed).astype(np.int64) * signed
-    return np.asarray(np.minimum(remainder.view(np.uint64), (remainder + signed).view(np.uint64)))
 
 
 @lru_cache(maxsize=8)

@@ -14,11 +14,12 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain
+from typing import cast
 
 from fhe_auc import registry
 from fhe_auc.errors import EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
-from fhe_auc_keys.sealed_roles import CkksAggregator
+from fhe_auc_keys.sealed_roles import Branch, SealedAggregator
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Inbox:
 
 
 def ingest(
-    aggregator: CkksAggregator, material: bytes, inboxes: Sequence[Inbox], *, processes: int | None = None
+    aggregator: SealedAggregator, material: bytes, inboxes: Sequence[Inbox], *, processes: int | None = None
 ) -> None:
     """Add up the submissions of all inboxes, a branch for each, and hand the sums to the aggregator.
 
@@ -49,7 +50,7 @@ def ingest(
 
     Parameters
     ----------
-    aggregator : CkksAggregator
+    aggregator : SealedAggregator
         Started. What it has been given so far stays in.
     material : bytes
         What it was made from (`fhe_auc.protocol.Protocol.aggregator`).
@@ -91,7 +92,7 @@ def ingest(
 def partial_sum(manifest: bytes, material: bytes, inbox: Inbox) -> bytes:
     """Run one branch in this process, over all that its inbox holds, and return its `Branch.partial`."""
     session = Manifest.from_bytes(manifest)
-    branch = registry.load(session.protocol).branch(session, material, inbox.parties)
+    branch = cast(Branch, registry.load(session.protocol).branch(session, material, inbox.parties))
     for party, submission in inbox.read():
         try:
             branch.receive(party, submission)

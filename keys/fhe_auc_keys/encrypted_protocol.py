@@ -1,17 +1,23 @@
-"""What the encrypted protocols share: who makes the keys, and which roles follow from it.
+"""Base of the encrypted protocols: who makes the keys, and which roles follow from it.
 
-keys "sealed"   a key holder makes all keys and seals the secret one to each party
+keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.sealed_roles`)
 keys "joint"    the parties make the keys together (`fhe_auc_keys.joint_roles`); nobody has the whole secret key
+
+A protocol brings its plan, its computation under either kind of keys, and a party's task. docs/guide/write-a-protocol.md
+writes one.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar, Generic, TypeVar
 
+from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.manifest import AnyPlan, Manifest
+from fhe_auc.manifest import Manifest
+from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
@@ -20,22 +26,24 @@ from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
 from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets, new_session_keys, party_secrets
 
-if TYPE_CHECKING:
-    from fhe_auc_keys.joint_computation import JointComputation  # needs OpenFHE
-
 _KEYS = ("sealed", "joint")
+P = TypeVar("P", bound=Plan)
 
 
-class KeyedProtocol(Protocol[R]):
-    """Base of the encrypted protocols: parameters, keys, and roles, given what the parties compute."""
+class EncryptedProtocol(Protocol[R], Generic[R, P]):
+    """Base of the encrypted protocols: parameters, keys and roles, given what is computed."""
+
+    plan_type: ClassVar[type[Any]]
+    """Type of the plans in manifests of this protocol."""
 
     all_parties: ClassVar[bool] = False
     """Whether the session ends without a result where a party is missing, with sealed keys too."""
 
     @abstractmethod
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AnyPlan:
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> P:
         """Return the parameters of a `completed` request; raise `InputError` for an option of a wrong value.
 
         Parameters
@@ -47,23 +55,16 @@ class KeyedProtocol(Protocol[R]):
         """
 
     @abstractmethod
-    def task(self, manifest: Manifest, data: PartyData) -> Any:
-        """Return a party's computation on its own rows; raise `InputError` where it has none in such a session."""
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
+        """Return a party's task on its own rows; raise `InputError` where it has none in such a session."""
 
     @abstractmethod
-    def sealed_aggregator(self, manifest: Manifest, public_context: bytes) -> Aggregator:
-        """Return the aggregator of a session with sealed keys."""
+    def sealed_computation(self, manifest: Manifest) -> SealedComputation[Any, Any, Any, Any]:
+        """Return the computation of a session with sealed keys."""
 
-    @abstractmethod
-    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, task: Any) -> Party[R]:
-        """Return a party of a session with sealed keys."""
-
-    @abstractmethod
-    def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, R]:
-        """Return what the rounds of a session with joint keys compute."""
-
-    def check_manifest(self, manifest: Manifest) -> None:
-        """Raise `InputError` where a manifest is not one that `prepare` returns."""
+    def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, Any]:
+        """Return the computation of a session with joint keys; raise `InputError` where there is none."""
+        raise InputError(f"protocol {self.name!r} has no joint keys")
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -73,7 +74,12 @@ class KeyedProtocol(Protocol[R]):
         """Return the options that the manifest carries, beside the plan."""
         return {}
 
-    def plan(self, request: Request) -> AnyPlan:
+    def plan_of(self, manifest: Manifest) -> P:
+        """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
+        plan: P = manifest.decoded_plan(self.plan_type)
+        return plan
+
+    def plan(self, request: Request) -> P:
         """Return the parameters of such a session; errors as `prepare`."""
         self.check_options(request.options)
         if request.keys not in _KEYS:
@@ -95,7 +101,7 @@ class KeyedProtocol(Protocol[R]):
         plan = self.plan(request)
         request = self.completed(request)
         options = self.agreed(request)
-        if plan.joint_keys:
+        if plan.keys == "joint":
             return Session(self.manifest(request, plan=plan, options=options), b"", b"")
         keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
@@ -107,7 +113,7 @@ class KeyedProtocol(Protocol[R]):
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""
-        self.check_manifest(manifest)
+        self.plan_of(manifest)
         if not manifest.joint_keys:
             return self.sealed_aggregator(manifest, material)
         from fhe_auc_keys.joint_roles import JointAggregator  # needs OpenFHE
@@ -115,17 +121,38 @@ class KeyedProtocol(Protocol[R]):
         return JointAggregator(manifest, Roster.from_bytes(material), self.joint_computation(manifest))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return a party; `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`."""
-        self.check_manifest(manifest)
+        """Return a party.
+
+        `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`.
+        """
+        self.plan_of(manifest)
         if not manifest.joint_keys:
             try:
                 secrets = party_secrets(material, manifest.context)
             except WrongContextError as error:
                 raise InputError(str(error)) from None
-            return self.sealed_party(manifest, secrets, self.task(manifest, data))
+            return self.sealed_party(manifest, secrets, data)
         from fhe_auc_keys.joint_roles import JointParty  # needs OpenFHE
 
         return JointParty.from_material(manifest, material, self.task(manifest, data), self.joint_computation(manifest))
+
+    def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
+        """Return the aggregator of a session with sealed keys."""
+        computation = self.sealed_computation(manifest)
+        return SealedAggregator(manifest, computation, computation.load_public(public_keys))
+
+    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, data: PartyData) -> Party[R]:
+        """Return a party of a session with sealed keys."""
+        computation = self.sealed_computation(manifest)
+        keys = computation.load_secret(secrets.context)
+        return SealedParty(manifest, computation, keys, self.task(manifest, data), common_secret=secrets.common_secret)
+
+    def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
+        """Return a branch of the aggregator; sealed keys only."""
+        if manifest.joint_keys:
+            raise InputError("sessions with joint keys cannot be aggregated in branches")
+        computation = self.sealed_computation(manifest)
+        return Branch(manifest, computation, computation.load_public(material), parties)
 
 
 def check_rows(data: PartyData, max_rows: int) -> None:

@@ -16,7 +16,7 @@ it and waits, and the session goes on once it answers. Otherwise it ends without
 having become known, and a new session starts without that party.
 
 Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
-not choose (`fhe_auc.rlwe.openfhe_joint`), and partial decryptions are sealed to the parties. Parties alone learn
+not choose (`fhe_auc.rlwe.openfhe_joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
 nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
 can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
 as the last to send its parts, chooses their sums.
@@ -27,25 +27,26 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.openfhe_joint import BaseJointShare, KeyParts
+from fhe_auc.plan import Plan
+from fhe_auc.rlwe.openfhe_joint_keys import BaseJointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
+from fhe_auc.submissions import RunningSum
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.joint_computation import JointComputation
 from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster, open_excerpt
-from fhe_auc_keys.sealed_roles import Result
 from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 
 _ROUNDS = 4
@@ -59,28 +60,40 @@ _SLACK = 4096  # bytes of envelopes, signatures and names, generously
 T = TypeVar("T")
 
 
-class Task(Protocol):
-    """A party's computation on its own rows; the session's `JointComputation` knows what else there is to it."""
+class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party holds between rounds beside its share of the key; every round puts a new one in its place.
 
-    common_secret: bytes
-    """What all parties have in common; set before anything is encrypted."""
+    Attributes
+    ----------
+    forwarded : tuple of bytes
+        Digests of what this party sent in the first round and all parties see: what comes back in the second.
+    secret_part : bytes
+        This party's part of the common secret.
+    common_secret : bytes
+        From the second round on; before, empty.
+    result, partial : bytes
+        The result in the third round, and this party's partial decryption of it.
+    key_bytes : int
+        Bytes sent so far for keys.
+    """
 
-    @property
-    def party(self) -> str:
-        """Name of the party."""
-
-
-class _Own(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    share: bytes | None  # gone once the partial decryption is made
-    forwarded: list[bytes]
-    secret_part: bytes
-    common_secret: bytes
-    result: bytes
-    partial: bytes
-    key_bytes: int
+    forwarded: tuple[bytes, ...] = ()
+    secret_part: bytes = b""
+    common_secret: bytes = b""
+    result: bytes = b""
+    partial: bytes = b""
+    key_bytes: int = 0
 
     def __repr__(self) -> str:
         return "<state of a party of a joint session (secret)>"
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    share: bytes | None  # gone once the partial decryption is made
+    state: _State
+
+    def __repr__(self) -> str:
+        return "<saved party of a joint session (secret)>"
 
 
 class JointAggregator(Aggregator):
@@ -105,18 +118,18 @@ class JointAggregator(Aggregator):
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest)
-        _check(manifest, roster)
+        _check(manifest, roster, computation.plan)
         self._computation = computation
         self._roster = roster
         self._binding = roster.binding(manifest)
-        setup = computation.setup
-        self._keys = [Sum(shape) for shape in setup.key_parts]
-        self._relinearisation = Sum(setup.relinearisation_part)
-        self._blocks = [Sum(setup.submission_part) for _ in range(computation.blocks)]
+        setup, blocks = computation.setup, computation.plan.blocks
+        second_round = [setup.relinearisation_part] + [setup.submission_part] * blocks
+        self._keys = RunningSum(setup.key_parts)
+        self._submissions = RunningSum(second_round)
         self._passed_on: dict[str, Contribution | Excerpt] = {}
         self.submission_limit = _SLACK + max(
-            sum(each.polynomials.packed_size for each in self._keys) + len(manifest.parties) * _SLACK,
-            sum(each.polynomials.packed_size for each in (self._relinearisation, *self._blocks)),
+            sum(shape.packed_size for shape in setup.key_parts) + len(manifest.parties) * _SLACK,
+            sum(shape.packed_size for shape in second_round),
             computation.partial_shape.packed_size + len(manifest.parties) * _SLACK,
         )
 
@@ -132,10 +145,10 @@ class JointAggregator(Aggregator):
             *key_parts, sealed = contribution.parts or (b"",)
             if len(sealed) > _SLACK * len(self.manifest.parties):
                 raise DeserialisationError("the part of the common secret is too long")
-            _add(self._keys, key_parts)
+            self._keys.add(key_parts)
             self._passed_on[party] = contribution.excerpt(*_FORWARDED)
         elif self.round == _SUBMISSION:
-            _add([self._relinearisation, *self._blocks], contribution.parts)
+            self._submissions.add(contribution.parts)
         elif len(contribution.parts) == 1:
             self._passed_on[party] = contribution
         else:
@@ -143,9 +156,9 @@ class JointAggregator(Aggregator):
 
     def _close(self) -> bytes:
         if self.round == _SUBMISSION:
-            keys = [each.words for each in self._keys]
-            result = self._computation.result(keys, self._relinearisation.words, [each.words for each in self._blocks])
-            return encode(Result(len(self.counted), result))
+            relinearisation, *totals = self._submissions.totals
+            keys = self._computation.public_keys(self._keys.totals, relinearisation)
+            return encode(Result(len(self.counted), self._computation.aggregate(keys, totals)))
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}
         return encode(in_order)
@@ -162,8 +175,8 @@ class JointParty(Party[R]):
         Of the manifest's parties, each verified by this party.
     identity : Identity
         This party's private keys.
-    task
-        What to encrypt, and what to read off the result, as the computation takes it.
+    task : PartyTask
+        This party's, for that computation.
     computation : JointComputation
         The manifest's.
 
@@ -180,11 +193,11 @@ class JointParty(Party[R]):
         manifest: Manifest,
         roster: Roster,
         identity: Identity,
-        task: Task,
-        computation: JointComputation[Any, Any, Any, R],
+        task: PartyTask[Any, Any, R],
+        computation: JointComputation[Any, Any, Any, Any],
     ) -> None:
         super().__init__(manifest, task.party)
-        _check(manifest, roster)
+        _check(manifest, roster, computation.plan)
         mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
         if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
             raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
@@ -195,12 +208,7 @@ class JointParty(Party[R]):
         self._setup = computation.setup
         self._binding = roster.binding(manifest)
         self._share: BaseJointShare[Any] | None = None  # from the first round until the partial decryption
-        self._forwarded: list[bytes] = []  # of the first round, digests: what comes back in the second
-        self._secret_part = b""
-        self._common_secret = b""
-        self._result = b""
-        self._partial = b""
-        self._key_bytes = 0
+        self._state = _State()
         parties = len(manifest.parties)
         _, relinearisation, _ = self._setup.key_parts
         longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
@@ -208,7 +216,11 @@ class JointParty(Party[R]):
 
     @classmethod
     def from_material(
-        cls, manifest: Manifest, material: bytes, task: Task, computation: JointComputation[Any, Any, Any, R]
+        cls,
+        manifest: Manifest,
+        material: bytes,
+        task: PartyTask[Any, Any, R],
+        computation: JointComputation[Any, Any, Any, Any],
     ) -> JointParty[R]:
         """Return the party that a serialised `fhe_auc_keys.roster.PartyMaterial` is for; errors as the constructor."""
         try:
@@ -221,57 +233,75 @@ class JointParty(Party[R]):
         raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
-        started = time.perf_counter()
         if round_number == _KEY_PARTS:
-            self._share = self._computation.new_share()
-            parts = self._share.key_parts()
-            self._key_bytes = sum(map(len, parts))
-            self._secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
-            sealed = self._sealed(_SECRET_PURPOSE, self._secret_part, associated=b"")
-            self._forwarded = [_sha256(parts.relinearisation), _sha256(sealed)]
-            self._seconds["key parts"] = time.perf_counter() - started
-            return self._signed((*parts, sealed))
+            return self._signed(self._key_parts())
         if round_number == _SUBMISSION:
-            share = self._living_share()
-            total, common_secret = self._first_round_of_all(payload)
-            relinearisation = share.relinearisation_part(total)
-            spent = time.perf_counter() - started
-            started = time.perf_counter()
-            self._task.common_secret = self._common_secret = common_secret
-            blocks = self._computation.encrypted(share, self._task)
-            self._seconds["submit"] = time.perf_counter() - started
-            self._seconds["key parts"] += spent
-            self._key_bytes += len(relinearisation)
-            return self._signed((relinearisation, *blocks))
+            return self._signed(self._submission(payload))
         if round_number == _PARTIAL:
-            sealed = self._partial_decryption(payload)
-            self._seconds["decrypt"] = time.perf_counter() - started
-            return self._signed((sealed,))
-        fused = self._computation.fused(self._result, self._all_partials(payload))
-        self._partial = b""
-        outcome = self._computation.outcome(self._task, fused, len(self.manifest.parties))
-        self._seconds["recover"] = time.perf_counter() - started
-        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._key_bytes, seconds=self._seconds)
+            return self._signed((self._partial_decryption(payload),))
+        self._recover(payload)
         return b""
 
-    def _own_state(self) -> bytes:
-        own = _Own(
-            share=None if self._share is None else self._share.saved(),
-            forwarded=self._forwarded,
-            secret_part=self._secret_part,
-            common_secret=self._common_secret,
-            result=self._result,
-            partial=self._partial,
-            key_bytes=self._key_bytes,
+    def _key_parts(self) -> tuple[bytes, ...]:
+        """Draw a share of the key and a part of the common secret; return the parts for the others."""
+        started = time.perf_counter()
+        share = self._computation.new_share()
+        parts = share.key_parts()
+        secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
+        sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
+        self._share = share
+        self._state = _State(
+            forwarded=(_sha256(parts.relinearisation), _sha256(sealed)),
+            secret_part=secret_part,
+            key_bytes=sum(map(len, parts)),
         )
-        return encode(own)
+        self._seconds["key parts"] = time.perf_counter() - started
+        return (*parts, sealed)
+
+    def _submission(self, payload: bytes) -> tuple[bytes, ...]:
+        """Return the second part of the relinearisation key, and this party's rows, encrypted."""
+        started = time.perf_counter()
+        share = self._living_share()
+        total, common_secret = self._first_round_of_all(payload)
+        relinearisation = share.relinearisation_part(total)
+        encrypting = time.perf_counter()
+        blocks = self._computation.encrypt(share, self._task, common_secret)
+        self._state = msgspec.structs.replace(
+            self._state, common_secret=common_secret, key_bytes=self._state.key_bytes + len(relinearisation)
+        )
+        self._seconds["submit"] = time.perf_counter() - encrypting
+        self._seconds["key parts"] += encrypting - started
+        return (relinearisation, *blocks)
+
+    def _partial_decryption(self, payload: bytes) -> bytes:
+        """Return this party's partial decryption of the result, sealed to the others; the share is gone then."""
+        started = time.perf_counter()
+        result = decode(payload, Result, "result")
+        if result.parties != len(self.manifest.parties):
+            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        partial = self._computation.partial_decryption(self._living_share(), result.ciphertext)
+        self._state = msgspec.structs.replace(self._state, result=result.ciphertext, partial=partial)
+        self._share = None  # nobody needs it again, and no second result meets it
+        sealed = self._sealed(_PARTIAL_PURPOSE, partial, associated=_sha256(result.ciphertext))
+        self._seconds["decrypt"] = time.perf_counter() - started
+        return sealed
+
+    def _recover(self, payload: bytes) -> None:
+        """Add up all partial decryptions, and read the result."""
+        started = time.perf_counter()
+        decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
+        self._state = msgspec.structs.replace(self._state, partial=b"")
+        outcome = self._task.read(decrypted, len(self.manifest.parties), self._state.common_secret)
+        self._seconds["recover"] = time.perf_counter() - started
+        self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._state.key_bytes, seconds=self._seconds)
+
+    def _own_state(self) -> bytes:
+        return encode(_Saved(None if self._share is None else self._share.saved(), self._state))
 
     def _restore_own(self, own: bytes) -> None:
-        found = decode(own, _Own, "state of a party of a joint session")
+        found = decode(own, _Saved, "state of a party of a joint session")
         self._share = None if found.share is None else self._computation.restored_share(found.share)
-        self._forwarded, self._secret_part = found.forwarded, found.secret_part
-        self._task.common_secret = self._common_secret = found.common_secret
-        self._result, self._partial, self._key_bytes = found.result, found.partial, found.key_bytes
+        self._state = found.state
 
     def _living_share(self) -> BaseJointShare[Any]:
         if self._share is None:
@@ -289,23 +319,14 @@ class JointParty(Party[R]):
         for party, excerpt in self._one_of_each(payload, Excerpt):
             with _blaming(party):
                 found = open_excerpt(excerpt, self._roster, self._binding, _KEY_PARTS, party, indices=_FORWARDED)
-                if party == self.name and [_sha256(each) for each in found] != self._forwarded:
+                if party == self.name and tuple(_sha256(each) for each in found) != self._state.forwarded:
                     raise TamperedError("it is not the one that was sent")
                 total.add(total.polynomials.unpack(found[0]))
-                secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._secret_part, associated=b"")
+                secret = self._unsealed(_SECRET_PURPOSE, party, found[1], self._state.secret_part, associated=b"")
                 if len(secret) != COMMON_SECRET_BYTES:
                     raise TamperedError("its part of the common secret has a wrong length")
                 secret_parts.append(secret)
         return total.words, _sha256(_SECRET_PURPOSE + self._binding + b"".join(secret_parts))
-
-    def _partial_decryption(self, payload: bytes) -> bytes:
-        result = decode(payload, Result, "result")
-        if result.parties != len(self.manifest.parties):
-            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
-        self._partial = self._computation.partial(self._living_share(), result.ciphertext)
-        self._result = result.ciphertext
-        self._share = None  # nobody needs it again, and no second result meets it
-        return self._sealed(_PARTIAL_PURPOSE, self._partial, associated=_sha256(self._result))
 
     def _all_partials(self, payload: bytes) -> Iterator[Words]:
         polynomials = self._computation.partial_shape
@@ -314,11 +335,9 @@ class JointParty(Party[R]):
                 contribution.check(self._roster, self._binding, _PARTIAL, party)
                 if len(contribution.parts) != 1:
                     raise TamperedError("it has not one part")
-                associated = _sha256(self._result)
-                partial = self._unsealed(
-                    _PARTIAL_PURPOSE, party, contribution.parts[0], self._partial, associated=associated
-                )
-                yield polynomials.unpack(partial)
+                (sealed,) = contribution.parts
+                own, associated = self._state.partial, _sha256(self._state.result)
+                yield polynomials.unpack(self._unsealed(_PARTIAL_PURPOSE, party, sealed, own, associated=associated))
 
     def _sealed(self, purpose: bytes, plaintext: bytes, *, associated: bytes) -> bytes:
         """Return `plaintext` sealed to all other parties."""
@@ -353,18 +372,8 @@ def _blaming(party: str) -> Iterator[None]:
         raise DeserialisationError(f"contribution of party {party!r}: {error}") from None
 
 
-def _add(sums: Sequence[Sum], parts: Sequence[bytes]) -> None:
-    """Add each part to its sum, or none if one of them is malformed."""
-    if len(parts) != len(sums):
-        raise DeserialisationError(f"expected {len(sums)} parts, got {len(parts)}")
-    words = [total.polynomials.unpack(part) for total, part in zip(sums, parts, strict=True)]
-    for total, summand in zip(sums, words, strict=True):
-        total.add(summand)
-
-
-def _check(manifest: Manifest, roster: Roster) -> None:
-    plan = manifest.plan
-    if plan is None or not plan.joint_keys or manifest.context:
+def _check(manifest: Manifest, roster: Roster, plan: Plan) -> None:
+    if not manifest.joint_keys:
         raise InputError("the session's manifest is not one for joint keys")
     if plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
         raise InputError("with joint keys every party of the session takes part, and none can be left out")

@@ -153,5 +153,5 @@ def kept_joint_session(
 
 
 def _check_no_holder(manifest: Manifest) -> None:
-    if manifest.context or (manifest.plan is not None and not manifest.plan.joint_keys):
+    if manifest.keys == "sealed":
         raise WrongContextError("the session's keys are made by a key holder, not by the parties together")

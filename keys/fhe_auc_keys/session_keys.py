@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fhe_auc import contexts
-from fhe_auc.bfv import BfvParameters
-from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.errors import WrongContextError
 
@@ -72,7 +71,7 @@ class SessionKeys:
     party: bytes = field(repr=False)
 
 
-def new_session_keys(parameters: CkksParameters | BfvParameters) -> SessionKeys:
+def new_session_keys(parameters: RingParameters) -> SessionKeys:
     """Return fresh keys for one session, and a fresh common secret."""
     public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))

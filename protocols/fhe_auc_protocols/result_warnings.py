@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from fhe_auc.manifest import Manifest
-from fhe_auc_protocols.blinded_auc.error_bound import RAREST
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 __all__ = ["of_auc", "of_parties"]
 
@@ -29,6 +27,4 @@ def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ..
             f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
             "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
         )
-    if isinstance(manifest.plan, AucPlan) and manifest.plan.workload.max_rows > RAREST:
-        found += (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)
     return found

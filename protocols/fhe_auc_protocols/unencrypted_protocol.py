@@ -77,7 +77,7 @@ class CleartextProtocol(Protocol[R], Generic[R, T]):
         """Return the terms of a manifest; raise `InputError` where it is not one of this protocol."""
         if manifest.protocol != self.name:
             raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {self.name!r}")
-        if manifest.plan is not None or manifest.context:
+        if manifest.keys != "none":
             raise InputError(f"the session's manifest is not one of {self.name!r}, which encrypts nothing")
         self.check_options(manifest.options)
         return self.terms(manifest.options, len(manifest.thresholds))

@@ -1,4 +1,4 @@
-"""docs/flower.md, executed: three machines as three folders, from certificates to a result at each site."""
+"""docs/guide/flower.md, executed: three machines as three folders, from certificates to a result at each site."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 from fhe_auc import federated_auc
 from fhe_auc.counts import PartyData
 
-GUIDE = Path(__file__).parents[2] / "docs" / "flower.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "flower.md"
 BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TERMINALS = ("authority", "aggregator", "north", "south", "west")
+SITES = ("north", "south", "west")
+TERMINALS = {"all": ("authority", "aggregator", *SITES), "sites": SITES}
+"""Blocks for more than one terminal."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
 
@@ -80,7 +82,7 @@ class Walk:
 def walk(tmp_path: Path, site_rows: list[PartyData]) -> Iterator[Walk]:
     made = Walk(tmp_path)
     pooled = ["site,y_true,y_score"]
-    for data, name in zip(site_rows, ("north", "south", "west"), strict=True):
+    for data, name in zip(site_rows, SITES, strict=True):
         rows = [f"{int(y)},{float(s)!r}" for y, s in zip(data.y_true, data.y_score, strict=True)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["y_true,y_score", *rows]) + "\n")
         pooled += [f"{name},{row}" for row in rows]
@@ -94,14 +96,14 @@ def test_the_guide_runs_as_it_stands_and_ends_with_the_auc_of_evaluate(walk: Wal
     printed = [
         (terminal, walk.run(terminal, commands))
         for place, commands in BLOCK.findall(GUIDE.read_text())
-        for terminal in (TERMINALS if place == "all" else (place,))
+        for terminal in TERMINALS.get(place, (place,))
     ]
     assert sum(terminal == "here" for terminal, _ in printed) == 1
     assert dict(printed)["here"].count(f"{expected.auc:.6f} ±") == 2
     assert float(printed[-1][1]) == pytest.approx(expected.auc, abs=1e-6)
-    for name in ("north", "south", "west"):
+    for name in SITES:
         told = json.loads((walk.folder / name / "result.json").read_text())
         assert told["evaluation"]["auc"] == pytest.approx(expected.auc, abs=1e-6)
     record = json.loads((walk.folder / "aggregator" / "record.json").read_text())
-    assert record["counted"] == ["north", "south", "west"]
+    assert record["counted"] == [*SITES]
     assert "auc" not in json.dumps(record)

@@ -1,4 +1,4 @@
-"""docs/keys.md, executed: its commands run as they stand there, and print what it says that they print."""
+"""docs/guide/keys.md, executed: its commands run as they stand there, and print what it says that they print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fhe_auc import ckks
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.roster import Roster
 
-GUIDE = Path(__file__).parents[2] / "docs" / "keys.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "keys.md"
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
 FENCE = re.compile(r"^```(\w+) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -157,7 +157,7 @@ def test_every_command_is_in_the_guide() -> None:
 
 
 def test_every_refusal_in_the_table_is_one_that_the_code_utters() -> None:
-    root = GUIDE.parent.parent
+    root = GUIDE.parents[2]
     code = "".join(path.read_text(encoding="utf-8") for path in sorted((root / "keys").rglob("*.py")))
     code = re.sub(r'"\n +f?"', "", code)  # messages over two lines
     code = re.sub(r"\{[^{}]*\}", "…", code)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ThresholdError, UndefinedAucError
+from fhe_auc.trapezoid import Trapezoid, trapezoid
 
 GRID = np.linspace(0.0, 1.0, 21)
 

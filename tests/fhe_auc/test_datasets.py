@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError
+from fhe_auc.trapezoid import trapezoid
 
 # name: parties, rows, positive rows, 2·P·N·AUC
 KNOWN = {"covid-clinics": (78, 7612, 433, 4894534), "credit-default": (6, 15000, 3409, 50162189)}

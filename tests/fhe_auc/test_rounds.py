@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import (
     DeserialisationError,
     EvaluationError,
@@ -35,6 +35,7 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals

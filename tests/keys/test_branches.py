@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys import branches
 from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty

@@ -783,16 +783,16 @@ def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
 def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
     third: tuple[JointPlay, bytes], monkeypatch: Any
 ) -> None:
-    from fhe_auc.ckks.openfhe_joint import JointShare
+    from fhe_auc.ckks import openfhe_joint_computation
 
     used: list[Any] = []
-    honest = JointShare.partial
+    honest = openfhe_joint_computation.partial_decryption
 
     def spied(share: Any, result: bytes, smudging: Any) -> bytes:
         used.append([np.array(layer) for layer in smudging])
         return honest(share, result, smudging)
 
-    monkeypatch.setattr(JointShare, "partial", spied)
+    monkeypatch.setattr(openfhe_joint_computation, "partial_decryption", spied)
     play, message = third
     assert all(party._share is not None for party in play.parties.values())
     message = play.play_round(message)
@@ -887,14 +887,14 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
             play.aggregator.receive(name, play.wire[-1])
             if play.aggregator.round == 1:
                 layout = party._setup.scheme.secret_key
-                for key in (party._share._secret, party._share._ephemeral):
+                for key in (party._share.secret_key, party._share._ephemeral):
                     words = layout.polynomials.unpack(layout.pack(openfhe.Serialize(key, openfhe.BINARY)))
                     secret += pieces(words, layout.polynomials)
                 secret += halves(party._secret_part)
             if play.aggregator.round == 2:
                 secret += halves(party._task.common_secret)
             if play.aggregator.round == 3:
-                partial = party._setup.partial.polynomials
+                partial = party._setup.submission_part
                 secret += pieces(partial.unpack(party._partial), partial)
         held.update(bytes_within(play.aggregator, {}))
         message = play.aggregator.finish_round()

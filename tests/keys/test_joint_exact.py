@@ -27,8 +27,10 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
 from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
+
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
 NAMES = ("north", "south", "east")
@@ -90,12 +92,12 @@ class Product(JointComputation[Numbers, JointShare, list[bfv.Residues], Products
 
     def partial(self, share: JointShare, result: bytes) -> bytes:
         parts = enumerate(self._parts(result))
-        return b"".join(share.partial(each, prime, PLAN.smudging_exponent) for prime, each in parts)
+        return b"".join(partial_decryption(share, each, prime, PLAN.smudging_exponent) for prime, each in parts)
 
     def fused(self, result: bytes, partials: Iterable[Words]) -> list[bfv.Residues]:
         split = [np.split(each, len(PRIMES)) for each in partials]
         return [
-            self.setup.fuse(each, prime, [partial[prime] for partial in split])
+            fuse(self.setup, each, prime, [partial[prime] for partial in split])
             for prime, each in enumerate(self._parts(result))
         ]
 

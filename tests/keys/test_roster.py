@@ -389,6 +389,7 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
     idle: JointPlay, prepare: Callable[..., Session]
 ) -> None:
     from fhe_auc_keys.joint_computation import CkksComputation
+
     from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
     computation: CkksComputation[Any] = CkksComputation(idle.manifest)

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks, registry
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.trapezoid import trapezoid
 
 GRID = np.linspace(0, 1, 16)
 OPTIONS: dict[str, dict[str, Any]] = {

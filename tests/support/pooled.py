@@ -8,7 +8,8 @@ from operator import add
 
 import numpy as np
 
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
+from fhe_auc.trapezoid import trapezoid
 
 
 def exact_auc(sites: Iterable[PartyData], grid: np.ndarray) -> float:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.attacks.strategies import NAMES, STRATEGIES, Outcome
 
-_CONFIDENCE = 0.95
+if TYPE_CHECKING:
+    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
+    from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable
 
 
 @click.command(
@@ -92,125 +92,44 @@ def attack(
     With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC or
     half-width, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     """
-    from fhe_auc_benchmarks.attacks.blinded_auc import bounds, simulated
-    from fhe_auc_benchmarks.attacks.blinded_auc.trials import setting
-
-    if protocol == "verified":
-        from fhe_auc_benchmarks.attacks.exact_auc import table
-
-        for option in ("executions", "tolerance", "thresholds"):
-            if inputs.given(option):
-                raise click.UsageError(f"--{option} is for --protocol malicious only")
-        table.attack(names, trials, simulated_trials, seed, as_json=as_json)
-        return
-    if unknown := sorted(set(names) - set(NAMES)):
-        raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {', '.join(NAMES)}")
-    of = setting(
-        executions=int(executions),
-        tolerance=tolerance,
-        thresholds=thresholds,
-    )
-    workload = of.plan.workload
-    chosen = [strategy for strategy in STRATEGIES if strategy.name in names or not names]
-    rows: list[dict[str, Any]] = []
+    table = _table(protocol, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
+    if unknown := sorted(set(names) - set(table.descriptions)):
+        known = ", ".join(table.descriptions)
+        raise InputError(f"there is no attack {unknown[0]!r} on this protocol; known are {known}")
+    chosen = [name for name in table.descriptions if name in names or not names]
+    rows = []
     with output.progress("Attacks") as report:
-        for number, strategy in enumerate(chosen):
-            name = strategy.name
+        for number, name in enumerate(chosen):
             report(name, number, len(chosen))
-            row: dict[str, Any] = {"attack": name, "what": strategy.description}
-            row["semi_honest"] = {"real": _summary(_real(name, "semi-honest", trials, seed))}
-            row["malicious"] = {"real": _summary(_real(name, "malicious", trials, seed))}
-            simulation: dict[str, Any] | None = None
-            if simulated_trials:
-                parameter = simulated.best(name, of, seed)
-                simulation = _summary(simulated.run(name, of, simulated_trials, seed, parameter))
-                if simulation is not None and strategy.tunable:
-                    simulation["parameter"] = list(parameter)
-            row["malicious"]["simulated"] = simulation
-            row["bound"] = bounds.of_strategy(
-                name,
-                of.executions,
-                of.plan.tolerance,
-                positions=of.positions,
-                thresholds=workload.thresholds,
-                splits=workload.splits,
-            )
-            rows.append(row)
+            rows.append({"attack": name, "what": table.descriptions[name], **table.play(name)})
     if as_json:
-        output.print_json(
-            {
-                "executions": of.executions,
-                "tolerance": of.plan.tolerance,
-                "thresholds": workload.thresholds,
-                "seed": seed,
-                "confidence": _CONFIDENCE,
-                "attacks": rows,
-            }
-        )
+        output.print_json({**table.settings(), "attacks": rows})
         return
-    _print(rows, of.executions, of.plan.tolerance, workload.thresholds)
-
-
-def _real(name: str, protocol: str, trials: int, seed: int) -> Outcome | None:
-    """Attack real ciphertexts; None where that is not asked for."""
-    from fhe_auc_benchmarks.attacks.blinded_auc import ciphertexts as real
-
-    if not trials:
-        return None
-    try:
-        return real.run(name, protocol, trials, seed)
-    except InputError as error:
-        output.print_warning(f"{name}: {error}")
-        return None
-
-
-def _summary(outcome: Outcome | None) -> dict[str, Any] | None:
-    if outcome is None:
-        return None
-    from fhe_auc_benchmarks.attacks.blinded_auc.bounds import clopper_pearson
-
-    found = asdict(outcome)
-    found["pass_rate"] = outcome.passed / outcome.trials
-    found["pass_rate_below"] = clopper_pearson(outcome.passed, outcome.trials, _CONFIDENCE)
-    return found
-
-
-def _print(rows: list[dict[str, Any]], executions: int, tolerance: float, thresholds: int) -> None:
-    output.print_text(
-        f"A pass is a wrong AUC (by 0.001 or more) that a party accepts. Behind it: what the pass rate lies "
-        f"below, with {_CONFIDENCE:.0%} confidence. Simulation and bound: {executions} executions, tolerance "
-        f"{tolerance:.2e}, {thresholds:,} thresholds.\n"
-    )
-    output.print_table(
-        [
-            (
-                row["attack"],
-                _happens(row["semi_honest"]["real"]),
-                _passes(row["malicious"]["real"]),
-                _passes(row["malicious"]["simulated"]),
-                "" if row["bound"] is None else output.bound_text(row["bound"]),
-                "",
-            )
-            for row in rows
-        ],
-        header=("attack", "semi-honest", "malicious, real", "simulated", "bound", ""),
-        numbers=4,
-    )
+    output.print_text(table.introduction() + "\n")
+    output.print_table([(row["attack"], *table.cells(row)) for row in rows], header=table.header, numbers=4)
     output.print_text("\nWhat the aggregator does:")
     output.print_table([(f"  {row['attack']}", row["what"]) for row in rows])
 
 
-def _happens(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    trials = found["trials"]
-    if found["passed"]:
-        return f"wrong AUC {found['passed']}/{trials}"
-    return "harmless" if found["harmless"] == trials else f"refused {sum(found['refused'].values())}/{trials}"
+def _table(
+    protocol: str,
+    trials: int,
+    simulated_trials: int,
+    seed: int,
+    executions: int,
+    tolerance: float | None,
+    thresholds: str,
+) -> BlindedAucTable | ExactAucTable:
+    """Return the attacks on a protocol; the last three options are for ``malicious`` only."""
+    if protocol == "verified":
+        from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable
 
+        for option in ("executions", "tolerance", "thresholds"):
+            if inputs.given(option):
+                raise click.UsageError(f"--{option} is for --protocol malicious only")
+        return ExactAucTable(trials, simulated_trials, seed)
+    from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import setting
+    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
 
-def _passes(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    harmless = " harmless" if found["harmless"] == found["trials"] else ""
-    return f"{found['passed']}/{found['trials']:,}{harmless} <{output.bound_text(found['pass_rate_below'])}"
+    of = setting(executions=executions, tolerance=tolerance, thresholds=thresholds)
+    return BlindedAucTable(of, trials, simulated_trials, seed)

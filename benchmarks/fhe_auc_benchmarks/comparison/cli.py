@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
@@ -162,7 +163,7 @@ def compare(
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
     if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
-    plan = measure.Plan(
+    asked = measure.Comparison(
         protocols=protocols,
         epsilons=epsilons,
         thresholds=thresholds,
@@ -173,20 +174,20 @@ def compare(
         backend=backend and ckks.choose_backend(backend),
         seed=seed,
     )
-    plan.methods()  # before files are read
+    asked.methods()  # before files are read
     parties = files.read()
     with output.progress("Comparing", unit="measurements") as report:
-        rows = measure.compare(parties, plan, report)
+        rows = measure.compare(parties, asked, report)
     if as_json:
         settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
         output.print_json({**settings, "rows": [asdict(row) for row in rows]})
     else:
-        _print(rows, plan.grid)
+        _print(rows, asked.grid)
     if csv_file is not None:
         _save(csv_file, rows)
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
-        figure.save(plot, rows)
+        figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
 
 
@@ -237,8 +238,8 @@ def _warnings(rows: Sequence[Row]) -> list[str]:
 
 
 def _line(row: Row) -> tuple[output.Cell, ...]:
-    sent = output.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
-    took = output.seconds_text(row.seconds) if row.seconds else "-"
+    sent = quantities.bytes_text(row.upload_bytes_per_party) if row.upload_bytes_per_party else "-"
+    took = quantities.seconds_text(row.seconds) if row.seconds else "-"
     return row.method, str(row.thresholds), _auc(row), _error(row.error), sent, took, row.privacy
 
 

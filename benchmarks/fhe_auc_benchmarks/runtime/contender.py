@@ -12,7 +12,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
-from fhe_auc_keys.sealed_roles import CkksAggregator
+from fhe_auc_keys.sealed_roles import SealedAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
 from fhe_auc_protocols.exact_auc.task import exact_plan
@@ -74,7 +74,7 @@ class Contender(ABC):
         """Give back what the process shares."""
 
 
-class Session(Contender):
+class OurProtocol(Contender):
     """An encrypted protocol of this package, through its real roles: every byte and every check of a session.
 
     Parameters
@@ -129,7 +129,7 @@ class Session(Contender):
         """Make a fresh aggregator of the session, and a fresh party, with their keys loaded."""
         session = self._session
         aggregator = self._plugin.aggregator(session.manifest, session.aggregator_material)
-        self.aggregator = cast(CkksAggregator, aggregator)
+        self.aggregator = cast(SealedAggregator, aggregator)
         self._opening = self.aggregator.start()
         self._fresh = self._party(0)
 
@@ -167,7 +167,7 @@ class Session(Contender):
         return self._plugin.party(session.manifest, session.party_material, self.problem.data(party))
 
 
-class VerifiedSession(Session):
+class OurVerified(OurProtocol):
     """Protocol ``verified``, where parties tell each other which result they were given before they decrypt it.
 
     What the other parties tell is made and passed on as part of `recover`, which so takes a little too long.
@@ -180,7 +180,7 @@ class VerifiedSession(Session):
         """Do one party's work in the last two rounds."""
         manifest = self._session.manifest
         secret = party_secrets(self._session.party_material, manifest.context).common_secret
-        plan = exact_plan(manifest, joint_keys=False)
+        plan = exact_plan(manifest)
         common = CommonSecrets(secret, manifest.digest, plan.packing, plan.parameters.plain_moduli)
         result = Message.from_bytes(self._message, limit=len(self._message)).payload
         mine = Message.from_bytes(self._fresh.respond(self._message), limit=1024)

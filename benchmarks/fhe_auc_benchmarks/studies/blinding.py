@@ -54,7 +54,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks, thresholds
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.trapezoid import Trapezoid, trapezoid
+from fhe_auc_benchmarks.studies.markdown import table
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
@@ -305,10 +307,6 @@ def print_estimates(sessions: int, seed: int) -> None:
 def number(value: float) -> str:
     """Write a count with three digits."""
     return f"{value:.0f}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
-
-
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(line) + " |" for line in [head, ["---"] * len(head), *body]) + "\n"
 
 
 def print_tables(lines: Sequence[Line]) -> None:

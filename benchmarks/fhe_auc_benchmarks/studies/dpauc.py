@@ -1,20 +1,19 @@
 """The tables of [DPAUC], as printed and as we get them, row by row.
 
-    python -m fhe_auc_benchmarks.studies.dpauc                     rewrite the tables in docs/dpauc.md (between its two markers)
+    python -m fhe_auc_benchmarks.studies.dpauc                     rewrite the tables in docs/evidence/dpauc.md
     python -m fhe_auc_benchmarks.studies.dpauc --print             print them instead
-    python -m fhe_auc_benchmarks.studies.dpauc --data rows.npz     save epoch 0's rows, dealt to 10 sites, for `fhe-auc compare`
+    python -m fhe_auc_benchmarks.studies.dpauc --data rows.npz     save epoch 0's rows, dealt to 10 sites
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
-The rows are those of `fhe_auc_benchmarks.simulations.synthetic_scores.criteo_like`: as many as the paper's and of the same AUC, otherwise a guess.
-Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset: grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|),
-sums clipped at 0, points sorted by FPR, no ends added.
+The rows are those of `fhe_auc_benchmarks.simulations.synthetic_scores.criteo_like`: as many as the paper's and of the
+same AUC, otherwise a guess. Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset:
+grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR, no ends added.
 
 - IID rows use the Gamma shortcut, non-IID rows draw the noise of each party; how rows are dealt to parties changes
   neither the sums nor the noise.
-- "difference": ours less the paper's mean. "SE": standard errors of that difference, from both printed and our own
-  standard deviation and number of runs.
-- "limit": our mean over many more runs, less the paper's mean: what no luck of ours explains.
+- A cell is the paper's mean ± standard deviation, and in parentheses our mean less the paper's: of Laplace noise the
+  limit, our mean over many more runs than the paper's, so that no luck of ours explains it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -33,10 +32,11 @@ import numpy as np
 from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_benchmarks.simulations.synthetic_scores import CRITEO_AUC, criteo_like
+from fhe_auc_benchmarks.studies.markdown import table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "dpauc.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "dpauc.md"
 BEGIN, END = "<!-- begin: python -m fhe_auc_benchmarks.studies.dpauc -->\n", "<!-- end -->\n"
 EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
@@ -135,15 +135,10 @@ class Compared(NamedTuple):
     def spread(self) -> float:
         return self.deviation / self.paper.deviation
 
-    def cells(self) -> list[str]:
-        return [
-            f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f}",
-            f"{self.mean:.6f} ± {self.deviation:.6f}",
-            f"{self.difference:+.1e}",
-            f"{self.standard_errors:+.1f}",
-            f"{self.spread:.2f}",
-            *([] if self.limit is None else [f"{self.limit:+.1e}"]),
-        ]
+    def text(self) -> str:
+        """Write the paper's mean and standard deviation, and in parentheses how far off we are."""
+        off = self.difference if self.limit is None else self.limit
+        return f"{self.paper.mean:.6f} ± {self.paper.deviation:.6f} ({off:+.1e})"
 
 
 def printed(row: Sequence[float], epsilon: int) -> Printed:
@@ -190,75 +185,93 @@ def noised_scores(epoch: int, epsilon: int, *, runs: int, seed: int) -> float:
     return float(simulation.aucs_of_noised_scores(*rows(epoch), epsilon, runs=runs, random=random).mean())
 
 
-def table(head: Sequence[str], body: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *body]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+BY_EPSILON = [f"ε = {epsilon}" for epsilon in EPSILONS]
+AGREEMENT = [
+    *("", "cells", "means within", "worst mean", "limits within"),
+    *("means within 3 standard errors", "σ within 35 %"),
+]
 
 
-COLUMNS = ("ε", "paper", "ours", "difference", "SE", "σ ours / paper")
-
-
-def verdict(cells: Sequence[Compared], within: float) -> str:
-    near = sum(abs(cell.difference) <= within for cell in cells)
-    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells)
-    spread = sum(abs(cell.spread - 1) <= SPREAD_WITHIN for cell in cells)
-    worst = max(cells, key=lambda cell: abs(cell.difference))
-    limit = sum(abs(cell.limit or 0.0) <= within for cell in cells)
-    return (
-        f"of {len(cells)} cells, means within {within:g}: {near} (worst {worst.difference:+.1e}), limits within it: "
-        f"{limit}; means within 3 standard errors: {alike}; standard deviations within 35 %: {spread}"
-    )
+def agreement(name: str, cells: Sequence[Compared], within: float) -> list[object]:
+    """Return a row of the summary."""
+    worst = max((cell.difference for cell in cells), key=abs)
+    return [
+        *(name, len(cells)),
+        sum(abs(cell.difference) <= within for cell in cells),
+        f"{worst:+.1e}",
+        sum(abs(cell.limit or 0.0) <= within for cell in cells),
+        sum(abs(cell.standard_errors) <= 3 for cell in cells),
+        sum(abs(cell.spread - 1) <= SPREAD_WITHIN for cell in cells),
+    ]
 
 
 def laplace_tables(runs: int, seed: int) -> str:
-    parts = []
-    body, cells = [], {}
-    for (epoch, size), row in TABLE_5.items():
-        for epsilon in EPSILONS:
-            cell = laplace(printed(row, epsilon), epoch, size, 10, epsilon, runs=runs, seed=seed)
-            cells[epoch, size, epsilon] = cell
-            body.append([epoch, size, epsilon, *cell.cells()])
-    parts.append("### Table 5: Laplace, K = 10, IID\n")
+    by_size = {
+        (epoch, size): [laplace(printed(row, e), epoch, size, 10, e, runs=runs, seed=seed) for e in EPSILONS]
+        for (epoch, size), row in TABLE_5.items()
+    }
+    by_dealing = {
+        (epoch, way, parties): [
+            laplace(printed(row, e), epoch, 100, parties, e, runs=runs, seed=seed, by_party=way != "IID")
+            for e in EPSILONS
+        ]
+        for (epoch, way, parties), row in TABLE_4.items()
+        if (way, parties) != ("IID", 10)  # the same cells as |Θ| = 100 of Table 5
+    }
+    summary = []
     for epoch in range(3):
-        parts.append(
-            f"- epoch {epoch}: " + verdict([cell for key, cell in cells.items() if key[0] == epoch], WITHIN[10]) + "."
-        )
-    parts.append("\n" + table(["epoch", "&#124;Θ&#124;", *COLUMNS, "limit"], body))
-    body, cells = [], {}
-    for (epoch, way, parties), row in TABLE_4.items():
-        for epsilon in EPSILONS:
-            by_party = way != "IID"
-            cell = laplace(printed(row, epsilon), epoch, 100, parties, epsilon, runs=runs, seed=seed, by_party=by_party)
-            cells[parties, way, epoch, epsilon] = cell
-            body.append([epoch, way, f"{parties:,}", epsilon, *cell.cells()])
-    parts.append("### Table 4: Laplace, |Θ| = 100\n")
-    for parties, way in dict.fromkeys(key[:2] for key in cells):
-        of = [cell for key, cell in cells.items() if key[:2] == (parties, way)]
-        parts.append(f"- K = {parties:,}, {way}: " + verdict(of, WITHIN[parties]) + ".")
-    parts.append("\n" + table(["epoch", "rows", "K", *COLUMNS, "limit"], body))
-    return "\n".join(parts)
+        cells = [cell for key, of in by_size.items() if key[0] == epoch for cell in of]
+        summary.append(agreement(f"Table 5, epoch {epoch}", cells, WITHIN[10]))
+    for way, parties in dict.fromkeys(key[1:] for key in by_dealing):
+        cells = [cell for key, of in by_dealing.items() if key[1:] == (way, parties) for cell in of]
+        summary.append(agreement(f"Table 4, K = {parties:,}, {way}", cells, WITHIN[parties]))
+    return "\n".join(
+        [
+            table(AGREEMENT, summary),
+            "### Table 5: Laplace, K = 10, IID\n",
+            table(
+                ["epoch", "&#124;Θ&#124;", *BY_EPSILON],
+                [[*key, *(cell.text() for cell in cells)] for key, cells in by_size.items()],
+            ),
+            "### Table 4: Laplace, |Θ| = 100\n",
+            table(
+                ["epoch", "rows", "K", *BY_EPSILON],
+                [
+                    [epoch, way, f"{parties:,}", *(cell.text() for cell in cells)]
+                    for (epoch, way, parties), cells in by_dealing.items()
+                ],
+            ),
+        ]
+    )
 
 
 def other_tables(seed: int) -> str:
-    cells = {(epoch, e): flips(epoch, e, runs=PAPER_RR_RUNS, seed=seed) for epoch in TABLE_1 for e in EPSILONS}
-    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells.values())
-    parts = [
-        "### Table 1: randomised response, |Θ| = 200\n",
-        f"- {PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {alike} of {len(cells)} cells.\n",
-        table(["epoch", *COLUMNS], [[*key, *cell.cells()] for key, cell in cells.items()]),
-        "### Table 3: Laplace noise on the scores\n",
-    ]
-    ours = {(e, epoch): noised_scores(epoch, e, runs=3, seed=seed) for e in TABLE_3 for epoch in range(3)}
-    off = {key: value - TABLE_3[key[0]][key[1]] for key, value in ours.items()}
-    near = sum(abs(difference) <= SCORES_WITHIN for difference in off.values())
-    worst = max(off.values(), key=abs)
-    parts.append(f"- within {SCORES_WITHIN}: {near} of {len(off)} cells (worst {worst:+.4f}); means of 3 runs.\n")
-    body = [
-        [e, *(f"{TABLE_3[e][epoch]:.4f} / {ours[e, epoch]:.4f} ({off[e, epoch]:+.4f})" for epoch in range(3))]
-        for e in TABLE_3
-    ]
-    parts.append(table(["ε", *(f"epoch {epoch}: paper / ours" for epoch in range(3))], body))
-    return "\n".join(parts)
+    flipped = {epoch: [flips(epoch, e, runs=PAPER_RR_RUNS, seed=seed) for e in EPSILONS] for epoch in TABLE_1}
+    cells = [cell for of_epoch in flipped.values() for cell in of_epoch]
+    alike = sum(abs(cell.standard_errors) <= 3 for cell in cells)
+    off = {
+        e: [noised_scores(epoch, e, runs=3, seed=seed) - paper for epoch, paper in enumerate(row)]
+        for e, row in TABLE_3.items()
+    }
+    differences = [difference for row in off.values() for difference in row]
+    near = sum(abs(difference) <= SCORES_WITHIN for difference in differences)
+    return "\n".join(
+        [
+            "### Table 1: randomised response, |Θ| = 200\n",
+            f"{PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {alike} of {len(cells)} cells.\n",
+            table(["epoch", *BY_EPSILON], [[key, *(cell.text() for cell in of)] for key, of in flipped.items()]),
+            "### Table 3: Laplace noise on the scores\n",
+            f"Means of 3 runs; within {SCORES_WITHIN}: {near} of {len(differences)} cells "
+            f"(worst {max(differences, key=abs):+.4f}). Epoch 0:\n",
+            table(
+                ["ε", *TABLE_3],
+                [
+                    ["paper", *(f"{row[0]:.4f}" for row in TABLE_3.values())],
+                    ["ours less it", *(f"{row[0]:+.4f}" for row in off.values())],
+                ],
+            ),
+        ]
+    )
 
 
 def all_tables(runs: int, seed: int) -> str:
@@ -280,7 +293,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare the tables of DPAUC with ours.")
     parser.add_argument("--runs", type=int, default=PAPER_RUNS, help="runs a cell (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
-    parser.add_argument("--print", action="store_true", help="print the tables, and leave docs/dpauc.md alone")
+    parser.add_argument("--print", action="store_true", help="print the tables, and leave docs/evidence/dpauc.md alone")
     parser.add_argument("--data", type=Path, metavar="FILE", help="save the rows of epoch 0 as .npz, and stop")
     arguments = parser.parse_args(argv)
     if arguments.data is not None:

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import bfv, ckks
-from fhe_auc.bfv.bounds import noise_bound
-from fhe_auc.bfv.noise import scaled_noise
+from fhe_auc.bfv.ciphertext_noise import noise_bound, scaled_noise
 from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.rlwe.polynomials import Sum
 

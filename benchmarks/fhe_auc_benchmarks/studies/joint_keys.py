@@ -1,4 +1,4 @@
-"""What keys cost, joint and sealed, and what joint keys do to the AUC. Prints the tables of docs/joint-keys.md.
+"""What joint and sealed keys cost, and what they do to the AUC. Prints the tables of docs/security/joint-keys.md.
 
 OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.joint_keys [--parties 3 10 30] [--splits 3]
 """
@@ -13,10 +13,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from fhe_auc import api, datasets, thresholds
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 from fhe_auc.rounds import Party
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys import local_consortium
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 

@@ -1,12 +1,13 @@
 """How far the decrypted AUC lies from exact integers, flooding on; and the threshold grids from scikit-learn.
 
-    python -m fhe_auc_benchmarks.studies.precision                    one line per cell, as it is measured: the cell, worst error of
-                                                      AUC and of resolution, sessions refused, planner's bound
-    python -m fhe_auc_benchmarks.studies.precision --markdown         the tables of docs/precision.md, once everything is measured
+    python -m fhe_auc_benchmarks.studies.precision                one line per cell, as it is measured: the cell, worst
+                                                                  errors of AUC and resolution, sessions refused, bound
+    python -m fhe_auc_benchmarks.studies.precision --markdown     the tables of docs/evidence/precision.md, at the end
 
-What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.BlindedTotals`), serialised on both sides, and the party's own
-`recover`; what is left out is the envelopes. A cell is one workload (backend, thresholds, parties), one number of
-pooled rows, one class balance and one kind of multiplier, and its figure the worst error of `--trials` sessions:
+What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.BlindedTotals`), serialised
+on both sides, and the party's own `recover`; what is left out is the envelopes. A cell is one workload (backend,
+thresholds, parties), one number of pooled rows, one class balance and one kind of multiplier, and its figure the worst
+error of `--trials` sessions:
 
 - One context per workload, new data, new encryptions and new flooding in every session.
 - One party holds all rows, which makes the counts that it encodes as large as they can be. All others submit
@@ -15,8 +16,7 @@ pooled rows, one class balance and one kind of multiplier, and its figure the wo
   a hundred, of which each trial adds up ten blocks drawn at random. Cells of one trial that differ in rows, balance or
   multiplier share their zero submissions.
 - Class balances "one positive" and "one negative" are the worst cases: an error in X is multiplied by Y, one in Y by
-  X ≤ 2P, and both are divided by den = 2PN; with one row of the other class the many cancel. They have tables of
-  their own.
+  X ≤ 2P, and both are divided by den = 2PN; with one row of the other class the many cancel.
 - A session that ends in `ResultCheckError` or `UndefinedAucError` gives no number; cells say how many of their sessions
   did.
 - "smallest": the multiplier is fixed at the least the plan allows, where flooding weighs most. "random": drawn as in
@@ -41,20 +41,23 @@ from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import ckks, datasets, federated_auc, thresholds
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.studies.markdown import table
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS, Workload
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 THRESHOLDS = (100, 1000)
 PARTIES = (2, 15, 100, 1000)
 ROWS = (100, 1000, 10**4, 10**6)
-RARE = ("one positive", "one negative")
 BALANCES = {
     "50 %": lambda rows: rows // 2,
     "1 %": lambda rows: rows // 100,
@@ -66,8 +69,8 @@ GRIDS = ("uniform:100", "hybrid:1000")
 _BLOCK = 100
 _BLOCKS = 20
 
-Sums: TypeAlias = list[ckks.Ciphertext]
-"""A running sum, a ciphertext for every block of the packing."""
+Sums: TypeAlias = tuple[bytes, ...]
+"""A partial sum, packed, for every block of the packing."""
 
 
 class Cell(NamedTuple):
@@ -122,7 +125,7 @@ class Engine:
         aggregation = BlindedTotals(self.public, self.plan)
         for _ in range(number):
             aggregation.add([self.secret.encrypt(self._zero) for _ in range(self.plan.packing.blocks)])
-        return aggregation._sums
+        return aggregation.partial()
 
     def others(self) -> list[Sums]:
         """Return sums of every submission but the one that holds rows."""
@@ -135,8 +138,7 @@ class Engine:
         aggregation = BlindedTotals(self.public, self.plan)
         aggregation.add(submission)
         for sums in others:
-            for total, ciphertext in zip(aggregation._sums, sums, strict=True):
-                self.public.add_in_place(total, ciphertext)
+            aggregation.add_partial(sums)
         return recover(self.secret.decrypt(aggregation.result()), self.plan)
 
 
@@ -182,11 +184,18 @@ def exact_auc(parties: Sequence[PartyData], grid: np.ndarray) -> float:
 class GridRow(NamedTuple):
     data: str
     grid: str
-    backend: str
-    auc: float
     sklearn: float
-    resolution: float
-    numerical: float  # |AUC - exact trapezoid|
+    exact: float  # the trapezoid of integers
+    found: dict[str, Evaluation]  # by backend
+
+    def cells(self) -> list[str]:
+        first, *_ = self.found.values()
+        inside = all(abs(each.auc - self.sklearn) <= each.resolution + 1e-6 for each in self.found.values())
+        return [
+            *(self.data, self.grid, f"{first.auc:.9f}", f"{self.sklearn:.9f}", f"{first.auc - self.sklearn:+.1e}"),
+            *(f"{first.resolution:.1e}", "yes" if inside else "NO"),
+            *(f"{abs(each.auc - self.exact):.1e}" for each in self.found.values()),
+        ]
 
 
 def measure_grids() -> Iterator[GridRow]:
@@ -195,10 +204,11 @@ def measure_grids() -> Iterator[GridRow]:
         parties = datasets.load(name)
         truth = float(roc_auc_score(*pooled(parties)))
         for spec in GRIDS:
-            exact = exact_auc(parties, thresholds.parse(spec))
-            for backend in ckks.available_backends():
-                found = federated_auc(parties, thresholds=spec, backend=backend)
-                yield GridRow(name, spec, backend, found.auc, truth, found.resolution, abs(found.auc - exact))
+            found = {
+                backend: federated_auc(parties, thresholds=spec, backend=backend)
+                for backend in ckks.available_backends()
+            }
+            yield GridRow(name, spec, truth, exact_auc(parties, thresholds.parse(spec)), found)
 
 
 SPLITS = ("IID", "sorted by score", "one-row parties")
@@ -212,25 +222,23 @@ def split(y_true: np.ndarray, y_score: np.ndarray, number: int, way: str) -> lis
     return [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(pieces)]
 
 
-def measure_splits() -> Iterator[tuple[str, int, str, dict[str, float], int]]:
-    """Yield the error against exact integers for each bundled set and split at uniform:100, and one-class parties."""
+def measure_splits() -> Iterator[list[object]]:
+    """Yield a row for each bundled set and number of parties: by split, errors at uniform:100, one-class parties."""
     grid = thresholds.uniform(100)
     for name in datasets.NAMES:
         rows = pooled(datasets.load(name))
         for number in (2, 15, 100):
+            cells = []
             for way in SPLITS:
                 parties = split(*rows, number, way)
                 exact = exact_auc(parties, grid)
-                errors = {
-                    backend: abs(federated_auc(parties, thresholds=grid, backend=backend).auc - exact)
+                errors = (
+                    abs(federated_auc(parties, thresholds=grid, backend=backend).auc - exact)
                     for backend in ckks.available_backends()
-                }
-                yield name, number, way, errors, sum(data.y_true.all() or not data.y_true.any() for data in parties)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+                )
+                one_class = sum(data.y_true.all() or not data.y_true.any() for data in parties)
+                cells.append(f"{' / '.join(f'{error:.1e}' for error in errors)} ({one_class})")
+            yield [name, number, *cells]
 
 
 def matching(found: dict[Cell, Measured], **fixed: object) -> list[Measured]:
@@ -255,81 +263,47 @@ def show(cells: Sequence[Measured], trials: int) -> str:
 def print_tables(
     plans: dict[tuple[str, int, int], AucPlan], found: dict[Cell, Measured], rows: Sequence[int], trials: int
 ) -> None:
-    for balances in (tuple(balance for balance in BALANCES if balance not in RARE), RARE):
-        for multiplier in MULTIPLIERS:
-            print(f"Worst |AUC error|; class balance: {', '.join(balances)}; {multiplier} multiplier:\n")
-            fixed = {"balance": balances, "multiplier": multiplier}
-            body = []
-            for workload, chosen in plans.items():
-                of = dict(zip(Cell._fields, workload, strict=False)) | fixed
-                measured = max(cell.error for cell in matching(found, **of))
-                cells = [show(matching(found, **of, rows=n), trials) for n in rows]
-                body.append([*workload, *cells, f"{error_bound(chosen):.1e}", f"{measured / error_bound(chosen):.2f}"])
-            columns = ["backend", "thresholds", "parties", *(f"{n:,} rows" for n in rows), "bound", "worst / bound"]
-            print(table(columns, body))
-    print("Worst |AUC error| by class balance, over all numbers of parties and both multipliers:\n")
-    workloads = list(dict.fromkeys(cell[:2] for cell in found))
+    print("Worst |AUC error| by workload, over all numbers of rows and class balances:\n")
+    body: list[list[object]] = []
+    for workload, chosen in plans.items():
+        of = dict(zip(Cell._fields, workload, strict=False))
+        cells = [show(matching(found, **of, multiplier=multiplier), trials) for multiplier in MULTIPLIERS]
+        bound, measured = error_bound(chosen), max(cell.error for cell in matching(found, **of))
+        body.append([*workload, *cells, f"{bound:.1e}", f"{measured / bound:.2f}"])
+    multipliers = (f"{multiplier} multiplier" for multiplier in MULTIPLIERS)
+    print(table(["backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body))
+    print("Worst |AUC error| by rows and class balance, over all workloads and both multipliers:\n")
     body = [
-        [
-            backend,
-            size,
-            f"{n:,}",
-            *(show(matching(found, backend=backend, thresholds=size, rows=n, balance=b), trials) for b in BALANCES),
-        ]
-        for backend, size in workloads
+        [backend, f"{n:,}", *(show(matching(found, backend=backend, rows=n, balance=b), trials) for b in BALANCES)]
+        for backend in dict.fromkeys(cell.backend for cell in found)
         for n in rows
     ]
-    print(table(["backend", "thresholds", "pooled rows", *BALANCES], body))
-    print("What the planner chose:\n")
-    body = [
-        [
-            *workload,
+    print(table(["backend", "pooled rows", *BALANCES], body))
+    print("What the planner chose, once where it is the same for all numbers of parties:\n")
+    parameters = (
+        (
+            *workload[:2],
             chosen.parameters.log2_scale,
             chosen.blinding_bits,
             f"2^{chosen.blinding_bits - MULTIPLIER_RANGE_BITS}",
             f"2^{np.log2(chosen.flooding_deviation):.0f}",
-            f"{error_bound(chosen):.1e}",
-        ]
+        )
         for workload, chosen in plans.items()
-    ]
-    print(table(["backend", "thresholds", "parties", "log2 Δ'", "ρ", "smallest r", "flooding σ", "bound"], body))
+    )
+    print(table(["backend", "thresholds", "log2 Δ'", "ρ", "smallest r", "flooding σ"], list(dict.fromkeys(parameters))))
     resolution = {b: max(m.resolution_error for m in matching(found, balance=b)) for b in BALANCES}
     errors = ", ".join(f"{balance}: {error:.1e}" for balance, error in resolution.items())
     print(f"Worst error of the resolution: {errors}.\n")
 
 
 def print_grid_tables() -> None:
-    print("Bundled sets, real sessions with the sites as parties:\n")
-    print(
-        table(
-            ["data", "grid", "backend", "AUC", "scikit-learn", "difference", "resolution", "inside", "numerical error"],
-            [
-                [
-                    row.data,
-                    row.grid,
-                    row.backend,
-                    f"{row.auc:.9f}",
-                    f"{row.sklearn:.9f}",
-                    f"{row.auc - row.sklearn:+.1e}",
-                    f"{row.resolution:.1e}",
-                    "yes" if abs(row.auc - row.sklearn) <= row.resolution + 1e-6 else "NO",
-                    f"{row.numerical:.1e}",
-                ]
-                for row in measure_grids()
-            ],
-        )
-    )
-    print("Bundled sets at uniform:100, |AUC error| against exact integers however the rows are dealt out:\n")
     backends = ckks.available_backends()
-    print(
-        table(
-            ["data", "parties", "split", "one-class parties", *backends],
-            [
-                [name, number, way, one_class, *(f"{errors[backend]:.1e}" for backend in backends)]
-                for name, number, way, errors, one_class in measure_splits()
-            ],
-        )
-    )
+    print("Bundled sets, real sessions with the sites as parties; the error against exact integers by backend:\n")
+    columns = ["data", "grid", "AUC", "scikit-learn", "difference", "resolution", "inside", *backends]
+    print(table(columns, [row.cells() for row in measure_grids()]))
+    print("Bundled sets at uniform:100, |AUC error| against exact integers however the rows are dealt out:")
+    print(f"{' / '.join(backends)} (one-class parties)\n")
+    print(table(["data", "parties", *SPLITS], list(measure_splits())))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What quantile thresholds from a session of their own reach and cost; the tables of docs/score-histograms.md.
+"""What quantile thresholds from a session of their own reach and cost; the tables of docs/evidence/score-histograms.md.
 
     python -m fhe_auc_benchmarks.studies.quantile_thresholds
 
@@ -16,12 +16,12 @@ from sklearn.metrics import roc_auc_score as exact_auc
 
 import fhe_auc
 from fhe_auc import datasets
-from fhe_auc.boundaries import equi_depth_grid
 from fhe_auc.counts import PartyData
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_benchmarks.studies import score_histograms
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.quantile_grid import equi_depth_grid
 
 RUNS = 20
 SHARES = (0.1, 0.25, 0.5)

@@ -1,4 +1,4 @@
-"""What private score histograms tell, against scikit-learn on the rows; the tables of docs/score-histograms.md.
+"""What private score histograms tell, against scikit-learn: the tables of docs/evidence/score-histograms.md.
 
     python -m fhe_auc_benchmarks.studies.score_histograms [auc | sets | decisions | calibration | laws | parties] ...
 
@@ -7,9 +7,8 @@ Without a name, all of them. One core, one thread.
 Rows: 10^6 made-up ones. *bell*: 30 % positive, scores from Beta(4, 3) and Beta(2, 5). *even*: uniform scores, each
 the probability of label 1. *squeezed*: the same with scores 0.05 u^2, u uniform. The bundled sets, as they are.
 
-Noise is simulated and seeded (`fhe_auc_benchmarks.simulations.score_histograms`), but for the real shares and reports of
-`parties`.
-Budgets: 1 where noise is distributed, 5 where it is local.
+Noise is simulated and seeded (`fhe_auc_benchmarks.simulations.score_histograms`), but for the real shares and reports
+of `parties`. Budgets: 1 where noise is distributed, 5 where it is local.
 
     auc          error of the AUC by bins and model; edges are quantiles, public or from noisy counts of the same rows
     sets         the same on every set, without noise by quantile / by uniform bins, and with it; beside it how far the

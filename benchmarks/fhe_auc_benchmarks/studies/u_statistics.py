@@ -1,7 +1,9 @@
 """U-statistics under local differential privacy: bias, mean squared error against the theorems, figures 3 and 4, speed.
 
-    python -m fhe_auc_benchmarks.studies.u_statistics                 all tables of docs/u-statistics.md
-    python -m fhe_auc_benchmarks.studies.u_statistics --only error    some: bias, error, figure3, figure4, speed, two-party
+    python -m fhe_auc_benchmarks.studies.u_statistics                 all tables of docs/evidence/u-statistics.md
+    python -m fhe_auc_benchmarks.studies.u_statistics --only error    some of them
+
+They are: bias, error, figure3, figure4, speed, two-party.
 
 Noise comes from one seeded numpy generator, so that every table but those of times can be made again; "speed" and
 "two-party" use secure randomness, as deployments do. [USTAT] is cited in `fhe_auc_protocols.u_statistics`.
@@ -10,9 +12,9 @@ Noise comes from one seeded numpy generator, so that every table but those of ti
   exceeded with probability 6e-5.
 - error: 2,000 runs for theorems 1 and 5, every one with users drawn anew from a distribution whose own value is known,
   for that is what the theorems are about; 200 runs for theorem 3, the users fixed.
-- figure3: 100,000 users, beta-distributed scores, 200 runs. The last column is error / (α^1.5 / (ε √n)).
+- figure3: 100,000 users, beta-distributed scores, 200 runs.
 - figure4: 246,000 ratings of two columns, 0 to 5, with Kendall's tau-a of 0.58: marginals p, a share λ of users with
-  equal ratings, the rest independent. 100 runs; mean and standard deviation of the absolute error.
+  equal ratings, the rest independent. 100 runs; mean absolute error.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
+from fhe_auc_benchmarks.studies.markdown import table
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs, randomness
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
@@ -37,11 +40,8 @@ RATINGS = 246_000
 TAU = 0.58
 MARGINAL = np.array([0.05, 0.05, 0.10, 0.15, 0.30, 0.35])
 DELTA = 1e-8
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+EPSILONS = (1.0, 2.0, 4.0)
+"""Of figure 3."""
 
 
 def whole_numbers(size: int, columns: int = 1) -> Domain:
@@ -101,11 +101,12 @@ def pair_errors(
 
 
 def bias(generator: np.random.Generator, runs: int) -> None:
-    rows: list[Sequence[object]] = []
+    cells: dict[tuple[str, float], dict[str, str]] = {}
 
-    def add(statistic: str, method: str, epsilon: float, errors: np.ndarray, theory: str = "unbiased") -> None:
+    def add(statistic: str, method: str, epsilon: float, errors: np.ndarray) -> None:
         error = errors.std(ddof=1) / math.sqrt(len(errors))
-        rows.append((statistic, method, epsilon, theory, f"{errors.mean():+.2e}", f"{errors.mean() / error:+.2f}"))
+        row = cells.setdefault((statistic, epsilon), {})
+        row[method] = f"{errors.mean():+.2e} ({errors.mean() / error:+.2f})"
 
     cases = {
         "Kendall's tau-a": (kernels.KENDALL, whole_numbers(6, 2)),
@@ -144,12 +145,14 @@ def bias(generator: np.random.Generator, runs: int) -> None:
         add("AUC", "krr", epsilon, np.array(found) - exact.auc(*counts))
         trees = Trees(generator, scores, 4, epsilon)
         add("AUC", "hierarchy, nothing discarded", epsilon, trees.errors(runs, discard=False))
-        add("AUC", "hierarchy", epsilon, trees.errors(runs), "discarding biases")
+        add("AUC", "hierarchy", epsilon, trees.errors(runs))
         step = pairs.IdealLaplace(kernels.AUC, epsilon, pairs.seeded_laplace(generator))
         truth = exact.auc(*counts) / factor
         add("AUC", "pairs, P = 1", epsilon, factor * pair_errors(generator, lambda: users, truth, step, 1, runs))
-    print(f"Bias over {runs:,} runs:\n")
-    print(table(["statistic", "method", "ε", "theory", "mean error", "z"], rows))
+    print(f"Mean error (z) over {runs:,} runs; discarding, in the last column, biases by theory, nothing else does:\n")
+    methods = ("krr", "pairs, P = 1", "pairs, P = 3", "hierarchy, nothing discarded", "hierarchy")
+    body = [[*which, *(row.get(method, "") for method in methods)] for which, row in cells.items()]
+    print(table(["statistic", "ε", *methods], body))
 
 
 def error(generator: np.random.Generator, runs: int) -> None:
@@ -186,12 +189,11 @@ def error(generator: np.random.Generator, runs: int) -> None:
         rows.append(
             (
                 *(f"{users:,}", f"{share:.1%}", alpha, epsilon),
-                *(f"{trees.method.tree.constant:.2f}", f"{trees.method.a:.2f}"),
                 *(f"{measured:.2e}", f"{bound:.2e}", f"{math.sqrt(measured / bound):.2f}"),
             )
         )
     print("Theorem 3, with C = ((e^ε + 1)/(e^ε - 1))²:\n")
-    print(table(["users", "positive", "α", "ε", "C", "a", "MSE", "bound", "√(MSE / bound)"], rows))
+    print(table(["users", "positive", "α", "ε", "MSE", "bound", "√(MSE / bound)"], rows))
 
     rows = []
     shares = np.array([0.5, 0.3, 0.15, 0.05])
@@ -217,11 +219,11 @@ def error(generator: np.random.Generator, runs: int) -> None:
         rows.append(
             (
                 *(users, epsilon, p, f"{measured:.3e}", f"{corrected:.3e}", f"{measured / corrected:.2f}"),
-                *(f"{printed:.3e}", f"{measured / printed:.2f}"),
+                f"{measured / printed:.2f}",
             )
         )
     print("Theorem 5, with the variance 2b² of Laplace(b), and as printed:\n")
-    header = ["users", "ε", "P", "MSE", "with 4P/(nε²)", "ratio", "with 2P/(nε²), as printed", "ratio"]
+    header = ["users", "ε", "P", "MSE", "with 4P/(nε²)", "MSE / that", "MSE / that with 2P/(nε²)"]
     print(table(header, rows))
 
 
@@ -229,21 +231,18 @@ def figure3(generator: np.random.Generator, runs: int) -> None:
     users = 10**5
     for share in (0.3, 0.00693):
         scores = beta_scores(generator, users, share)
-        rows, ratios = [], []
-        for epsilon in (1.0, 2.0, 4.0):
-            for alpha in range(8, 13):
+        ratios: list[float] = []
+        cells: dict[int, list[str]] = {alpha: [] for alpha in range(8, 13)}
+        for epsilon in EPSILONS:
+            for alpha, row in cells.items():
                 trees = Trees(generator, scores, alpha, epsilon)
-                errors = trees.errors(max(1, runs // 10))
-                rms = math.sqrt(np.mean(errors**2))
+                rms = math.sqrt(np.mean(trees.errors(max(1, runs // 10)) ** 2))
                 ratios.append(rms / (alpha**1.5 / (epsilon * math.sqrt(users))))
-                rows.append(
-                    (
-                        *(epsilon, alpha, f"{np.abs(errors).mean():.4f} ± {np.abs(errors).std():.4f}", f"{rms:.4f}"),
-                        *(f"{math.sqrt(trees.method.error_bound()):.3f}", f"{ratios[-1]:.2f}"),
-                    )
-                )
-        print(f"AUC of {users:,} users, {share:.1%} positive:\n")
-        print(table(["ε", "α", "absolute error", "RMSE", "√bound", "RMSE / (α^1.5/(ε√n))"], rows))
+                row.append(f"{rms:.4f} ({math.sqrt(trees.method.error_bound()):.3f}, {ratios[-1]:.2f})")
+        print(f"AUC of {users:,} users, {share:.1%} positive: RMSE (√bound, RMSE / (α^1.5/(ε√n))):\n")
+        print(
+            table(["α", *(f"ε = {epsilon:g}" for epsilon in EPSILONS)], [[alpha, *row] for alpha, row in cells.items()])
+        )
         middle = math.sqrt(min(ratios) * max(ratios))
         print(f"All ratios lie within a factor of {max(ratios) / middle:.2f} of {middle:.2f}.\n")
 
@@ -271,7 +270,7 @@ def figure4(generator: np.random.Generator, runs: int) -> None:
             pairs.simulate_all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)
         ]
         found["all pairs, δ = 1e-8"] = np.array(everything)
-        cells = [f"{np.abs(of).mean():.4f} ± {np.abs(of).std():.4f}" for of in found.values()]
+        cells = [f"{np.abs(of).mean():.4f}" for of in found.values()]
         krr_error, *others = (np.abs(found[name]).mean() for name in ("krr", "pairs, P = 1", "pairs, response, P = 1"))
         rows.append((epsilon, *cells, *(f"{krr_error / other:.1f}" for other in others)))
     print(table(["ε", *found, "krr / (P = 1)", "krr / response"], rows))

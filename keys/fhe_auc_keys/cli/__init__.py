@@ -23,7 +23,7 @@ class _InOrder(click.Group):
 
 _HELP = """Certify sites, and hand out a session's keys.
 
-Who runs what, in this order; docs/keys.md walks through it with real output.
+Who runs what, in this order; docs/guide/keys.md walks through it with real output.
 
 \b
 authority     ca-init              once: makes the authority, publishes ca.pem and ca.crl

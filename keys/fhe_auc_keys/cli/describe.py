@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from fhe_auc import registry
-from fhe_auc.boundaries import Boundaries
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
-from fhe_auc.errors import FheAucError
+from fhe_auc.errors import FheAucError, UnknownProtocolError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
+from fhe_auc.plan import Plan
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.cli import common
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 
 def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:
     """Say what a verified announcement holds; `reader` is the party that reads it."""
-    manifest, plan = announced.manifest, announced.manifest.plan
+    manifest, plan = announced.manifest, _plan_of(announced.manifest)
     grid = manifest.thresholds
     rows: list[tuple[output.Cell, ...]] = [
         ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
@@ -35,21 +33,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         else ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
         *(("option", name, str(value)) for name, value in manifest.options.items() if name != "bins"),
     ]
-    if isinstance(plan, SumPlan):
-        rows.append(("decrypted", f"{plan.integers:,} sums", f"over all parties, each {plan.max_total:,} at most"))
-    if isinstance(plan, AucPlan):
-        workload = plan.workload
-        digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
-        rows += [
-            ("rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"),
-            ("AUC released", digits, "to the parties, and to nobody else"),
-        ]
-    if isinstance(plan, ExactPlan):
-        rows += [
-            ("rows", f"at most {plan.max_rows:,}", "of all parties together, a public bound"),
-            ("AUC released", "as a fraction", "to the parties, and to nobody else"),
-        ]
     if plan is not None:
+        rows += plan.terms().rows
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
     if joint(announced):
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
@@ -64,7 +49,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
 def _finds_thresholds(manifest: Manifest) -> bool:
     """Return whether the session is to find thresholds, its own being the cells in which rows are counted."""
     try:
-        return registry.load(manifest.protocol).yields is Boundaries and "bins" in manifest.options
+        return registry.load(manifest.protocol).yields is QuantileThresholds and "bins" in manifest.options
     except FheAucError:  # not installed here
         return False
 
@@ -76,9 +61,8 @@ def joint(announced: Announcement) -> bool:
 
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
-    manifest, plan = announced.manifest, announced.manifest.plan
-    workload = plan.workload if isinstance(plan, AucPlan) else None
-    bounded = plan if isinstance(plan, ExactPlan) else workload
+    manifest, plan = announced.manifest, _plan_of(announced.manifest)
+    agreed = {} if plan is None else plan.terms().data
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),
@@ -89,13 +73,18 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
-        "max_rows": bounded and bounded.max_rows,
-        "min_rows": workload and workload.min_rows,
-        "release_digits": workload and workload.release_digits,
-        "sums": plan.integers if isinstance(plan, SumPlan) else None,
+        **{name: agreed.get(name) for name in ("max_rows", "min_rows", "release_digits", "sums")},
         "backend": plan and plan.parameters.backend,
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
     }
+
+
+def _plan_of(manifest: Manifest) -> Plan | None:
+    """Return the session's plan, None where there is none or its protocol is not installed here."""
+    try:
+        return registry.load(manifest.protocol).plan_of(manifest)
+    except UnknownProtocolError:
+        return None
 
 
 def _trust(protocol: str) -> str:

@@ -13,10 +13,22 @@ A workload with more bins than fit is cut into blocks, one ciphertext each; thei
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
 from fhe_auc.ckks import Slots
+from fhe_auc_protocols.blinded_auc.workload import Workload
+
+CHECK_WEIGHT = 2.0 ** (-5 / 3)
+"""κ: den travels as den·(1 + iκ), so that overflow shows.
+
+A total that exceeds the modulus Q is off by integer multiples of Q in the four coefficients that carry two classes. In
+the slots these are numbers of Q(√2), in which κ, a cube root, does not lie: no such multiple keeps Im = κ·Re. For small
+multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with limited digits); a workload a million times
+too large comes out as good as random, and passes with about that probability.
+"""
 
 _MAX_X_BITS = 32
 
@@ -107,3 +119,14 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def class_vector(self, values: Slots) -> Slots:
         """Return slots that hold ``values[q]`` in every slot of class q."""
         return np.tile(np.asarray(values, complex), self.slots // self.classes)
+
+
+def split_norms(workload: Workload, bins: int) -> tuple[float, float]:
+    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of split shares.
+
+    S weights that add up to 1, each at most 3/2 from 1/2, have squares that add up to 2S + 1 at most. All positives may
+    count in every bin, all negatives in one. The extra element has |x| ≤ 1, and Σ|y|² ≤ 25/n at n ≥ 24 positions.
+    """
+    main = 2 * workload.splits + 1
+    extra = bins - workload.splits * workload.thresholds
+    return math.sqrt(main * workload.thresholds + extra), math.sqrt(main + 25 / extra)

@@ -11,13 +11,16 @@ by, and ε for the redundancy in den's imaginary part and for the blur of limite
 from __future__ import annotations
 
 import math
+from typing import Any, ClassVar
 
 import msgspec
 
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import CapacityError
+from fhe_auc.plan import Parameter, Terms
 from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
-from fhe_auc_protocols.blinded_auc.packing import Packing
+from fhe_auc_protocols.blinded_auc import plan_text
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
 MULTIPLIER_RANGE_BITS = 16
@@ -26,24 +29,15 @@ MULTIPLIER_RANGE_BITS = 16
 MAX_BLINDING_BITS = 50
 MAX_TOLERANCE = 1e-3
 
-CHECK_WEIGHT = 2.0 ** (-5 / 3)
-"""κ: den travels as den·(1 + iκ), so that overflow shows.
-
-A total that exceeds the modulus Q is off by integer multiples of Q in the four coefficients that carry two classes. In
-the slots these are numbers of Q(√2), in which κ, a cube root, does not lie: no such multiple keeps Im = κ·Re. For small
-multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with limited digits); a workload a million times
-too large comes out as good as random, and passes with about that probability.
-"""
-
 LEAST_POSITIONS = 256
-"""How many positions disguised counts have at least, if one ciphertext holds them: fewer could be guessed."""
+"""How many positions split shares have at least, if one ciphertext holds them: fewer could be guessed."""
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
-_DISGUISE_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
+_SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
 _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
 
 
-class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="auc"):
+class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
     Attributes
@@ -58,14 +52,16 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     smudging_bits : int
         The same of the noise that each party adds to its partial decryption; 0 without joint keys.
     tolerance : float
-        What says by how much the AUC of disguised executions may differ (`fhe_auc_protocols.blinded_auc.malicious.accept`); at most 1e-3;
-        0 without disguise.
+        What says by how much the AUC of executions with split shares may differ
+        (`fhe_auc_protocols.blinded_auc.result_check.accept`); at most 1e-3; 0 where counts are whole.
 
     Raises
     ------
     CapacityError
         The parts do not fit together, or would not hide what they must. A plan comes from whoever wrote the manifest.
     """
+
+    kind: ClassVar[str] = "blinded AUC"
 
     workload: Workload
     parameters: CkksParameters
@@ -108,9 +104,9 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.workload.parties
 
     @property
-    def joint_keys(self) -> bool:
-        """Whether each party holds a share of the secret key."""
-        return self.workload.joint_keys
+    def keys(self) -> str:
+        """Who makes the keys: "sealed" or "joint"."""
+        return "joint" if self.workload.joint_keys else "sealed"
 
     @property
     def blocks(self) -> int:
@@ -194,6 +190,18 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         half = digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
         return self.parameters.polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
 
+    def describe(self) -> list[Parameter]:
+        """Return the parameters with their reasons."""
+        return plan_text.describe(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain data."""
+        return plan_text.as_dict(self)
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+        return plan_text.terms(self)
+
 
 def check_blinding(blinding_bits: int) -> None:
     """Raise `CapacityError` for multipliers that hide nothing, or more than any plan has room for."""
@@ -206,9 +214,9 @@ def check_blinding(blinding_bits: int) -> None:
 
 def check_tolerance(workload: Workload, tolerance: float) -> None:
     """Raise `CapacityError` for a tolerance that tells no wrong AUC, or that there is no use for."""
-    if not (0 < tolerance <= MAX_TOLERANCE if workload.disguised else tolerance == 0):
+    if not (0 < tolerance <= MAX_TOLERANCE if workload.is_split else tolerance == 0):
         raise CapacityError(
-            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are disguised, and be 0 where "
+            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are split, and be 0 where "
             f"they are not, got {tolerance:g}"
         )
 
@@ -231,7 +239,7 @@ def fitting_packing(workload: Workload, slots: int) -> Packing | None:
     largest = slots // (2 * workload.classes)
     if not largest:
         return None
-    wanted = max(workload.positions, LEAST_POSITIONS) if workload.disguised else workload.positions
+    wanted = max(workload.positions, LEAST_POSITIONS) if workload.is_split else workload.positions
     bins = min(1 << (wanted - 1).bit_length(), largest)
     blocks = -(-workload.positions // bins)
     return Packing(slots, workload.classes, bins, blocks, _x_bits(workload, blocks * bins))
@@ -239,28 +247,17 @@ def fitting_packing(workload: Workload, slots: int) -> Packing | None:
 
 def _x_bits(workload: Workload, bins: int) -> int:
     """Return the bits of `Packing.x_unit` with which errors on X and on Y weigh about alike."""
-    if not workload.disguised:
+    if not workload.is_split:
         return (bins.bit_length() + 1) // 2
-    x_norm, y_norm = disguised_norms(workload, bins)
+    x_norm, y_norm = split_norms(workload, bins)
     return round(math.log2(2 * math.sqrt(x_norm / y_norm)))
-
-
-def disguised_norms(workload: Workload, bins: int) -> tuple[float, float]:
-    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of disguised counts.
-
-    S weights that add up to 1, each at most 3/2 from 1/2, have squares that add up to 2S + 1 at most. All positives may
-    count in every bin, all negatives in one. The extra element has |x| ≤ 1, and Σ|y|² ≤ 25/n at n ≥ 24 positions.
-    """
-    main = 2 * workload.splits + 1
-    extra = bins - workload.splits * workload.thresholds
-    return math.sqrt(main * workload.thresholds + extra), math.sqrt(main + 25 / extra)
 
 
 def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
     """Return the left-hand side of the capacity inequality."""
     largest_den = 2 * math.log2(workload.max_rows) - 1
     blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
-    redundancy = _DISGUISE_BITS if workload.disguised else _CHECK_BITS
+    redundancy = _SPLIT_BITS if workload.is_split else _CHECK_BITS
     return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + redundancy
 
 

@@ -1,4 +1,4 @@
-"""How parties disguise their counts from an aggregator that may lie.  [FHE] §IV-D, corrected.
+"""How parties split their counts into shares that an aggregator cannot forge.  [FHE] §IV-D, corrected.
 
 All parties of a session share a secret that the aggregator lacks. From it each execution e = 1…E derives its own, new
 in every session and independent of one another: six complex multipliers R, role bits b, weights w, permutations,
@@ -17,8 +17,8 @@ parties' sums come out as
 
 Whoever changes num' or den' without knowing the R shifts AUC + i·resolution of every execution by another complex
 number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
-that two executions do is about the square of what it was (`fhe_auc_benchmarks.attacks.blinded_auc.bounds`), and costs nothing: slots are
-complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
+that two executions do is about the square of what it was (docs/security/malicious.md), and costs
+nothing: slots are complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
 """
 
 from __future__ import annotations
@@ -28,14 +28,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from fhe_auc.ckks import Slots
 from fhe_auc.counts import Counts
-from fhe_auc.keystream import KeyStream
-from fhe_auc.serialise import encode
+from fhe_auc.keystream import KeyStream, derived_key
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
@@ -61,8 +58,7 @@ class Stream(KeyStream):
     """
 
     def __init__(self, secret: bytes, session: bytes, *purpose: str | int) -> None:
-        info = b"fhe-auc malicious 1\0" + encode(purpose)
-        self.key = HKDF(hashes.SHA256(), 32, session, info).derive(secret)
+        self.key = derived_key(secret, session, b"fhe-auc malicious 1\0", *purpose)
         super().__init__(self.key)
 
     def uniform(self, low: float, high: float, *shape: int) -> Floats:

@@ -1,7 +1,7 @@
 """What parties submit so that no aggregator can change the result unnoticed: a one-time polynomial authenticator.
 
 Everything is modulo a prime t, and happens once for each of the session's primes. X and Y are the sums over all parties
-of their entries (`fhe_auc_protocols.exact_auc.packing`), s stands for one of the sums num, tie, den, and z for a variable:
+of their entries (`fhe_auc_protocols.exact_auc.packing`), s is one of the sums num, tie, den, and z a variable:
 
     f_s(z) = Σ_{entries of s} (X + X'z)(Y + Y'z)        f_s(0) is what is wanted: num, tie or den
     H_s(z) = f_s(z) + μ_s·z + μ'_s·z²
@@ -19,7 +19,7 @@ where ρ_i and u_i are uniform up to their sums over all parties, Σ ρ^X_i = R^
 An aggregator that multiplies, adds up and blinds with one r returns r·H_s: three coefficients a sum, with
 r·H_s(α) = a_s·(rS). Whatever it returns otherwise, polynomials n_s of degree 2, is accepted only if
 a_0·n_s(α) = a_s·n_0(α) ≠ 0, which is to say n_s·H_0 - n_0·H_s has α as a root; but what it has seen is all but
-independent of α (docs/verified.md has the proof).
+independent of α (docs/security/verified.md has the proof).
 
 The sums of parties' secrets must be zero without any party adding up those of all: party i takes g_i - g_{i+1}, where
 the g are uniform and derived from the common secret. All but one of the differences are uniform and independent.

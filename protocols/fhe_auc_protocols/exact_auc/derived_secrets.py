@@ -7,10 +7,7 @@ import hmac
 from collections.abc import Sequence
 from functools import cached_property
 
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-from fhe_auc.keystream import KeyStream
+from fhe_auc.keystream import KeyStream, derived_key
 from fhe_auc.serialise import encode
 from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets
@@ -70,4 +67,4 @@ class CommonSecrets:
         return KeyStream(self._key(*purpose))
 
     def _key(self, *purpose: str | int) -> bytes:
-        return HKDF(hashes.SHA256(), 32, self._transcript, _LABEL + encode(purpose)).derive(self._secret)
+        return derived_key(self._secret, self._transcript, _LABEL, *purpose)

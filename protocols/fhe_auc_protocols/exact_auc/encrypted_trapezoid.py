@@ -13,7 +13,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Sum, Words
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
 class ExactAggregation:

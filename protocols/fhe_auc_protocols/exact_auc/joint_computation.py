@@ -10,18 +10,21 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.bfv import PublicContext
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
+from fhe_auc.computation import JointComputation
+from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import encode
-from fhe_auc_keys.joint_computation import JointComputation
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 
 
-class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]", Evaluation]):
+class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
     """That of the exact protocols.
 
     Parameters
@@ -35,12 +38,14 @@ class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]",
         The manifest has no such plan.
     """
 
+    plan: ExactPlan
     setup: JointSetup
 
     def __init__(self, manifest: Manifest) -> None:
-        self._plan = plan = exact_plan(manifest, joint_keys=True)
+        self.plan = plan = exact_plan(manifest)
+        if not plan.joint_keys:
+            raise InputError("the session's manifest asks for sealed keys")
         self.setup = JointSetup(plan.parameters, manifest.session)
-        self.blocks = plan.blocks
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
 
@@ -52,36 +57,36 @@ class ExactComputation(JointComputation[ExactTask, JointShare, "list[Residues]",
         """Return a share that has been kept."""
         return JointShare.restored(self.setup, saved)
 
-    def encrypted(self, share: JointShare, task: ExactTask) -> list[bytes]:
-        """Return a party's parts of all ciphertexts."""
-        return [share.encrypt(values, which, block) for block, (which, values) in enumerate(task.vectors())]
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
+        """Return the public context."""
+        return self.setup.public_context(key_parts, relinearisation_part)
 
-    def result(self, key_parts: Sequence[Words], relinearisation_part: Words, totals: Sequence[Words]) -> bytes:
+    def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's parts of all ciphertexts."""
+        vectors = enumerate(task.encode(common_secret))
+        return tuple(keys.encrypt(values, which, block) for block, (which, values) in vectors)
+
+    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
         """Return the blinded products."""
-        context = self.setup.public_context(key_parts, relinearisation_part)
-        aggregation = ExactAggregation(context, self._plan)
-        each_prime = len(totals) // self._plan.primes
+        aggregation = ExactAggregation(keys, self.plan)
+        each_prime = len(totals) // self.plan.primes
         aggregation.add(
             [
-                self.setup.submission(total, block, block // each_prime, context.fingerprint)
+                self.setup.submission(total, block, block // each_prime, keys.fingerprint)
                 for block, total in enumerate(totals)
             ]
         )
         return encode(aggregation.result())
 
-    def partial(self, share: JointShare, result: bytes) -> bytes:
+    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
-        parts = enumerate(result_parts(self._plan, result))
-        return b"".join(share.partial(each, which, self._plan.smudging_exponent) for which, each in parts)
+        parts = enumerate(result_parts(self.plan, result))
+        return b"".join(partial_decryption(share, each, which, self.plan.smudging_exponent) for which, each in parts)
 
-    def fused(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
+    def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the slots for each prime."""
-        by_party = [np.split(each, self._plan.primes) for each in partials]
+        by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
-            self.setup.fuse(each, which, [parts[which] for parts in by_party])
-            for which, each in enumerate(result_parts(self._plan, result))
+            fuse(self.setup, each, which, [parts[which] for parts in by_party])
+            for which, each in enumerate(result_parts(self.plan, result))
         ]
-
-    def outcome(self, task: ExactTask, fused: list[Residues], parties: int) -> Evaluation:
-        """Return AUC and resolution."""
-        return task.outcome(fused)

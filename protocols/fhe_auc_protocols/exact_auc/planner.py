@@ -1,188 +1,16 @@
-"""From a workload to BFV parameters for exact AUC: plaintext moduli, flooding, and what is left of the modulus.
-
-The AUC is a fraction num/den with den = 2PN ≤ D = n²/2, n the bound on pooled rows. Parties learn num·r and den·r
-modulo primes t_1, t_2, …, r random, and reconstruct the fraction from num/den modulo T = Π t_j:
-
-    reconstruction   p/q = p'/q' modulo T with 0 ≤ p ≤ q ≤ D says p·q' = p'·q modulo T, and as integers where T > D²;
-                     the algorithm that finds it asks for T > 2·D²
-    more rows        than n, and den may exceed D: a residue that should be no fraction at all must not be one by
-                     chance. With tie, num/den and tie/den have a denominator in common, which of all pairs of residues
-                     modulo T one in T²/D³ has: fewer than one in 2^20. Without, T ≥ 2^20·D²
-    verified         T ≥ 2^40·D²: of all residues modulo T one in 2^40 is such a fraction
-    each prime       above 2^41, which is what verification's soundness rests on, and above n, so that P, N ≠ 0 modulo t
-
-Noise, in every coefficient: what the circuit makes, at most X (`fhe_auc.bfv.bounds`), then flooding ±2^b on top, and
-with joint keys each party's smudging ±2^c. They have shares of the capacity Q/2t, which sum up to less than it.
-Flooding hides but for a statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging alike, for the case that an
-aggregator has not flooded.
-"""
+"""From a request to the parameters of an exact AUC: the fewest plaintext moduli that do."""
 
 from __future__ import annotations
 
 import math
 
-import msgspec
-
-from fhe_auc.bfv.bounds import noise_bound
-from fhe_auc.bfv.parameters import CHAINS, DIGIT_BITS, MAX_PLAIN_MODULI, BfvParameters, primes_above
+from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS, check_smudging
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc_protocols.exact_auc.packing import ExactPacking
-
-PRIME_BITS = 41
-"""Plaintext moduli are the smallest primes above 2^41 that there are."""
-
-FORGERY_BITS, OVERFLOW_BITS = 40, 20
-LEAST_HIDING_BITS, MOST_HIDING_BITS = 40, 80
-
-_SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
-
-
-class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="exact"):
-    """Everything public that parties and aggregator must agree on for an exact encrypted AUC.
-
-    Attributes
-    ----------
-    packing : ExactPacking
-        Where values stand in the slots. With authenticators results are verified, which takes a larger T.
-    parties : int
-        Most parties that submit.
-    max_rows : int
-        Public bound on the pooled rows.
-    joint_keys : bool
-    parameters : BfvParameters
-    flooding_bits : int
-        λ: flooding hides but for a statistical distance of 2^-λ, for each prime.
-    smudging_bits : int
-        The same of each party's noise on its partial decryption; 0 without joint keys.
-
-    Raises
-    ------
-    CapacityError
-        The parts do not fit together, or would not hide or verify what they must. A plan comes from whoever wrote the
-        manifest.
-    """
-
-    packing: ExactPacking
-    parties: int
-    max_rows: int
-    joint_keys: bool
-    parameters: BfvParameters
-    flooding_bits: int
-    smudging_bits: int = 0
-
-    def __post_init__(self) -> None:
-        if self.packing.slots != self.parameters.slots:
-            raise CapacityError("the plan's packing has another number of slots than its parameters")
-        for name, least in {"parties": 1, "max_rows": 2}.items():
-            if getattr(self, name) < least:
-                raise CapacityError(f"{name} must be at least {least}, got {getattr(self, name)}")
-        moduli = self.parameters.plain_moduli
-        if moduli != primes_above(2**PRIME_BITS, len(moduli), self.parameters.ring_dimension):
-            raise CapacityError(f"the plan's primes are not the smallest above 2^{PRIME_BITS}")
-        if self.max_rows >= min(moduli):
-            raise CapacityError(f"max_rows must be below the smallest prime, {min(moduli):,}, got {self.max_rows:,}")
-        if self.modulus < self._least_modulus:
-            raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if not LEAST_HIDING_BITS <= self.flooding_bits <= MOST_HIDING_BITS:
-            raise CapacityError(
-                f"flooding_bits must lie between {LEAST_HIDING_BITS} and {MOST_HIDING_BITS}, got {self.flooding_bits}"
-            )
-        check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
-        for what, found, asked in (
-            ("flooding", self.flooding_margin, self.flooding_bits),
-            ("smudging", self.smudging_margin, self.smudging_bits),
-        ):
-            if asked and found < asked:
-                raise CapacityError(
-                    f"{self.parties:,} parties and {self.packing.pairs:,} products of ciphertexts make so much noise "
-                    f"that {what} hides it by {found:.1f} bits only, {asked} are asked for; take fewer parties or "
-                    "thresholds"
-                )
-
-    @property
-    def largest_den(self) -> int:
-        """D, the largest 2PN of so many pooled rows."""
-        return self.max_rows**2 // 2
-
-    @property
-    def modulus(self) -> int:
-        """T, the product of the plaintext moduli."""
-        return math.prod(self.parameters.plain_moduli)
-
-    @property
-    def _least_modulus(self) -> int:
-        return _least_modulus(self.max_rows, ties=self.packing.ties, verified=self.packing.authenticated)
-
-    @property
-    def thresholds(self) -> int:
-        """Points of the session's grid."""
-        return self.packing.bins
-
-    @property
-    def primes(self) -> int:
-        """How many plaintext moduli there are."""
-        return len(self.parameters.plain_moduli)
-
-    @property
-    def blocks(self) -> int:
-        """Ciphertexts of a submission: left and right of every pair, modulo each prime."""
-        return 2 * self.packing.pairs * len(self.parameters.plain_moduli)
-
-    @property
-    def submission_bytes(self) -> int:
-        """Bytes of one party's ciphertexts, without envelopes."""
-        return self.blocks * self.parameters.submission_bytes
-
-    @property
-    def result_bytes(self) -> int:
-        """Bytes of the result's ciphertexts, without envelopes: one for each prime, both polynomials."""
-        return 2 * len(self.parameters.plain_moduli) * self.parameters.submission_bytes
-
-    @property
-    def noise_bound(self) -> float:
-        """X: no coefficient of the noise is larger before flooding."""
-        return noise_bound(self.parameters, self.parties, joint_keys=self.joint_keys, products=self.packing.pairs)
-
-    @property
-    def flooding_margin(self) -> float:
-        """λ that flooding reaches, at least `flooding_bits`."""
-        return self._hidden_by(self.parameters.flooding_bits)
-
-    @property
-    def smudging_exponent(self) -> int:
-        """c: a party's smudging is uniform on [-2^c, 2^c)."""
-        return math.floor(self.parameters.capacity_bits + math.log2(_SMUDGING_SHARE / self.parties))
-
-    @property
-    def smudging_margin(self) -> float:
-        """λ that smudging reaches, at least `smudging_bits`."""
-        return self._hidden_by(self.smudging_exponent)
-
-    @property
-    def decryption_margin(self) -> float:
-        """Bits by which X stays below what flooding and smudging leave of the capacity; decryption never fails."""
-        capacity = self.parameters.capacity_bits
-        taken = 2.0 ** (self.parameters.flooding_bits - capacity)
-        if self.joint_keys:
-            taken += self.parties * 2.0 ** (self.smudging_exponent - capacity)
-        return capacity + math.log2(1 - taken) - math.log2(self.noise_bound)
-
-    @property
-    def key_bytes(self) -> int:
-        """Bytes of one party's parts of joint keys, without envelopes: public key, and halves of switching keys.
-
-        One becomes the relinearisation key, both halves of another follow from it.
-        """
-        if not self.joint_keys:
-            return 0
-        digits = sum(-(-bits // DIGIT_BITS) for bits in self.parameters.modulus_bits)
-        return (1 + 3 * digits) * self.parameters.polynomial_bytes()
-
-    def _hidden_by(self, exponent: int) -> float:
-        return exponent - math.log2(self.parameters.ring_dimension) - math.log2(self.noise_bound)
+from fhe_auc_protocols.exact_auc.plan import PRIME_BITS, ExactPlan, least_modulus
 
 
 def plan_exact(
@@ -209,7 +37,7 @@ def plan_exact(
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     for count in range(1, MAX_PLAIN_MODULI + 1):
         moduli = primes_above(2**PRIME_BITS, count, chain.ring_dimension)
-        if math.prod(moduli) >= _least_modulus(max_rows, ties=ties, verified=authenticated):
+        if math.prod(moduli) >= least_modulus(max_rows, ties=ties, verified=authenticated):
             break
     else:
         raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
@@ -222,10 +50,3 @@ def plan_exact(
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
     )
-
-
-def _least_modulus(max_rows: int, *, ties: bool, verified: bool) -> int:
-    """Return the least T for so many pooled rows."""
-    largest_den = max_rows**2 // 2
-    bits = FORGERY_BITS if verified else 1 if ties else OVERFLOW_BITS
-    return (1 << bits) * largest_den**2 + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -21,9 +21,10 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party
-from fhe_auc_keys.encrypted_protocol import KeyedProtocol
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
 from fhe_auc_protocols.exact_auc.task import ExactTask
 
@@ -35,12 +36,13 @@ ROUND_SCORES = "round_scores"
 _NO_OTHERS = f"with {ROUND_SCORES} every rounded score is a threshold: give no others"
 
 
-class Exact(KeyedProtocol[Evaluation]):
+class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     """Plug-in ``exact``."""
 
     name = "exact"
     summary = "BFV: the AUC over the thresholds as an exact fraction; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
+    plan_type = ExactPlan
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
@@ -86,46 +88,38 @@ class Exact(KeyedProtocol[Evaluation]):
         """Return a party's computation on its own rows, rounded if the session rounds scores."""
         return ExactTask(manifest, rounded(data, manifest))
 
-    def sealed_aggregator(self, manifest: Manifest, public_context: bytes) -> Aggregator:
+    def sealed_computation(self, manifest: Manifest) -> NoReturn:
+        """Refuse: these sessions have roles of their own, which are not aggregated in branches."""
+        raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
+
+    def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""
         kind = VerifiedAggregator if self.authenticated else ExactAggregator
-        return kind(manifest, bfv.load_public(public_context))
+        return kind(manifest, bfv.load_public(public_keys))
 
-    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, task: ExactTask) -> Party[Evaluation]:
+    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, data: PartyData) -> Party[Evaluation]:
         """Return a party of a session with sealed keys."""
         kind = VerifiedParty if self.authenticated else ExactParty
-        return kind(manifest, bfv.load_secret(secrets.context), task, common_secret=secrets.common_secret)
+        context = bfv.load_secret(secrets.context)
+        return kind(manifest, context, self.task(manifest, data), common_secret=secrets.common_secret)
 
     def joint_computation(self, manifest: Manifest) -> ExactComputation:
-        """Return what the rounds of a session with joint keys compute."""
+        """Return the computation of a session with joint keys."""
         from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
 
         return ExactComputation(manifest)
 
-    def attacks(self) -> Mapping[str, str]:
-        """Return the red team's strategies."""
-        from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-
-        return {name: attack.description for name, attack in STRATEGIES.items()}
-
-    def cheating_aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
-        """Return an aggregator that plays a strategy of the red team; sealed keys only."""
-        if manifest.joint_keys:
-            raise InputError("attacks are played with sealed keys only")
-        from fhe_auc_benchmarks.attacks.exact_auc.ciphertexts import lying_aggregator
-
-        return lying_aggregator(attack, manifest, bfv.load_public(material))
-
-    def check_manifest(self, manifest: Manifest) -> None:
-        """Raise `InputError` where a manifest is not one that `prepare` returns."""
-        plan = manifest.plan
-        if not isinstance(plan, ExactPlan) or plan.packing.authenticated != self.authenticated:
+    def plan_of(self, manifest: Manifest) -> ExactPlan:
+        """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
+        plan: ExactPlan = super().plan_of(manifest)
+        if plan.packing.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         # Without ties a result claims to be the AUC of all scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
         own = places is None or np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places)))
         if plan.packing.ties != (places is None) or not own:
             raise InputError(f"the session's manifest does not fit its {ROUND_SCORES}, {places}")
+        return plan
 
 
 class Verified(Exact):

@@ -41,10 +41,11 @@ def soundness(primes: Sequence[int], sums: int, bound: int) -> float:
 
 
 def _wrong_ratio(primes: Sequence[int], sums: int) -> float:
-    """Bound the probability that other ratios than those submitted pass `authentic` for all primes (docs/verified.md).
+    """Bound the probability that other ratios than those submitted pass `authentic` for all primes.
 
     Given what was submitted, α is uniform over at least t - 1 - 2·sums values, of which a wrong result has at most four
-    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused.
+    on its side; or S is zero, and the keys have to be guessed. One wrong prime is enough to be refused. The proof is in
+    docs/security/verified.md.
     """
     return 4 / (min(primes) - 1 - 2 * sums) + sum(1 / (t * (t - 1)) for t in primes)
 
@@ -99,9 +100,9 @@ def accept(found: Sequence[Residues], secrets: Sequence[Secrets], bound: int) ->
     except EvaluationError as error:
         outcome = error
     if not all(fits):
-        raise VerificationError(_REFUSED.format("the authenticator does not fit"))
+        raise VerificationError(_REFUSED.format("the authenticator does not fit"), check="authenticator")
     if isinstance(outcome, ResultCheckError):
-        raise VerificationError(str(outcome)) from None
+        raise VerificationError(str(outcome), check=outcome.check) from None
     if isinstance(outcome, EvaluationError):
         raise UndefinedAucError(_ONE_CLASS.format(", which is verified")) from None
     return outcome
@@ -129,7 +130,7 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
     if not any(each.any() for each in constant):
         raise UndefinedAucError(_ONE_CLASS.format(""))
     if not all(each[-1] for each in constant):
-        raise ResultCheckError(_REFUSED.format("the denominator is zero"))
+        raise ResultCheckError(_REFUSED.format("the denominator is zero"), check="denominator")
     found = []
     for position in range(len(constant[0]) - 1):
         quotients = [
@@ -137,10 +138,12 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
         ]
         fraction = _reconstructed(quotients, primes, bound)
         if fraction is None:
-            raise ResultCheckError(_REFUSED.format("the quotient is not a fraction between 0 and 1"))
+            raise ResultCheckError(_REFUSED.format("the quotient is not a fraction between 0 and 1"), check="fraction")
         found.append(fraction)
     if lcm(*(each.denominator for each in found)) > bound:
-        raise ResultCheckError(_REFUSED.format("the fractions have no denominator in common that is small enough"))
+        raise ResultCheckError(
+            _REFUSED.format("the fractions have no denominator in common that is small enough"), check="fraction"
+        )
     return tuple(found)
 
 

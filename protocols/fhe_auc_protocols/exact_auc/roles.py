@@ -21,7 +21,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 
 _ECHO_BYTES = 32
@@ -83,14 +83,16 @@ class ExactParty(Party[Evaluation]):
         super().__init__(manifest, task.party)
         plan = _plan_of(manifest, context)
         self.download_limit = plan.result_bytes + (1024 + _ECHO_BYTES) * (len(manifest.parties) + plan.blocks)
-        task.common_secret = common_secret
+        self._common_secret = common_secret
         self._context = context
         self._task = task
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
         if round_number == 1:
-            answer = encode(tuple(self._context.encrypt(values, which) for which, values in self._task.vectors()))
+            answer = encode(
+                tuple(self._context.encrypt(values, which) for which, values in self._task.encode(self._common_secret))
+            )
             self._seconds["submit"] = time.perf_counter() - started
             return answer
         self._conclude(payload, started)
@@ -98,7 +100,8 @@ class ExactParty(Party[Evaluation]):
 
     def _conclude(self, result: bytes, started: float) -> None:
         parts = result_parts(self._task.plan, result)
-        outcome = self._task.outcome([self._context.decrypt(each, which) for which, each in enumerate(parts)])
+        decrypted = [self._context.decrypt(each, which) for which, each in enumerate(parts)]
+        outcome = self._task.read(decrypted, len(self.manifest.parties), self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
 
@@ -119,7 +122,7 @@ class VerifiedParty(ExactParty):
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         if round_number == 1:
             return super()._answer(round_number, payload)
-        common, parties = self._task.common, self.manifest.parties
+        common, parties = self._task.derived(self._common_secret), self.manifest.parties
         if round_number == 2:
             self._result = payload
             return common.echoes(len(parties), payload)[parties.index(self.name)]
@@ -131,14 +134,17 @@ class VerifiedParty(ExactParty):
             if not hmac.compare_digest(told, expected):
                 raise VerificationError(
                     f"party {party!r} was given another result than this one, or its word was changed on the way: "
-                    "no number is given"
+                    "no number is given",
+                    check="echo",
                 )
         self._conclude(self._result, started)
         return b""
 
 
 def _plan_of(manifest: Manifest, context: bfv.PublicContext | bfv.SecretContext) -> ExactPlan:
-    plan = exact_plan(manifest, joint_keys=False)
+    plan = exact_plan(manifest)
+    if plan.joint_keys:
+        raise InputError("the session's manifest asks for joint keys")
     if plan.parameters != context.parameters:
         raise InputError("the keys were made with other parameters than the session's manifest names")
     if manifest.context != context.fingerprint:

@@ -9,17 +9,21 @@ decryption, 2^λ times the noise that could tell its share; 2^s makes room for t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.ckks import BackendName, CkksParameters, Slots
+from fhe_auc import quantities
+from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext, Slots
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
+from fhe_auc.plan import Parameter, Terms, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
-from fhe_auc_protocols.blinded_auc.workload import DEFAULT_MAX_ROWS
 
 _MOST_SCALE_BITS = 24
 _ERROR_DEVIATION = 3.25  # of a coefficient of a fresh encryption; SEAL's measured 3.244, OpenFHE's 3.189
@@ -32,7 +36,7 @@ _NO_SUM = (
 )
 
 
-class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="sum"):
+class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted sum.
 
     Attributes
@@ -56,6 +60,8 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     CapacityError
         The parts do not fit together. A plan comes from whoever wrote the manifest.
     """
+
+    kind: ClassVar[str] = "sums"
 
     thresholds: int
     vectors: int
@@ -83,6 +89,11 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise CapacityError("the plan's sums do not fit its modulus")
         if _CONFIDENCE * self.deviation > _MARGIN / 2:
             raise CapacityError("the plan's noise is too large for exact sums")
+
+    @property
+    def keys(self) -> str:
+        """Who makes the keys: "sealed" or "joint"."""
+        return "joint" if self.joint_keys else "sealed"
 
     @property
     def integers(self) -> int:
@@ -164,6 +175,53 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if nearest[self.integers :].any():
             raise EvaluationError("the result has numbers where there are none to be added")
         return np.asarray(nearest[: self.integers].reshape(self.vectors, self.thresholds), np.int64)
+
+    def describe(self) -> list[Parameter]:
+        """Return the parameters with their reasons."""
+        parameters = self.parameters
+        return [
+            *describe_ring(
+                parameters,
+                "the smallest that holds the sums: N integers a ciphertext",
+                "the room that sums must fit into",
+            ),
+            Parameter(
+                "scale", f"2^{parameters.log2_scale:g}", "what one row is multiplied by, for noise to stay below"
+            ),
+            Parameter(
+                "sums", f"{self.integers:,}", "integers that are added up, exactly: bins, for each label if need be"
+            ),
+            Parameter(
+                "noise of a sum",
+                quantities.bound_text(self.deviation),
+                "standard deviation, in rows: sums are rounded to integers, and refused where they are none",
+            ),
+            Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "one ciphertext"),
+            *([describe_smudging(self.smudging_bits)] if self.joint_keys else []),
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain data."""
+        return {
+            **ring_as_dict(self, smudging_bits=self.smudging_bits),
+            "log2_scale": self.parameters.log2_scale,
+            "sums": self.integers,
+        }
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+        each = f"over all parties, each {self.max_total:,} at most"
+        return Terms([Parameter("decrypted", f"{self.integers:,} sums", each)], {"sums": self.integers})
+
+
+def encrypted_sum(context: PublicContext, sums: Sequence[Ciphertext]) -> Ciphertext:
+    """Return the sum of all submissions, as it is: the circuit of these sessions.
+
+    Nothing hides its noise: integers are encoded exactly, so that noise is what encryption drew and tells of nothing
+    else.
+    """
+    (total,) = sums
+    return context.raised(total)
 
 
 def plan_sum(

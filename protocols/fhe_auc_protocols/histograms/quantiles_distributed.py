@@ -20,17 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.boundaries import Boundaries, height_of
 from fhe_auc.ckks import BackendName
+from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc_keys.sealed_roles import PartyTask
 from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.histograms.quantile_grid import height_of
 from fhe_auc_protocols.histograms.quantiles_federated import (
     BINS_OPTION,
     TIES_OR_NOISE,
@@ -91,7 +92,7 @@ class BoundariesDistributedDp(EncryptedBoundaries):
             smudging_bits=smudging_bits,
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Boundaries]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, QuantileThresholds]:
         """Return a party's computation on its own rows."""
         return DistributedBoundariesTask(self.own(manifest), data)
 
@@ -109,13 +110,13 @@ class DistributedBoundariesTask(BoundariesTask):
         hierarchy.cells(data, self._height)  # its check of the scores, before anything is sent
         self._data = data
 
-    def blocks(self) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
         """Return the packed noisy counts."""
         levels = noisy_hierarchy(self._data, self._height, self._epsilon, self._shares).levels
         counts = np.concatenate([*levels, np.zeros(2)]).astype(np.int64)
         return [self.plan.pack(np.clip(counts, -self.plan.max_total, self.plan.max_total).reshape(_VECTORS, -1))]
 
-    def outcome(self, slots: ckks.Slots, parties: int) -> Boundaries:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> QuantileThresholds:
         """Return the thresholds; errors as `fhe_auc_protocols.histograms.encrypted_sums.SumPlan.sums`.
 
         Raises
@@ -125,10 +126,11 @@ class DistributedBoundariesTask(BoundariesTask):
         EvaluationError
             Noise outweighs the rows.
         """
-        sums = self.plan.sums(slots).ravel()
+        sums = self.plan.sums(decrypted).ravel()
         if sums[-2:].any():
             raise ResultCheckError(
-                "the sum has counts where none belong: the aggregator has not computed what it should"
+                "the sum has counts where none belong: the aggregator has not computed what it should",
+                check="unused slots",
             )
         deviation = noise_deviation(_level_epsilon(self._manifest.options, self._height), parties / self._shares)
         return self._found(

@@ -16,8 +16,8 @@ rounded to 2^-14, stand in the manifest of the evaluation, so everybody who sees
 
 **A lying aggregator** can put the thresholds where it likes: it has the public key, and can add what it likes. With
 poor thresholds an evaluation is still right within its half-width, which shows it. Parties that were told different
-sums find different thresholds: one of them refuses the evaluation's manifest (`Boundaries.require`). It cannot have
-thresholds made of one party's rows, or some parties': where all have to take part, masks (`fhe_auc_protocols.zero_sum_masks`) leave
+sums find different thresholds: one of them refuses the evaluation's manifest (`QuantileThresholds.require`). It cannot have
+thresholds made of one party's rows, or some parties': where all have to take part, masks (`fhe_auc.zero_sum_masks`) leave
 nothing of a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that
 holds fewer rows in a cell than its own.
 """
@@ -34,20 +34,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks
-from fhe_auc.boundaries import EXACT_HEIGHT, Boundaries, checked_bins, equi_depth_grid, height_of
 from fhe_auc.ckks import BackendName
+from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
-from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.histograms.quantile_grid import EXACT_HEIGHT, checked_bins, equi_depth_grid, height_of
+from fhe_auc_protocols.histograms.sum_protocol import SumProtocol
 from fhe_auc_protocols.result_warnings import of_parties
-from fhe_auc_protocols.zero_sum_masks import MaskedTask
 
 _TIES = "some scores are more frequent than that allows"
 TIES = f"{_TIES}; a fixed rising function that spreads the scores over [0, 1] would help"
@@ -59,10 +59,10 @@ TIES_OR_NOISE = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or 
 BINS_OPTION: Mapping[str, str] = MappingProxyType({"bins": "how many thresholds to find; must be given"})
 
 
-class EncryptedBoundaries(EncryptedProtocol[Boundaries]):
+class EncryptedBoundaries(SumProtocol[QuantileThresholds]):
     """Base of the encrypted protocols that find thresholds."""
 
-    yields = Boundaries
+    yields = QuantileThresholds
 
     @abstractmethod
     def height(self, options: Mapping[str, Any]) -> int:
@@ -108,12 +108,12 @@ class BoundariesFederated(EncryptedBoundaries):
             smudging_bits=smudging_bits,
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Boundaries]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, QuantileThresholds]:
         """Return a party's computation on its own rows."""
         return FederatedBoundariesTask(self.own(manifest), data)
 
 
-class BoundariesTask(MaskedTask[Boundaries]):
+class BoundariesTask(PartyTask[ckks.Slots, ckks.Slots, QuantileThresholds]):
     """A party's rows in each cell, for a sum of them.
 
     Parameters
@@ -132,25 +132,25 @@ class BoundariesTask(MaskedTask[Boundaries]):
         The manifest is not one for finding thresholds, a score lies outside [0, 1], or there are too many rows.
     """
 
-    plan: SumPlan
     _why_fewer = TIES
 
     def __init__(self, manifest: Manifest, data: PartyData, *, vectors: int, noise_room: int = 0) -> None:
         self.party = data.name
-        self.plan = plan_of(manifest, SumPlan)
+        self.plan = manifest.decoded_plan(SumPlan)
         self._manifest = manifest
+        self.masked = manifest.min_parties == len(manifest.parties)
         self._height = height_of(manifest.thresholds)
         self._bins = checked_bins(manifest.options, self._height)
         if self.plan.vectors != vectors or self.plan.max_total <= noise_room:
             raise InputError("the session's manifest is not one for finding thresholds")
         check_rows(data, self.plan.max_total - noise_room)
 
-    def _found(self, counts: HierarchicalCounts, parties: int, **about: Any) -> Boundaries:
-        """Return the thresholds; `about` are fields of `Boundaries`."""
+    def _found(self, counts: HierarchicalCounts, parties: int, **about: Any) -> QuantileThresholds:
+        """Return the thresholds; `about` are fields of `QuantileThresholds`."""
         grid = equi_depth_grid(counts, self._bins)
         few = fewer(grid, self._bins, self._height, why=self._why_fewer)
         warnings = of_parties(self._manifest, parties) + about.pop("warnings") + few
-        return Boundaries(
+        return QuantileThresholds(
             grid=grid,
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
@@ -168,11 +168,11 @@ class FederatedBoundariesTask(BoundariesTask):
         super().__init__(manifest, data, vectors=1)
         self._own = np.bincount(hierarchy.cells(data, self._height), minlength=2**self._height)
 
-    def blocks(self) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
         """Return the packed counts."""
         return [self.plan.pack(self._own[None, :])]
 
-    def outcome(self, slots: ckks.Slots, parties: int) -> Boundaries:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> QuantileThresholds:
         """Return the thresholds; errors as `fhe_auc_protocols.histograms.encrypted_sums.SumPlan.sums`.
 
         Raises
@@ -180,11 +180,12 @@ class FederatedBoundariesTask(BoundariesTask):
         ResultCheckError
             This party's own rows are not all in the sum.
         """
-        (sums,) = self.plan.sums(slots)
+        (sums,) = self.plan.sums(decrypted)
         if (sums < self._own).any():
             raise ResultCheckError(
                 f"the sum does not hold all rows of party {self.party!r}: the aggregator, or a party, has not computed "
-                "what it should"
+                "what it should",
+                check="own rows",
             )
         return self._found(
             HierarchicalCounts.from_lowest(sums),

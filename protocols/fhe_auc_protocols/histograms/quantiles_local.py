@@ -20,14 +20,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fhe_auc.boundaries import Boundaries, checked_bins, equi_depth_grid, height_of
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.quantile_grid import checked_bins, equi_depth_grid, height_of
 from fhe_auc_protocols.histograms.quantiles_distributed import noisy_warning
 from fhe_auc_protocols.histograms.quantiles_federated import BINS_OPTION, TIES_OR_NOISE, fewer
 from fhe_auc_protocols.histograms.score_histogram_local import checked_budget
@@ -94,13 +95,13 @@ class Terms:
     epsilon: float
 
 
-class BoundariesLocalDp(CleartextProtocol[Boundaries, Terms]):
+class BoundariesLocalDp(CleartextProtocol[QuantileThresholds, Terms]):
     """Plug-in ``boundaries-local-dp``."""
 
     name = "boundaries-local-dp"
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
-    yields = Boundaries
+    yields = QuantileThresholds
     options = MappingProxyType(
         {
             **BINS_OPTION,
@@ -134,7 +135,7 @@ class BoundariesLocalDp(CleartextProtocol[Boundaries, Terms]):
         """Return the aggregator; `material` is empty."""
         return LocalBoundariesAggregator(manifest, self.checked(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Boundaries]:
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[QuantileThresholds]:
         """Return the party whose rows are `data`; `material` is empty."""
         return LocalBoundariesParty(manifest, self.checked(manifest), data)
 
@@ -161,7 +162,7 @@ class LocalBoundariesAggregator(SummingAggregator):
         return encode(HierarchyTally.of(len(self.counted), self._sums))
 
 
-class LocalBoundariesParty(SummingParty[Boundaries]):
+class LocalBoundariesParty(SummingParty[QuantileThresholds]):
     """Randomises its rows one by one and tallies the reports; then finds thresholds from the sums."""
 
     def __init__(self, manifest: Manifest, terms: Terms, data: PartyData) -> None:
@@ -172,11 +173,11 @@ class LocalBoundariesParty(SummingParty[Boundaries]):
     def _submission(self) -> HierarchyTally:
         return HierarchyTally.of(1, self._terms.tree.tallies(self._cells, randomness.secure()))
 
-    def _read(self, payload: bytes) -> Boundaries:
+    def _read(self, payload: bytes) -> QuantileThresholds:
         terms, tally = self._terms, decode(payload, HierarchyTally, "result")
         self._check_counted(tally.parties)
         grid = equi_depth_grid(terms.tree.estimate(tally.levels(terms.height)), terms.bins)
-        return Boundaries(
+        return QuantileThresholds(
             grid=grid,
             protocol=self.manifest.protocol,
             backend="none",

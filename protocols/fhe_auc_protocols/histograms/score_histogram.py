@@ -13,7 +13,7 @@ encrypted protocols.
 
 In ``histogram-federated`` the sum is exact, and so is the AUC of the bins. Who learns what: parties see the pooled
 counts of every bin, which is more than an AUC: a bin that one party alone has rows in shows that party's rows. Where
-all parties have to take part, masks (`fhe_auc_protocols.zero_sum_masks`) leave nothing of a sum that is not over all of them. An
+all parties have to take part, masks (`fhe_auc.zero_sum_masks`) leave nothing of a sum that is not over all of them. An
 aggregator that adds counts of its own is not noticed; where some may be missing, one that leaves parties out is not
 either.
 """
@@ -25,19 +25,19 @@ from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
-from fhe_auc.counts import Counts, PartyData, trapezoid
+from fhe_auc.computation import PartyTask
+from fhe_auc.counts import Counts, PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc.protocol import Request
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_keys.sealed_roles import PartyTask, plan_of
-from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms import split_budget as two_sessions
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.sum_protocol import SumProtocol
 from fhe_auc_protocols.result_warnings import of_auc, of_parties
-from fhe_auc_protocols.zero_sum_masks import MaskedTask
 
 _VECTORS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
@@ -56,7 +56,7 @@ def plan_histogram(request: Request, backend: BackendName, smudging_bits: int, *
     )
 
 
-class HistogramFederated(EncryptedProtocol[Evaluation]):
+class HistogramFederated(SumProtocol[Evaluation]):
     """Plug-in ``histogram-federated``."""
 
     name = "histogram-federated"
@@ -68,12 +68,12 @@ class HistogramFederated(EncryptedProtocol[Evaluation]):
         """Return the parameters for two sums a bin."""
         return plan_histogram(request, backend, smudging_bits)
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
         """Return a party's computation on its own rows."""
         return FederatedTask(manifest, data)
 
 
-class HistogramTask(MaskedTask[Evaluation]):
+class HistogramTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
     """A party's rows of each label in each bin, for a sum of them.
 
     Parameters
@@ -84,12 +84,11 @@ class HistogramTask(MaskedTask[Evaluation]):
         How much of the plan's bound on sums is for noise.
     """
 
-    plan: SumPlan
-
     def __init__(self, manifest: Manifest, data: PartyData, *, noise_room: int = 0) -> None:
         self.party = data.name
-        self.plan = plan_of(manifest, SumPlan)
+        self.plan = manifest.decoded_plan(SumPlan)
         self._manifest = manifest
+        self.masked = manifest.min_parties == len(manifest.parties)
         if self.plan.vectors != _VECTORS or self.plan.max_total <= noise_room:
             raise InputError("the session's manifest is not one for score histograms")
         check_rows(data, self.plan.max_total - noise_room)
@@ -99,13 +98,13 @@ class HistogramTask(MaskedTask[Evaluation]):
 class FederatedTask(HistogramTask):
     """Sends the counts, and reads the pooled counts off the sum."""
 
-    def blocks(self) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
         """Return the packed counts."""
         return [self.plan.pack(self._bins)]
 
-    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return the AUC of the pooled histogram; errors as `fhe_auc_protocols.histograms.encrypted_sums.SumPlan.sums`, and `UndefinedAucError`."""
-        sums = self.plan.sums(slots)
+        sums = self.plan.sums(decrypted)
         exact = trapezoid(pooled_counts(sums))
         return Evaluation(
             auc=exact.auc,

@@ -15,7 +15,7 @@ any session that may go on. More shares than n only add independent noise. A coa
 shares leaves s = (parties counted − c) shares, and s < n of them promise less, `fallen_short` says how much.
 
 **What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.dp_noise.polya`), and the aggregator adds up at least
-min_parties submissions, as it says it did; where all parties have to take part, masks (`fhe_auc_protocols.zero_sum_masks`) see to that.
+min_parties submissions, as it says it did; where all parties have to take part, masks (`fhe_auc.zero_sum_masks`) see to that.
 With sealed keys a party that gets hold of another's submission can take the mask off and decrypt it: one share protects
 it hardly at all. With joint keys only all together decrypt.
 
@@ -35,14 +35,13 @@ from scipy.stats import nbinom
 
 from fhe_auc import ckks
 from fhe_auc.ckks import BackendName
+from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc_keys.sealed_roles import PartyTask
 from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms import split_budget as two_sessions
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 from fhe_auc_protocols.histograms.score_histogram import (
@@ -52,6 +51,7 @@ from fhe_auc_protocols.histograms.score_histogram import (
     plan_histogram,
     pooled_histogram,
 )
+from fhe_auc_protocols.histograms.sum_protocol import SumProtocol
 from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number
 
 _OVERFLOW = 2.0**-40
@@ -60,7 +60,7 @@ _OVERFLOW = 2.0**-40
 _LEAST_EPSILON, _MOST_EPSILON = 1e-6, 32.0  # noise of millions; hardly any count with noise
 
 
-class HistogramDistributedDp(EncryptedProtocol[Evaluation]):
+class HistogramDistributedDp(SumProtocol[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
@@ -89,7 +89,7 @@ class HistogramDistributedDp(EncryptedProtocol[Evaluation]):
         two_sessions.left_for_counts(request.options, checked_epsilon)
         return dict(two_sessions.settings(request.options))
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Evaluation]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.check_options(manifest.options)
         return DistributedTask(manifest, data)
@@ -106,14 +106,14 @@ class DistributedTask(HistogramTask):
         )
         super().__init__(manifest, data, noise_room=room)
 
-    def blocks(self) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
         """Return the packed noisy counts."""
         shares = noise.polya(self._bins.size, scale_of(self._epsilon), self._shares).reshape(self._bins.shape)
         return [self.plan.pack(np.clip(self._bins + shares, -self.plan.max_total, self.plan.max_total))]
 
-    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return the AUC of the noisy histogram; errors as `fhe_auc_protocols.histograms.encrypted_sums.SumPlan.sums`, and `UndefinedAucError`."""
-        histogram = pooled_histogram(self._manifest.thresholds, self.plan.sums(slots))
+        histogram = pooled_histogram(self._manifest.thresholds, self.plan.sums(decrypted))
         deviation = noise_deviation(self._epsilon, parties / self._shares)
         return Evaluation(
             auc=noisy_auc(histogram),

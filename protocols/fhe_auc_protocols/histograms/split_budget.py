@@ -21,7 +21,7 @@ from fhe_auc_protocols.option_values import positive_number
 __all__ = ["OPTIONS", "SHARE", "left_for_counts", "settings", "staged", "warnings"]
 
 SHARE = 0.25
-"""Of epsilon, for the thresholds; docs/score-histograms.md has measurements."""
+"""Of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements."""
 
 _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"

@@ -93,7 +93,8 @@ def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
 
 def auc(positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> float:
     """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,)."""
-    from fhe_auc.counts import Counts, trapezoid
+    from fhe_auc.counts import Counts
+    from fhe_auc.trapezoid import trapezoid
 
     tp, fp = (side[::-1].cumsum()[::-1].astype(np.int64) for side in (positives, negatives))
     return trapezoid(Counts(tp, fp)).auc

@@ -2,7 +2,7 @@
 
 What was asked for: means within 3e-4 of the paper's with 10 parties, 3e-3 with 1,000. That is tested of the mean of 100
 runs, as many as the paper has, and of the limit that 5,000 runs come close to, where luck is the paper's alone. Cells
-for which it does not hold are named here, and must be beyond it; docs/dpauc.md says why.
+for which it does not hold are named here, and must be beyond it; docs/evidence/dpauc.md says why.
 """
 
 from __future__ import annotations

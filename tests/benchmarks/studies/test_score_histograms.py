@@ -1,6 +1,7 @@
-"""How far off private score histograms are, by the code of `fhe_auc_benchmarks.studies.score_histograms`, with simulated, seeded noise.
+"""How far off private score histograms are: the code of `fhe_auc_benchmarks.studies.score_histograms`.
 
-Seeds are fixed, so that nothing fails by chance; with other seeds a test would with the probability that it states.
+Noise is simulated. Seeds are fixed, so that nothing fails by chance; with other seeds a test would with the
+probability that it states.
 """
 
 from __future__ import annotations

@@ -17,18 +17,19 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks
-from fhe_auc.bfv.bounds import CONFIDENCE, noise_bound, product_deviation
-from fhe_auc.bfv.noise import integers
+from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers, noise_bound, product_deviation
 from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.transform import coefficients_of
-from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
 
-from fhe_auc.bfv.openfhe_joint import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption, split_result
 from fhe_auc.rlwe.openfhe_library import save
 
 SLOTS = 8192
@@ -69,7 +70,7 @@ class Joint:
         """The secret key that nobody has."""
         total = self.half.zeros()
         for share in self.shares:
-            self.half.add_in_place(total, share._secret_words)
+            self.half.add_in_place(total, share.secret_words)
         return total
 
     def ciphertext(self, values: list[bfv.Residues], prime: int, block: int) -> bfv.Ciphertext:
@@ -78,7 +79,7 @@ class Joint:
         return self.public.ciphertext(self.public.read_submission(submission, prime), prime)
 
     def partials(self, result: bytes, prime: int) -> list[Words]:
-        return [self.half.unpack(share.partial(result, prime, self.smudging)) for share in self.shares]
+        return [self.half.unpack(partial_decryption(share, result, prime, self.smudging)) for share in self.shares]
 
     def scaled_noise(self, ciphertext: bfv.Ciphertext) -> np.ndarray:
         first, second = np.split(self.public._words(ciphertext.item, ciphertext.prime), 2)
@@ -118,14 +119,14 @@ def finished(session: Joint) -> tuple[bytes, list[Words], list[int]]:
 
 def test_all_partial_decryptions_together_give_the_exact_product(session: Joint, finished: Any) -> None:
     result, partials, expected = finished
-    assert session.setup.fuse(result, 1, partials).tolist() == expected
+    assert fuse(session.setup, result, 1, partials).tolist() == expected
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])
 def test_all_but_one_partial_decryption_give_nothing(session: Joint, finished: Any, missing: int) -> None:
     result, partials, expected = finished
     without = [each for party, each in enumerate(partials) if party != missing]
-    agreeing = np.mean(session.setup.fuse(result, 1, without) == np.array(expected, np.uint64))
+    agreeing = np.mean(fuse(session.setup, result, 1, without) == np.array(expected, np.uint64))
     assert agreeing < 0.01
 
 
@@ -136,7 +137,7 @@ def test_a_sum_that_lacks_a_party_decrypts_to_nothing_even_for_all(session: Join
         submission = session.setup.submission(total, 200, 0, session.public.fingerprint)
         ciphertext = session.public.ciphertext(session.public.read_submission(submission, 0), 0)
         result = session.public.dump_result(ciphertext)
-        found = session.setup.fuse(result, 0, session.partials(result, 0))
+        found = fuse(session.setup, result, 0, session.partials(result, 0))
         wanted = sum(some(party, 0).astype(object) for party in pair) % PRIMES[0]
         assert np.mean(found.astype(object) == wanted) < 0.01
 
@@ -153,9 +154,9 @@ def test_noise_of_products_is_as_derived(parties: int) -> None:
 
 def test_smudging_is_uniform_and_hides_the_share_by_forty_bits(session: Joint, finished: Any) -> None:
     result, partials, _ = finished
-    _, second = session.setup.split_result(result, 1)
+    _, second = split_result(session.setup, result, 1)
     added = partials[0].copy()
-    session.half.subtract_in_place(added, session.half.multiply(second, session.shares[0]._secret_words))
+    session.half.subtract_in_place(added, session.half.multiply(second, session.shares[0].secret_words))
     smudging = np.array(centred(session.half, added), float) / 2.0**session.smudging
     assert stats.kstest(smudging, stats.uniform(-1, 2).cdf).pvalue > FALSE_ALARM
     hidden = noise_bound(PARAMETERS, 3, joint_keys=True)
@@ -164,7 +165,7 @@ def test_smudging_is_uniform_and_hides_the_share_by_forty_bits(session: Joint, f
 
 def test_no_two_partial_decryptions_of_a_share_are_alike(session: Joint, finished: Any) -> None:
     result, _, _ = finished
-    made = {session.shares[0].partial(result, 1, session.smudging) for _ in range(3)}
+    made = {partial_decryption(session.shares[0], result, 1, session.smudging) for _ in range(3)}
     assert len(made) == 3
 
 
@@ -172,7 +173,7 @@ def test_errors_of_all_parts_of_keys_are_large_enough(session: Joint) -> None:
     """At least 3.19, as the security table supposes; the library's own switching keys have 1."""
     share, setup = session.shares[0], session.setup
     public_key = session.half.unpack(session.parts[0].public_key)
-    session.half.add_in_place(public_key, session.half.multiply(setup.common("public key"), share._secret_words))
+    session.half.add_in_place(public_key, session.half.multiply(setup.common("public key"), share.secret_words))
     assert np.std(centred(session.half, public_key)) > 3.0
     shape = setup.relinearisation_part
     halves = setup.halves["relinearisation key"]
@@ -185,10 +186,10 @@ def test_errors_of_all_parts_of_keys_are_large_enough(session: Joint) -> None:
         factor[digit // 2] = 2 ** (27 * (digit % 2))  # two digits of each prime
         error = h[rows].copy()
         session.half.add_in_place(error, session.half.multiply(common[rows], ephemeral))
-        session.half.subtract_in_place(error, session.half.multiply(factor, share._secret_words))
+        session.half.subtract_in_place(error, session.half.multiply(factor, share.secret_words))
         assert np.std(centred(session.half, error)) > 3.0
         error = g[rows].copy()
-        session.half.subtract_in_place(error, session.half.multiply(common[rows], share._secret_words))
+        session.half.subtract_in_place(error, session.half.multiply(common[rows], share.secret_words))
         assert np.std(centred(session.half, error)) > 3.0
     assert shape.shape == h.shape == g.shape
 
@@ -221,16 +222,16 @@ def test_common_polynomials_differ_for_every_purpose_ciphertext_and_session(sess
 def test_another_primes_result_is_refused(session: Joint, finished: Any) -> None:
     result, partials, _ = finished
     for call in (
-        lambda: session.setup.fuse(result, 0, partials),
-        lambda: session.shares[0].partial(result, 0, session.smudging),
-        lambda: session.shares[0].partial(result[:-1], 1, session.smudging),
+        lambda: fuse(session.setup, result, 0, partials),
+        lambda: partial_decryption(session.shares[0], result, 0, session.smudging),
+        lambda: partial_decryption(session.shares[0], result[:-1], 1, session.smudging),
     ):
         with pytest.raises(DeserialisationError):
             call()
 
 
 def test_a_share_is_ternary_and_neither_shown_nor_pickled_nor_copied(session: Joint) -> None:
-    found = [np.bincount(np.array(centred(session.half, share._secret_words)) + 1) for share in session.shares]
+    found = [np.bincount(np.array(centred(session.half, share.secret_words)) + 1) for share in session.shares]
     assert all(len(counts) == 3 and stats.chisquare(counts).pvalue > FALSE_ALARM for counts in found)
     share = session.shares[0]
     assert repr(share) == f"<JointShare of session {session.setup.session.hex()} (secret)>"

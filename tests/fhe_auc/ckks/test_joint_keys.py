@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chisquare, kstest, norm
 
 from fhe_auc import ckks
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import DeserialisationError
-from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.plan import AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -36,8 +36,9 @@ if "openfhe" not in ckks.available_backends():
 
 import openfhe
 
-from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
-from fhe_auc.rlwe.openfhe_joint import KeyParts
+from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption, split_result
+from fhe_auc.rlwe.openfhe_joint_keys import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 
 N = 8192
@@ -122,8 +123,8 @@ def chosen_for(parties: int, **changes: Any) -> AucPlan:
 PLAN = chosen_for(10)
 
 
-def secret_of(share: JointShare, name: str = "_secret") -> Words:
-    layout = share._setup.scheme.secret_key
+def secret_of(share: JointShare, name: str = "secret_key") -> Words:
+    layout = share.setup.scheme.secret_key
     return layout.polynomials.unpack(layout.pack(openfhe.Serialize(getattr(share, name), openfhe.BINARY)))
 
 
@@ -169,19 +170,21 @@ class Joint:
         return lifted(total, self.moduli)
 
     def opened_result(self, result: bytes) -> NDArray[Any]:
-        return self.opened(*self.setup.split_result(result))
+        return self.opened(*split_result(self.setup, result))
 
     def partials(self, result: bytes, shares: Iterable[JointShare] | None = None, smudging: Any = ()) -> list[Words]:
-        unpack = self.setup.partial.polynomials.unpack
-        return [unpack(share.partial(result, smudging)) for share in (self.shares if shares is None else shares)]
+        unpack = self.setup.submission_part.unpack
+        return [
+            unpack(partial_decryption(share, result, smudging)) for share in (self.shares if shares is None else shares)
+        ]
 
     def decrypted(self, result: bytes) -> ckks.Slots:
-        deviation, unpack = self.plan.smudging_deviation, self.setup.partial.polynomials.unpack
+        deviation, unpack = self.plan.smudging_deviation, self.setup.submission_part.unpack
         partials = [
-            share.partial(result, blinding.flooding_layers(SLOTS, deviation, unit=self.plan.unit))
+            partial_decryption(share, result, flooding_layers(SLOTS, deviation, unit=self.plan.unit))
             for share in self.shares
         ]
-        return self.setup.fuse(result, map(unpack, partials))
+        return fuse(self.setup, result, map(unpack, partials))
 
 
 @lru_cache(maxsize=3)
@@ -229,8 +232,8 @@ def test_the_circuit_on_joint_keys_gives_the_totals_that_numpy_gives(parties: in
     submission = session.setup.submission(total, block, session.public.fingerprint)
     product = products(session.public, packing, [session.public.load_submission(submission)])
     result = session.public.dump_result(trace(session.public, packing, product))
-    layers = blinding.flooding_layers(SLOTS, 0.0, unit=PLAN.unit)  # smudging is for blinded totals, 2^29 times as large
-    slots = session.setup.fuse(result, session.partials(result, smudging=layers))
+    layers = flooding_layers(SLOTS, 0.0, unit=PLAN.unit)  # smudging is for blinded totals, 2^29 times as large
+    slots = fuse(session.setup, result, session.partials(result, smudging=layers))
     exact = (x.sum(axis=0) * y.sum(axis=0)).sum(axis=1) * packing.gain
     for found, expected in zip(packing.by_class(slots), exact, strict=True):
         np.testing.assert_allclose(found, np.full(found.shape, expected), rtol=1e-7)
@@ -294,11 +297,11 @@ def test_all_but_one_partial_decryption_tell_nothing_of_the_answer(coalition: st
         plain = values(trial, size=1e6)
         result = session.public.dump_result(session.public.encrypt(plain, degree=2))
         partials = session.partials(result, shares)  # not even smudged
-        total, _ = session.setup.split_result(result)
+        total, _ = split_result(session.setup, result)
         for partial in partials:
-            session.setup.partial.polynomials.add_in_place(total, partial)
+            session.setup.submission_part.add_in_place(total, partial)
         fused.append(lifted(total, session.moduli))
-        found.append(session.setup.fuse(result, partials))
+        found.append(fuse(session.setup, result, partials))
         truth.append(plain)
     whole = np.concatenate(fused) / math.prod(session.moduli) + 0.5
     assert kstest(whole.astype(float), "uniform").pvalue > FALSE_ALARM
@@ -312,7 +315,7 @@ def test_with_all_partial_decryptions_the_same_statistics_show_the_answer() -> N
     result = session.public.dump_result(session.public.encrypt(plain, degree=2))
     opened = session.opened_result(result) / math.prod(session.moduli) + 0.5
     assert kstest(opened.astype(float), "uniform").pvalue < FALSE_ALARM
-    assert related(session.setup.fuse(result, session.partials(result)), plain) > 80
+    assert related(fuse(session.setup, result, session.partials(result)), plain) > 80
 
 
 def test_a_single_submission_is_opened_by_no_pool_of_the_other_shares_and_not_even_by_all_partial_decryptions() -> None:
@@ -536,7 +539,7 @@ def test_a_library_that_ignores_the_common_polynomials_is_noticed_before_anythin
     session = joint(3)
     share = session.shares[0]
     honest = session.setup.common
-    monkeypatch.setattr(share._setup, "common", lambda kind, index=0: honest(kind, index + 7))
+    monkeypatch.setattr(share.setup, "common", lambda kind, index=0: honest(kind, index + 7))
     with pytest.raises(RuntimeError, match="made a part of a public key with other common"):
         share.key_parts()  # the public key was made with the share, from the honest ones
 
@@ -613,7 +616,7 @@ def test_the_second_part_of_the_relinearisation_key_is_noisy_enough() -> None:
     session = joint(3)
     h, g = session.setup.halves["relinearisation key"].split(session.sums[1])
     prime, row = session.moduli[1], 1
-    secret, ephemeral = (secret_of(session.shares[0], name)[1].astype(object) for name in ("_secret", "_ephemeral"))
+    secret, ephemeral = (secret_of(session.shares[0], name)[1].astype(object) for name in ("secret_key", "_ephemeral"))
     own = session.setup.relinearisation_part.unpack(session.second[0])[row].astype(object)
     opened = own - secret * h[row].astype(object) - (ephemeral - secret) * g[row].astype(object)
     assert np.std(coefficients(opened % prime, prime).astype(float)) == pytest.approx(math.sqrt(3) * ERROR, rel=0.06)
@@ -621,7 +624,7 @@ def test_the_second_part_of_the_relinearisation_key_is_noisy_enough() -> None:
 
 def test_the_secret_for_the_relinearisation_key_is_another_one_in_every_share() -> None:
     session = joint(3)
-    secrets_of = [secret_of(share, name)[0] for share in session.shares for name in ("_secret", "_ephemeral")]
+    secrets_of = [secret_of(share, name)[0] for share in session.shares for name in ("secret_key", "_ephemeral")]
     found = [coefficients(row, session.moduli[0]) for row in secrets_of]
     for index, left in enumerate(found):
         assert set(left) == {-1, 0, 1}
@@ -667,8 +670,8 @@ def a_result(session: Joint) -> bytes:
 
 def smudging_in(session: Joint, result: bytes, partial: bytes, share: JointShare) -> NDArray[Any]:
     """Coefficients of what a partial decryption is more than c1·s."""
-    _, second = session.setup.split_result(result)
-    packed = session.setup.partial.polynomials.unpack(partial)
+    _, second = split_result(session.setup, result)
+    packed = session.setup.submission_part.unpack(partial)
     exact = times(second, secret_of(share), session.moduli)
     return lifted(less(packed, exact, session.moduli), session.moduli)
 
@@ -677,8 +680,8 @@ def test_a_partial_decryption_is_smudged_as_much_as_asked_for() -> None:
     session = joint(3)
     share, result = session.shares[1], a_result(session)
     for factor in (1.0, 1 / 16):
-        layers = blinding.flooding_layers(SLOTS, factor * DEVIATION, unit=PLAN.unit)
-        found = smudging_in(session, result, share.partial(result, layers), share)
+        layers = flooding_layers(SLOTS, factor * DEVIATION, unit=PLAN.unit)
+        found = smudging_in(session, result, partial_decryption(share, result, layers), share)
         assert np.std(found.astype(float)) == pytest.approx(factor * ABSOLUTE, rel=0.06)
         assert abs(np.mean(found.astype(float))) < 7 * factor * ABSOLUTE / math.sqrt(N)
         # Exactly the noise handed in, to the precision that the second layer leaves.
@@ -690,8 +693,8 @@ def test_a_partial_decryption_is_smudged_as_much_as_asked_for() -> None:
 def test_smudging_has_the_shape_of_gaussian_noise_in_every_coefficient() -> None:
     session = joint(3)
     share, result = session.shares[1], a_result(session)
-    layers = blinding.flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
-    found = smudging_in(session, result, share.partial(result, layers), share).astype(float)
+    layers = flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
+    found = smudging_in(session, result, partial_decryption(share, result, layers), share).astype(float)
     assert kstest(found / ABSOLUTE, norm(scale=1).cdf).pvalue > FALSE_ALARM
 
 
@@ -701,14 +704,14 @@ def test_smudging_fills_the_low_bits_too() -> None:
     share, result = session.shares[1], a_result(session)
 
     def uniform_in_the_low_bits(layers: Any) -> float:
-        found = smudging_in(session, result, share.partial(result, layers), share)
+        found = smudging_in(session, result, partial_decryption(share, result, layers), share)
         cells = np.bincount((found % 2**28 // 2**22).astype(np.int64), minlength=64)
         return float(chi2.sf(((cells - N / 64) ** 2).sum() / (N / 64), 63))
 
-    layers = blinding.flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
+    layers = flooding_layers(SLOTS, DEVIATION, unit=PLAN.unit)
     assert uniform_in_the_low_bits(layers) > FALSE_ALARM
     assert uniform_in_the_low_bits(layers[:1]) < FALSE_ALARM  # the test sees what it is for
-    found = smudging_in(session, result, share.partial(result, layers), share)
+    found = smudging_in(session, result, partial_decryption(share, result, layers), share)
     assert math.gcd(*(int(value) for value in found)) == 1
     parities = int((found % 2).sum())
     assert abs(parities - N / 2) < 7 * math.sqrt(N) / 2
@@ -717,7 +720,7 @@ def test_smudging_fills_the_low_bits_too() -> None:
 def test_the_librarys_own_noise_is_fresh_in_every_partial_decryption() -> None:
     session = joint(3)
     share, result = session.shares[1], a_result(session)
-    first, second = (smudging_in(session, result, share.partial(result, ()), share) for _ in range(2))
+    first, second = (smudging_in(session, result, partial_decryption(share, result, ()), share) for _ in range(2))
     assert not np.array_equal(first, second)
     assert np.std((first - second).astype(float)) == pytest.approx(math.sqrt(2) * 2**20, rel=0.06)
 
@@ -731,9 +734,9 @@ def test_what_is_no_result_is_refused(spoil: Any) -> None:
     for share in session.shares:
         for wrong in (spoil(result), submission):
             with pytest.raises(DeserialisationError):
-                share.partial(wrong, ())
+                partial_decryption(share, wrong, ())
     with pytest.raises(DeserialisationError):
-        session.setup.fuse(spoil(result), [])
+        fuse(session.setup, spoil(result), [])
 
 
 # --- OpenFHE's process-wide state -------------------------------------------------------------------------------------
@@ -768,7 +771,7 @@ def test_joint_keys_work_on_the_larger_ring_too(monkeypatch: pytest.MonkeyPatch)
     total = setup.submission(summed(setup.submission_part, blocks), 0, public.fingerprint)
     product = products(public, chosen.packing, [public.load_submission(total)])
     result = public.dump_result(trace(public, chosen.packing, product))
-    unpack = setup.partial.polynomials.unpack
-    slots = setup.fuse(result, [unpack(share.partial(result, ())) for share in shares])
+    unpack = setup.submission_part.unpack
+    slots = fuse(setup, result, [unpack(partial_decryption(share, result, ())) for share in shares])
     exact = (x.sum(axis=0) * y.sum(axis=0)).sum(axis=1) * chosen.packing.gain
     np.testing.assert_allclose(chosen.packing.by_class(slots).mean(axis=1), exact, rtol=1e-7)

@@ -25,11 +25,13 @@ from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
-from fhe_auc import ckks, counts, registry, thresholds
+from fhe_auc import ckks, quantities, registry, thresholds
 from fhe_auc.cli import main, output, session
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import CapacityError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import Request
+from fhe_auc.trapezoid import Trapezoid, trapezoid
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -118,20 +120,20 @@ def write_csv(name: str, labels: list[Any], scores: list[Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def exact() -> counts.Trapezoid:
+def exact() -> Trapezoid:
     """The hospitals' AUC in exact integers, at the thresholds of `SMALL`."""
     grid = thresholds.uniform(25)
-    parties = [counts.PartyData.from_arrays(name, *data) for name, data in HOSPITALS.items()]
-    first, *others = [counts.count(party, grid) for party in parties]
+    parties = [PartyData.from_arrays(name, *data) for name, data in HOSPITALS.items()]
+    first, *others = [count(party, grid) for party in parties]
     for other in others:
         first = first + other
-    return counts.trapezoid(first)
+    return trapezoid(first)
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------------------
 
 
-def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: counts.Trapezoid) -> None:
+def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: Trapezoid) -> None:
     result = call("evaluate", *hospitals, *SMALL, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     evaluation = json.loads(result.stdout)
@@ -156,9 +158,7 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert "every multiple of 0.1" in shown
 
 
-def test_every_kind_of_file_and_the_site_column_give_the_same_auc(
-    hospitals: list[str], exact: counts.Trapezoid
-) -> None:
+def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
     for name, (labels, scores) in HOSPITALS.items():
         pq.write_table(pa.table({"y_true": labels, "y_score": scores}), f"{name}.parquet")
         np.savez(f"{name}.npz", y_true=labels, y_score=scores)
@@ -181,7 +181,7 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(
         assert evaluation["parties"] == 3
 
 
-def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact: counts.Trapezoid) -> None:
+def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact: Trapezoid) -> None:
     result = call("evaluate", *hospitals, *SMALL)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"{exact.auc:.6f} ± " in result.stdout
@@ -191,7 +191,7 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
 
 
-def test_limited_digits_show_in_number_and_table(hospitals: list[str], exact: counts.Trapezoid) -> None:
+def test_limited_digits_show_in_number_and_table(hospitals: list[str], exact: Trapezoid) -> None:
     arguments = ("evaluate", *hospitals, *SMALL, "--release-digits", "2")
     evaluation = json.loads(call(*arguments, "--json").stdout)
     assert evaluation["auc"] == round(evaluation["auc"], 2)
@@ -200,7 +200,7 @@ def test_limited_digits_show_in_number_and_table(hospitals: list[str], exact: co
 
 
 @needs_openfhe
-def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: counts.Trapezoid) -> None:
+def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: Trapezoid) -> None:
     arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
     evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
     assert abs(evaluation["auc"] - exact.auc) <= evaluation["precision"] <= 1e-6
@@ -615,7 +615,7 @@ def test_json_has_null_for_what_is_not_finite(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 B"), (999, "999 B"), (344_448, "344 kB"), (6.81e6, "6.81 MB")])
 def test_bytes_as_text(number: float, text: str) -> None:
-    assert output.bytes_text(number) == text
+    assert quantities.bytes_text(number) == text
 
 
 @pytest.mark.parametrize(
@@ -623,14 +623,14 @@ def test_bytes_as_text(number: float, text: str) -> None:
     [(0.00456, "4.56 ms"), (0.0709, "70.9 ms"), (2.154, "2.15 s"), (75.0, "75.0 s"), (2e-5, "20 µs")],
 )
 def test_seconds_as_text(seconds: float, text: str) -> None:
-    assert output.seconds_text(seconds) == text
+    assert quantities.seconds_text(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("bound", "text"), [(7.11e-8, "7.2e-08"), (7.1e-8, "7.1e-08"), (9.99e-8, "1.0e-07"), (0.0, "0")]
 )
 def test_bounds_are_rounded_up(bound: float, text: str) -> None:
-    assert output.bound_text(bound) == text
+    assert quantities.bound_text(bound) == text
 
 
 @pytest.mark.parametrize(

@@ -35,16 +35,17 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supernode import start_client_internal as internals
 
 from fhe_auc import federated_auc, registry
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
 from fhe_auc.flower.bundle import write_config
-from fhe_auc.flower.limited_replies import limited
+from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
+from fhe_auc.trapezoid import trapezoid
 
 GRID = np.linspace(0, 1, 16)
 Answer = Callable[[Message], "Message | None"]
@@ -495,7 +496,7 @@ def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(mal
     grid = GrpcGrid.__new__(GrpcGrid)
     vars(grid).update(_run=SimpleNamespace(run_id=1), _grpc_stub=stub, _channel=object(), node=FlowerNode(node_id=1))
     started = time.monotonic()
-    with limited(started + 1.0):
+    with limited_replies(started + 1.0):
         replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
     assert time.monotonic() - started < 10.0
     assert unpacked(replies["to 1"]) == b"good"

@@ -33,6 +33,19 @@ def test_sums_differences_and_products_are_those_of_integers(case: tuple[int, li
     assert int(modular.total(x, prime)) == sum(left) % prime
 
 
+@given(pairs())
+def test_a_factor_may_be_up_to_twice_its_modulus(case: tuple[int, list[int], list[int]]) -> None:
+    prime, left, right = case
+    x, y = np.array(left, np.uint64) + np.uint64(prime), np.array(right, np.uint64)
+    assert modular.multiply(x, y, prime).tolist() == [a * b % prime for a, b in zip(left, right, strict=True)]
+
+
+def test_every_element_may_have_a_modulus_of_its_own() -> None:
+    moduli = np.array(PRIMES, np.uint64)
+    largest = moduli - np.uint64(1)
+    assert modular.multiply(largest, largest, moduli).tolist() == [1] * len(PRIMES)
+
+
 @given(st.sampled_from(PRIMES), st.integers(1, 2**60))
 def test_an_inverse_times_its_element_is_one(prime: int, number: int) -> None:
     element = np.array([1 + number % (prime - 1)], np.uint64)

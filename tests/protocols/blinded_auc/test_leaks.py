@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
@@ -191,7 +192,7 @@ class TestMultiplierAsCommonDivisor:
 
     def test_the_low_bits_are_flooded_too(self, keys, chosen):
         """Double precision leaves 2^-53 of the large layer empty: without the second layer, low bits would be bare."""
-        large, small = blinding.flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
+        large, small = flooding_layers(chosen.packing.slots, chosen.flooding_deviation, unit=chosen.unit)
         absolute = chosen.parameters.scale**2
         granularity = np.spacing(np.abs(polynomial(large * absolute, chosen.parameters))).max()
         layer = np.std(polynomial(small * absolute, chosen.parameters))

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from fhe_auc import ckks
 from fhe_auc.ckks.parameters import CHAINS
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
 from fhe_auc.errors import CapacityError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import blinding, planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound

@@ -15,8 +15,9 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound

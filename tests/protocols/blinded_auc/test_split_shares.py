@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
 from fhe_auc.serialise import encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import split_shares as disguise
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 from fhe_auc_protocols.blinded_auc.plan import disguised_norms

@@ -21,12 +21,13 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import api, federated_auc, registry, thresholds
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
 from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc_benchmarks.attacks.exact_auc import algebra
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.attacks.exact_auc import simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import HARMLESS, STRATEGIES
 from fhe_auc_protocols.exact_auc import result_check as verdict
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
@@ -178,10 +179,10 @@ def toy_counts() -> list[Counts]:
     ]
 
 
-def toy_sessions(prime: int, number: int, seed: int) -> tuple[ExactPacking, algebra.Sessions]:
+def toy_sessions(prime: int, number: int, seed: int) -> tuple[ExactPacking, simulated.SimulatedSessions]:
     packing = ExactPacking(20, 2, 1, False, True)
     made = [entries(packing, each) for each in toy_counts()]
-    return packing, algebra.Sessions(stream(seed), packing, prime, made, number)
+    return packing, simulated.SimulatedSessions(stream(seed), packing, prime, made, number)
 
 
 def tags(packing: ExactPacking, left: Residues) -> Residues:
@@ -317,7 +318,7 @@ def test_masks_of_slots_are_uniform_and_vanish_in_every_group() -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_no_lie_passes(name: str) -> None:
-    found = algebra.play(name, PRIMES[0], 4_000, seed=5)
+    found = simulated.run(name, PRIMES[0], 4_000, seed=5)
     assert found.passed == 0
     assert found.changed == (0 if name == "spend-noise" else found.trials)
     assert found.harmless == (found.trials if name in HARMLESS else 0)
@@ -327,17 +328,17 @@ def test_no_lie_passes(name: str) -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_no_lie_passes_in_a_million_sessions(name: str) -> None:
-    found = algebra.play(name, PRIMES[0], 10**6, seed=6)
+    found = simulated.run(name, PRIMES[0], 10**6, seed=6)
     assert found.passed == 0
     assert found.harmless == (found.trials if name in HARMLESS else 0)
 
 
 @pytest.mark.parametrize("prime", [101, 257])
-@pytest.mark.parametrize("name", [*STRATEGIES, algebra.GUESS])
+@pytest.mark.parametrize("name", [*STRATEGIES, simulated.GUESS])
 def test_at_toy_primes_lies_pass_no_oftener_than_proved(name: str, prime: int) -> None:
     """One-sided, with a false alarm in 10^6 for each strategy and prime."""
     trials = 20_000
-    found = algebra.play(name, prime, trials, seed=7, ties=False)
+    found = simulated.run(name, prime, trials, seed=7, ties=False)
     bound = verdict.soundness_of_check((prime,), sums=2)
     assert found.passed <= stats.binom.isf(1e-6, trials, bound)
 
@@ -346,7 +347,7 @@ def test_at_toy_primes_lies_pass_no_oftener_than_proved(name: str, prime: int) -
 def test_the_bound_is_nearly_reached(prime: int) -> None:
     """4/(t - 1) by guessing, and 1/t by a false "undefined" where H_num and H_den share a root (proved: 3/t)."""
     trials = 100_000
-    found = algebra.play(algebra.GUESS, prime, trials, seed=8, ties=False)
+    found = simulated.run(simulated.GUESS, prime, trials, seed=8, ties=False)
     low, high = stats.binomtest(found.passed, trials).proportion_ci(1 - 1e-6)
     assert high > (4 / (prime - 1) + 1 / prime) * (1 - 8 / prime)
     assert low < verdict.soundness_of_check((prime,), sums=2)

@@ -16,7 +16,8 @@ from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.manifest import Manifest
 from fhe_auc_protocols.exact_auc.packing import ExactPacking
-from fhe_auc_protocols.exact_auc.planner import ExactPlan, plan_exact
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 

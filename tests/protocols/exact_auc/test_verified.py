@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc import datasets, federated_auc, registry, thresholds
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.bfv.noise import scaled_noise
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.bfv.ciphertext_noise import scaled_noise
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import (
     InputError,
     MessageError,
@@ -32,6 +32,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.backends import available_backends
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.cli import attack as attack_command
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
@@ -403,7 +404,7 @@ def test_what_a_party_answers_last_does_not_depend_on_its_verdict(sessions) -> N
     for attack in ("scale-all", "forge-num"):
         manifest = session.manifest
         plugin = PLUGINS["verified"]
-        aggregator = plugin.cheating_aggregator(attack, manifest, session.aggregator_material, rows=100)
+        aggregator = registry.attacks("verified").aggregator(attack, manifest, session.aggregator_material, rows=100)
         roles = [plugin.party(manifest, session.party_material, each) for each in data]
         message: bytes | None = aggregator.start()
         while message is not None:

@@ -13,12 +13,12 @@ from scipy import stats
 
 from fhe_auc import ckks
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
+from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import container
 from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
-from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -280,7 +280,8 @@ def test_a_manifest_carries_either_kind_of_plan_and_tasks_get_no_other():
 @joint
 @pytest.mark.parametrize("parties", [2, 5])
 def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
-    from fhe_auc.ckks.openfhe_joint import JointSetup, JointShare
+    from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+    from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 
     chosen = planned("openfhe", thresholds=2000, parties=parties, joint_keys=True)
     setup = JointSetup(chosen.parameters, secrets.token_bytes(16), multiplies=False)
@@ -307,9 +308,9 @@ def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
     result = running.result()
     partials = []
     for share in shares:
-        smudging = blinding.flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
-        partials.append(setup.partial.polynomials.unpack(share.partial(result, smudging)))
-    slots = setup.fuse(result, partials)
+        smudging = flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
+        partials.append(setup.submission_part.unpack(partial_decryption(share, result, smudging)))
+    slots = fuse(setup, result, partials)
     assert np.array_equal(chosen.sums(slots), summands.sum(axis=0))
     found = coefficients_of(slots, chosen.parameters) / 2.0**chosen.shift_bits
     noise = found - np.rint(found)
@@ -318,4 +319,4 @@ def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
     alone = msgspec.structs.replace(chosen, joint_keys=False, smudging_bits=0).deviation * 2.0**-chosen.shift_bits
     assert chosen.deviation / math.sqrt(parties) == pytest.approx(2**40 * alone, rel=1e-9)
     with pytest.raises(EvaluationError):
-        chosen.sums(setup.fuse(result, partials[1:]))
+        chosen.sums(fuse(setup, result, partials[1:]))

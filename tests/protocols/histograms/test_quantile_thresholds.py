@@ -19,7 +19,6 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import api, ckks, datasets, registry, thresholds
-from fhe_auc.boundaries import Boundaries, checked_bins, equi_depth_grid
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import (
     EvaluationError,
@@ -30,6 +29,7 @@ from fhe_auc.errors import (
     UnknownProtocolError,
     VerificationError,
 )
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
@@ -38,6 +38,7 @@ from fhe_auc_protocols import dp_noise as noise
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.quantile_grid import checked_bins, equi_depth_grid
 from fhe_auc_protocols.histograms.quantiles_distributed import BoundariesDistributedDp
 from fhe_auc_protocols.histograms.quantiles_federated import BoundariesFederated, FederatedBoundariesTask
 from fhe_auc_protocols.histograms.quantiles_local import BoundariesLocalDp, HierarchyTally
@@ -261,7 +262,7 @@ def lenient_session() -> dict[str, Any]:
 
 def played(
     first_session: dict[str, Any], told: dict[str, list[int]], added: np.ndarray | None = None
-) -> Iterator[Boundaries | EvaluationError]:
+) -> Iterator[QuantileThresholds | EvaluationError]:
     """Yield what each site gets that is told the sum of the submissions with these indices."""
     manifest, context = first_session["session"].manifest, first_session["context"]
     materials = first_session["delivery"].parties
@@ -307,7 +308,7 @@ def test_where_some_may_be_missing_a_party_refuses_a_sum_without_its_rows(
     lenient_session: dict[str, Any], told: list[int]
 ) -> None:
     for number, found in enumerate(played(lenient_session, names(told))):
-        assert isinstance(found, Boundaries if number in told else ResultCheckError)
+        assert isinstance(found, QuantileThresholds if number in told else ResultCheckError)
         if number not in told:
             assert str(found).startswith(f"the sum does not hold all rows of party 'site {number}'")
 
@@ -354,7 +355,7 @@ def test_a_key_holder_who_announces_other_thresholds_is_found_out(monkeypatch: p
 def test_one_party_that_has_found_others_stops_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = FederatedBoundariesTask.outcome
 
-    def told_otherwise(task: FederatedBoundariesTask, slots: ckks.Slots, parties: int) -> Boundaries:
+    def told_otherwise(task: FederatedBoundariesTask, slots: ckks.Slots, parties: int) -> QuantileThresholds:
         found = honest(task, slots, parties)
         return replace(found, grid=found.grid / 2) if task.party == "site 1" else found
 
@@ -595,5 +596,5 @@ def test_a_session_is_run_by_the_plug_in_that_its_manifest_names() -> None:
         options = {"bins": 4} if name == "boundaries-federated" else {"bins": 4, "epsilon": 3.0, "height": 3}
         backend = None if name == "boundaries-local-dp" else "tenseal"
         outcomes = api._played(plugin, request(options=options, backend=backend), sites(), lambda *_: None)
-        assert {type(outcome) for outcome in outcomes.values()} == {Boundaries}
+        assert {type(outcome) for outcome in outcomes.values()} == {QuantileThresholds}
         assert len({outcome.grid.tobytes() for outcome in outcomes.values()}) == 1

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.cli import main
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.sealed_roles import Result
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest

@@ -15,7 +15,7 @@ w is √2·τ, the largest difference that parties accept, though most multiplie
 loose, and P_2^{E/2} is far above P_E for E > 2. Numerical error smears f and is neglected: it is below τ, and f varies
 over distances of order θ, 10^3 times as long.
 
-Multipliers have magnitudes uniform in [1/4, 1] and uniform phases, given that `fhe_auc_protocols.blinded_auc.split_shares` does not reject
+Multipliers have magnitudes uniform in [1/4, 1] and uniform phases, given that `split_shares.Execution` does not reject
 them: with a = |R0R1|, b = |R2R3|, c = |R4R5|, where (1 + (a + b)/c)/a ≤ 10. A product of two magnitudes has density
 
     g(t) = 16/9 · ln(min(1, 4t)/max(1/4, t))        1/16 ≤ t ≤ 1
@@ -37,8 +37,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fhe_auc_benchmarks.attacks.blinded_auc import polynomials
-from fhe_auc_benchmarks.attacks.strategies import HARM
+from fhe_auc_benchmarks.attacks.blinded_auc import polynomial_search
+from fhe_auc_benchmarks.attacks.outcome import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 
 Floats = NDArray[np.float64]
@@ -48,13 +48,6 @@ _CELLS = 400
 _BINS = 400
 _ALL_BINS, _SOME_BINS = 128, 40
 _AUCS = (0.0, 0.25, 0.5, 0.75, 1.0)
-
-
-def clopper_pearson(passes: int, trials: int, confidence: float = 0.95) -> float:
-    """Return the one-sided Clopper-Pearson upper bound on a probability, from so many passes in so many trials."""
-    if passes >= trials:
-        return 1.0
-    return float(stats.beta.ppf(confidence, passes + 1, trials - passes))
 
 
 def product_density(t: Floats) -> Floats:
@@ -150,12 +143,13 @@ def constant_den(executions: int, tolerance: float) -> float:
 def polynomial(executions: int, tolerance: float) -> float:
     """Bound adding a polynomial of per-class sums to num': the pair rate of the worst ones that a search has found.
 
-    Unlike the other bounds this is no theorem: see `fhe_auc_benchmarks.attacks.blinded_auc.polynomials`.
+    Unlike the other bounds this is no theorem: see `polynomial_search`.
     """
     window = _window(tolerance)
     if window >= math.sqrt(0.5):
         return 1.0
-    return float(max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST) ** (executions / 2))
+    worst = max(polynomial_search.pair_rate(each, window) for each in polynomial_search.WORST)
+    return float(worst ** (executions / 2))
 
 
 def guessing(executions: int, *, positions: int, thresholds: int, splits: int) -> float:
@@ -172,7 +166,8 @@ def guessing(executions: int, *, positions: int, thresholds: int, splits: int) -
     which is maximised over q and h (with more than 128 bins, over some q). h = S·m is guessing the extra element
     altogether: 1/C(L, S·m)^E. Other H pass by the luck of the weights, and are for simulation.
 
-    Where the extra element has few positions, or L is small, this is by far the best attack: see docs/security.md.
+    Where the extra element has few positions, or L is small, this is by far the best attack:
+    see docs/security/malicious.md.
     """
     worst = -math.inf
     sizes = np.arange(splits, splits * thresholds + 1)[:, None]
@@ -198,7 +193,7 @@ def _log_choose(total: int, some: NDArray[np.int64]) -> Floats:
 def of_strategy(
     name: str, executions: int, tolerance: float, *, positions: int, thresholds: int, splits: int
 ) -> float | None:
-    """Return the bound for a strategy of `fhe_auc_benchmarks.attacks.strategies`, or None where there is none."""
+    """Return the bound for a strategy, by its name, or None where there is none."""
     if name in ("scale-num", "scale-den"):
         return scaling(executions, tolerance)
     if name == "add-constant":

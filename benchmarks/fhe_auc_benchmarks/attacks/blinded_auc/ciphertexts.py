@@ -1,8 +1,8 @@
 """Attacks on real ciphertexts: an aggregator that lies, against parties that follow the protocol.
 
 The liar holds what every aggregator holds: public and evaluation keys, and what parties send. It has neither the secret
-key nor the common secret. Each attack (`fhe_auc_benchmarks.attacks.blinded_auc.lies`) is a function that is handed these things
-(`fhe_auc_benchmarks.attacks.blinded_auc.liar`) and returns the ciphertext that parties get as the result.
+key nor the common secret. Each attack (`ciphertext_lies`) is a function that is handed these things (`aggregator_view`)
+and returns the ciphertext that parties get as the result.
 
 To give attacks their best chance, liars know about how many rows there are, and choose the blinding multiplier as large
 as the modulus allows: weights are rounded to integer polynomials, and so become as exact as they can be.
@@ -12,25 +12,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fhe_auc import ckks, thresholds
+from fhe_auc.attacks import Attacks
 from fhe_auc.ckks import PublicContext, Slots
-from fhe_auc.counts import PartyData, count, trapezoid
-from fhe_auc.errors import DeserialisationError, FheAucError, InputError
+from fhe_auc.ckks.computation import SealedCkks
+from fhe_auc.computation import Result
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import (
+    DeserialisationError,
+    FheAucError,
+    InputError,
+    ResultCheckError,
+    UndefinedAucError,
+    VerificationError,
+)
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
-from fhe_auc_benchmarks.attacks.blinded_auc.liar import Earlier, Means, Submission
-from fhe_auc_benchmarks.attacks.blinded_auc.lies import LIES, Lie, honest
-from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
-from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty, Result, plan_of
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Earlier, Submission, View
+from fhe_auc_benchmarks.attacks.blinded_auc.ciphertext_lies import Lie, honest
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRATEGIES, Strategy
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
@@ -47,21 +61,8 @@ _SHOWN_CHANGE = 0.07
 _SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
 _CONFIDENCE = 10.0
 
-_CHECKS = {
-    "denominator": "denominator is near zero",
-    "executions": "the executions disagree",
-    "range": "outside its range",
-    "slots": "the slots of a class differ",
-    "redundancy": "redundancy of the denominator",
-    "undefined": "the AUC is undefined",
-    "finite": "values are not finite",
-}
-"""Names of the checks, and what their errors' texts say; "message" is what does not get as far as that."""
 
-_NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
-
-
-class LyingAggregator(CkksAggregator):
+class LyingAggregator(SealedAggregator):
     """An aggregator that plays one attack, with what every aggregator holds.
 
     Parameters
@@ -69,7 +70,7 @@ class LyingAggregator(CkksAggregator):
     manifest : Manifest
     context : PublicContext
     lie : callable
-        One of `LIES`.
+        What it makes of its view.
     generator : numpy.random.Generator
         For the attack's choices.
     rows : int or None
@@ -77,7 +78,7 @@ class LyingAggregator(CkksAggregator):
     earlier : Earlier or None
         What is left of an earlier session under the same keys.
     change : float or None
-        As for `Means`.
+        As for `View`.
     """
 
     def __init__(
@@ -91,14 +92,14 @@ class LyingAggregator(CkksAggregator):
         earlier: Earlier | None = None,
         change: float | None = None,
     ) -> None:
-        super().__init__(manifest, context)
-        plan = plan_of(manifest, AucPlan)
+        plan = manifest.decoded_plan(AucPlan)
+        super().__init__(manifest, SealedCkks(manifest, plan, partial(blinded_totals, plan)), context)
         self._lie = lie
         self._blocks = plan.packing.blocks
         self._context = context
         self._submissions: dict[str, Submission] = {}
         rows = plan.workload.max_rows if rows is None else rows
-        self._means = Means(context, plan, self._submissions, generator, rows, earlier, change)
+        self._view = View(context, plan, self._submissions, generator, rows, earlier, change)
         self._ciphertext = self._message = b""
 
     @property
@@ -114,7 +115,7 @@ class LyingAggregator(CkksAggregator):
             self._submissions[party] = [self._context.load_submission(block) for block in blocks]
 
     def _close(self) -> bytes:
-        self._ciphertext = self._lie(self._means)
+        self._ciphertext = self._lie(self._view)
         return encode(Result(len(self.manifest.parties), self._ciphertext))
 
     def finish_round(self) -> bytes | None:
@@ -122,27 +123,36 @@ class LyingAggregator(CkksAggregator):
         message = super().finish_round()
         if message is None:
             return None
-        self._message = self._means.tamper(message)
+        self._message = self._view.tamper(message)
         return self._message
 
 
-def lying_aggregator(
-    name: str, manifest: Manifest, context: PublicContext, *, rows: int | None = None, seed: int = 0
-) -> LyingAggregator:
-    """Return an aggregator that plays the strategy of that name, to be seen: it changes more than it need.
+class BlindedAucAttacks(Attacks):
+    """Strategies against ``semi-honest`` and ``malicious``, to be seen: they change more than they need."""
 
-    Raises
-    ------
-    InputError
-        There is no such strategy.
-    """
-    if name not in LIES:
-        raise InputError(f"unknown attack {name!r} (there are: {', '.join(NAMES)})")
-    generator = np.random.default_rng(seed)
-    return LyingAggregator(manifest, context, LIES[name], generator=generator, rows=rows, change=_SHOWN_CHANGE)
+    descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
+
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
+        """Return an aggregator that plays a strategy."""
+        if manifest.joint_keys:
+            raise InputError("attacks are played with sealed keys only")
+        return LyingAggregator(
+            manifest,
+            ckks.load_public(material),
+            _strategy(attack).lie,
+            generator=np.random.default_rng(0),
+            rows=rows,
+            change=_SHOWN_CHANGE,
+        )
 
 
-class Stage(NamedTuple):
+def _strategy(name: str) -> Strategy:
+    if name not in STRATEGIES:
+        raise InputError(f"unknown attack {name!r} (there are: {', '.join(STRATEGIES)})")
+    return STRATEGIES[name]
+
+
+class SharedKeys(NamedTuple):
     """A manifest and the keys that it names, for as many sessions as one likes."""
 
     protocol: BlindedAuc
@@ -152,12 +162,13 @@ class Stage(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _stage(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> Stage:
+def shared_keys(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, Any], ...] = ()) -> SharedKeys:
+    """Return keys for three parties; the same ones when asked again."""
     plugin = PROTOCOLS[protocol]()
     grid = thresholds.uniform(_THRESHOLDS)
     session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, options=dict(options)))
     secrets = decode(session.party_material, PartySecrets, "secret key material")
-    return Stage(
+    return SharedKeys(
         plugin, session.manifest, ckks.load_public(session.aggregator_material), ckks.load_secret(secrets.context)
     )
 
@@ -165,14 +176,17 @@ def _stage(protocol: str, backend: ckks.BackendName, options: tuple[tuple[str, A
 class HonestParties:
     """Parties of one session, with rows, a session id and a common secret made up for it; the CKKS keys are reused."""
 
-    def __init__(self, stage: Stage, generator: np.random.Generator) -> None:
-        self._stage = stage
-        self.manifest = msgspec.structs.replace(stage.manifest, session=generator.bytes(SESSION_BYTES))
-        self.plan = plan_of(self.manifest, AucPlan)
-        secret = generator.bytes(32)
+    def __init__(self, keys: SharedKeys, generator: np.random.Generator) -> None:
+        self._keys = keys
+        self.manifest = msgspec.structs.replace(keys.manifest, session=generator.bytes(SESSION_BYTES))
+        self.plan = self.manifest.decoded_plan(AucPlan)
+        self._common_secret = secret = generator.bytes(32)
+        computation = keys.protocol.sealed_computation(self.manifest)
         sites = [_rows(name, generator) for name in _SITES]
-        self._tasks = [stage.protocol.task(self.manifest, data) for data in sites]
-        self._parties = [CkksParty(self.manifest, stage.secret, task, common_secret=secret) for task in self._tasks]
+        self._tasks = [keys.protocol.task(self.manifest, data) for data in sites]
+        self._parties = [
+            SealedParty(self.manifest, computation, keys.secret, task, common_secret=secret) for task in self._tasks
+        ]
         first, *others = (count(data, self.manifest.thresholds) for data in sites)
         pooled = sum(others, start=first)
         self.rows = pooled.positives + pooled.negatives
@@ -200,11 +214,19 @@ class HonestParties:
         reader.respond(message)
         return reader.result().auc
 
+    def verdict(self, message: bytes) -> str:
+        """Return what parties make of a result: `PASSED`, `HARMLESS`, or the name of the check that refuses it."""
+        try:
+            auc = self.read(message)
+        except FheAucError as error:
+            return check_of(error)
+        return PASSED if abs(auc - self.auc) >= HARM else HARMLESS
+
     def says_the_same(self, message: bytes) -> bool:
         """Tell whether the result holds the honest class totals, up to a factor common to all; with the secret key."""
         try:
             payload = Message.from_bytes(message, limit=len(message)).payload
-            slots = self._stage.secret.decrypt(decode(payload, Result, "result").ciphertext)
+            slots = self._keys.secret.decrypt(decode(payload, Result, "result").ciphertext)
         except FheAucError:
             return False
         by_class = self.plan.packing.by_class(slots)
@@ -217,7 +239,7 @@ class HonestParties:
 
     def _exact_totals(self) -> Slots:
         half = self.plan.packing.half
-        sums = [sum(blocks) for blocks in zip(*(task.blocks() for task in self._tasks), strict=True)]
+        sums = [sum(blocks) for blocks in zip(*(task.encode(self._common_secret) for task in self._tasks), strict=True)]
         slots = sum(block * np.roll(block, -half) for block in sums)
         return np.asarray(self.plan.packing.by_class(np.asarray(slots)).sum(axis=1))
 
@@ -237,6 +259,7 @@ def run(
     *,
     backend: str | None = None,
     options: Mapping[str, Any] | None = None,
+    change: float | None = None,
 ) -> Outcome:
     """Play a strategy against honest parties, once a trial.
 
@@ -253,51 +276,53 @@ def run(
     backend : "openfhe", "tenseal" or None
     options : mapping, optional
         Of the protocol, such as ``executions``.
+    change : float, optional
+        As for `View`.
 
     Raises
     ------
     InputError
         Unknown strategy, protocol or option, or no trials.
     """
-    if name not in LIES:
-        raise InputError(f"unknown attack {name!r} (there are: {', '.join(NAMES)})")
+    strategy = _strategy(name)
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol {protocol!r} cannot be attacked (these can: {', '.join(PROTOCOLS)})")
     if trials < 1:
         raise InputError(f"trials must be at least 1, got {trials}")
-    stage = _stage(protocol, ckks.choose_backend(backend), tuple(sorted((options or {}).items())))
-    refused: Counter[str] = Counter()
-    passed = changed = harmless = 0
+    keys = shared_keys(protocol, ckks.choose_backend(backend), tuple(sorted((options or {}).items())))
+    verdicts: Counter[str] = Counter()
+    changed = 0
     for trial in range(trials):
         generator = np.random.default_rng([seed, trial])
-        earlier = _earlier(stage, generator) if name in _NEED_EARLIER else None
-        parties = HonestParties(stage, generator)
+        earlier = _earlier(keys, generator) if name in NEED_EARLIER else None
+        parties = HonestParties(keys, generator)
         liar = LyingAggregator(
-            parties.manifest, stage.public, LIES[name], generator=generator, rows=parties.rows, earlier=earlier
+            parties.manifest,
+            keys.public,
+            strategy.lie,
+            generator=generator,
+            rows=parties.rows,
+            earlier=earlier,
+            change=change,
         )
         message = parties.play(liar)
         changed += not parties.says_the_same(message)
-        try:
-            auc = parties.read(message)
-        except FheAucError as error:
-            refused[check_of(error)] += 1
-        else:
-            wrong = abs(auc - parties.auc) >= HARM
-            passed += wrong
-            harmless += not wrong
-    return Outcome(trials=trials, passed=passed, changed=changed, harmless=harmless, refused=dict(refused))
+        verdicts[parties.verdict(message)] += 1
+    return Outcome.counted(verdicts, changed=changed)
 
 
 def check_of(error: FheAucError) -> str:
-    """Return the name of the check that an error stands for, as `fhe_auc_benchmarks.attacks.blinded_auc.simulated` has it."""
-    if isinstance(error, DeserialisationError):
-        return "message"
-    return next((name for name, phrase in _CHECKS.items() if phrase in str(error)), type(error).__name__)
+    """Return the name of the check that has refused a result: "message" for what does not get as far as a check."""
+    if isinstance(error, ResultCheckError | VerificationError):
+        return str(error.check)
+    if isinstance(error, UndefinedAucError):
+        return "undefined"
+    return "message" if isinstance(error, DeserialisationError) else type(error).__name__
 
 
-def _earlier(stage: Stage, generator: np.random.Generator) -> Earlier:
+def _earlier(keys: SharedKeys, generator: np.random.Generator) -> Earlier:
     """Return what an honest session under the same keys has left behind."""
-    parties = HonestParties(stage, generator)
-    aggregator = LyingAggregator(parties.manifest, stage.public, honest, generator=generator, rows=parties.rows)
+    parties = HonestParties(keys, generator)
+    aggregator = LyingAggregator(parties.manifest, keys.public, honest, generator=generator, rows=parties.rows)
     parties.play(aggregator)
     return aggregator.kept

@@ -1,7 +1,7 @@
-"""The strategies on the numbers that ciphertexts hold (`fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies`), in millions of trials.
+"""The strategies on the numbers that ciphertexts hold (`simulated_lies`), in millions of trials.
 
-What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.malicious.accept`, vectorised (`checked`; a test compares
-the two).
+What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised
+(`checked`; a test compares the two).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import comb
 
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import ATTACKS, BY_POSITION, Parameter
-from fhe_auc_benchmarks.attacks.blinded_auc.trials import Floats, Setting, Totals, Trials, generator
-from fhe_auc_benchmarks.attacks.strategies import HARM, NAMES, Outcome
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Setting, Totals, Trials, generator
+from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
+from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.split_shares import Complex, amplification
@@ -40,7 +41,7 @@ class Verdicts(NamedTuple):
 
 
 def checked(totals: Totals, multipliers: Complex, chosen: AucPlan) -> Verdicts:
-    """Return what `fhe_auc_protocols.blinded_auc.malicious.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
+    """Return what `result_check.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
     products = multipliers[..., 0::2] * multipliers[..., 1::2]
     main, extra, whole = (products[..., index] for index in range(3))
     zero = chosen.least_multiplier * chosen.packing.gain * np.abs(whole)
@@ -68,7 +69,7 @@ def checked(totals: Totals, multipliers: Complex, chosen: AucPlan) -> Verdicts:
 def _trials(name: str, of: Setting, trials: int, seed: int) -> Iterator[Trials]:
     rng = generator(seed, *name.encode())
     chunk = _CLASS_CHUNK
-    if name in BY_POSITION:
+    if name in STRATEGIES and STRATEGIES[name].by_position:
         chunk = max(1, min(chunk, _POSITION_CHUNK // (of.positions * of.executions)))
     for start in range(0, trials, chunk):
         yield Trials(of, min(chunk, trials - start), rng)
@@ -80,8 +81,11 @@ def honest(of: Setting, trials: int, seed: int) -> Outcome:
 
 
 def best(name: str, of: Setting, seed: int = 0) -> Parameter:
-    """Return the strategy's best parameter: that with the largest `estimate`."""
-    parameters = ATTACKS[name][1](of)
+    """Return the strategy's best parameter: that with the largest `estimate`; empty where it has none."""
+    candidates = STRATEGIES[name].parameters
+    if candidates is None:
+        return ()
+    parameters = candidates(of)
     if len(parameters) == 1:
         return parameters[0]
     draws = min(_PILOT_DRAWS, _most_draws(of))
@@ -120,7 +124,7 @@ class _Shifted(NamedTuple):
 
 
 def _shifted(name: str, of: Setting, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
-    attack = ATTACKS[name][0]
+    lie = STRATEGIES[name].simulated_lie
     chosen = of.plan
     found: dict[Parameter, list[Complex]] = {parameter: [] for parameter in parameters}
     allowed = []
@@ -128,7 +132,7 @@ def _shifted(name: str, of: Setting, parameters: tuple[Parameter, ...], draws: i
         whole, main = each.products[..., 2], each.products[..., 0]
         allowed.append((chosen.tolerance * amplification(each.multipliers) / MAX_AMPLIFICATION).ravel())
         for parameter in parameters:
-            totals = attack(each, parameter)
+            totals = lie(each, parameter)
             values = (totals.nums / totals.dens - each.products[..., 1] / whole) * whole / main
             found[parameter].append(values.ravel())
     return _Shifted(of, {each: np.concatenate(parts) for each, parts in found.items()}, np.concatenate(allowed))
@@ -155,19 +159,17 @@ def run(name: str, of: Setting, trials: int, seed: int = 0, parameter: Parameter
     Parameters
     ----------
     name : str
-        One of `fhe_auc_benchmarks.attacks.strategies.NAMES`.
+        One of `STRATEGIES`.
     of : Setting
     trials : int
     seed : int
     parameter : tuple of float, optional
         The strategy's free parameter; default: the `best`.
     """
-    if name not in NAMES:
-        raise InputError(f"there is no attack {name!r}; there are {', '.join(NAMES)}")
-    if parameter is None:
-        parameter = best(name, of, seed)
-    attack, value = ATTACKS[name][0], parameter
-    return _tallied(of, (_judged(each, attack(each, value)) for each in _trials(name, of, trials, seed + 1)))
+    if name not in STRATEGIES:
+        raise InputError(f"there is no attack {name!r}; there are {', '.join(STRATEGIES)}")
+    lie, value = STRATEGIES[name].simulated_lie, best(name, of, seed) if parameter is None else parameter
+    return _tallied(of, (_judged(each, lie(each, value)) for each in _trials(name, of, trials, seed + 1)))
 
 
 def _judged(trials: Trials, totals: Totals) -> tuple[NDArray[np.int64], Floats]:
@@ -177,15 +179,14 @@ def _judged(trials: Trials, totals: Totals) -> tuple[NDArray[np.int64], Floats]:
 
 
 def _tallied(of: Setting, judged: Iterator[tuple[NDArray[np.int64], Floats]]) -> Outcome:
-    trials = passed = changed = harmless = 0
-    refused: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    changed = 0
     right = max(of.plan.tolerance, error_bound(of.plan))
     for codes, wrong in judged:
         accepted = codes == _ACCEPTED
-        trials += len(codes)
-        passed += int((accepted & (wrong >= HARM)).sum())
+        verdicts[PASSED] += int((accepted & (wrong >= HARM)).sum())
+        verdicts[HARMLESS] += int((accepted & (wrong < HARM)).sum())
         changed += int((~accepted | (wrong > right)).sum())
-        harmless += int((accepted & (wrong < HARM)).sum())
         for code, check in enumerate(REFUSALS, start=1):
-            refused[check] += int((codes == code).sum())
-    return Outcome(trials, passed, changed, harmless, {check: number for check, number in refused.items() if number})
+            verdicts[check] += int((codes == code).sum())
+    return Outcome.counted(+verdicts, changed=changed)  # without zeros

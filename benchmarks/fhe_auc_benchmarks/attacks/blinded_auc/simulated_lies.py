@@ -10,31 +10,33 @@ are no rotation keys; `earlier-result` takes sessions to share their keys; scale
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
-from fhe_auc_benchmarks.attacks.blinded_auc.trials import Setting, Totals, Trials
-from fhe_auc_benchmarks.attacks.strategies import HARM
-from fhe_auc_protocols.blinded_auc.protocol import slot_error
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting, Totals, Trials
+from fhe_auc_benchmarks.attacks.outcome import HARM
+from fhe_auc_protocols.blinded_auc.result_check import slot_error
 
 Parameter: TypeAlias = "tuple[float, ...]"
 
 
-def _scale_num(trials: Trials, parameter: Parameter) -> Totals:
+def scale_num(trials: Trials, parameter: Parameter) -> Totals:
+    """Multiply num' by 1 + the parameter."""
     return trials.totals(trials.nums * (1 + parameter[0]), trials.dens)
 
 
-def _scale_den(trials: Trials, parameter: Parameter) -> Totals:
+def scale_den(trials: Trials, parameter: Parameter) -> Totals:
+    """Multiply den' by 1 + the parameter."""
     return trials.totals(trials.nums, trials.dens * (1 + parameter[0]))
 
 
-def _scale_all(trials: Trials, parameter: Parameter) -> Totals:
+def scale_all(trials: Trials, parameter: Parameter) -> Totals:
+    """Multiply both by 1 + the parameter."""
     return trials.totals(trials.nums * (1 + parameter[0]), trials.dens * (1 + parameter[0]))
 
 
-def _add_polynomial(trials: Trials, parameter: Parameter) -> Totals:
+def add_polynomial(trials: Trials, parameter: Parameter) -> Totals:
     """Add a·ΣX² + b·ΣY² + c·ΣXY + d + e·Σ(XY)² + f·(ΣXY)², where 2P, N and the size of the extra element are known.
 
     ΣX, ΣY and sums of other odd powers have random phases, as ΣX² and ΣY² have: `shift-bins` is like them.
@@ -46,21 +48,22 @@ def _add_polynomial(trials: Trials, parameter: Parameter) -> Totals:
     return trials.totals(trials.nums + added + f * trials.nums**2, trials.dens)
 
 
-def _scale_positions(trials: Trials, parameter: Parameter) -> Totals:
+def scale_positions(trials: Trials, parameter: Parameter) -> Totals:
     """Scale X by 1 + the first parameter at as many positions as the second one says, drawn anew in every execution."""
     return trials.totals(trials.nums + parameter[0] * trials.sum_at(trials.chosen(int(parameter[1]))), trials.dens)
 
 
-def _add_constant(trials: Trials, parameter: Parameter) -> Totals:
+def add_constant(trials: Trials, parameter: Parameter) -> Totals:
     """Add the first parameter to num', the second one to den', relative to r·gain·den."""
     return trials.totals(trials.nums + parameter[0], trials.dens + parameter[1])
 
 
-def _leave_masks(trials: Trials, parameter: Parameter) -> Totals:
+def leave_masks(trials: Trials, parameter: Parameter) -> Totals:
+    """Return values as masks leave them that do not vanish."""
     return Totals(trials.garbage(), trials.garbage())
 
 
-def _shift_bins(trials: Trials, parameter: Parameter) -> Totals:
+def shift_bins(trials: Trials, parameter: Parameter) -> Totals:
     """Add a multiple of ΣX_j·Y_{j+1} to num', or put it in its place where the multiple is 0."""
     order = np.argsort(trials.rng.random((*trials.shape, trials.setting.positions), dtype=np.float32), axis=-1)
     x, y = (np.take_along_axis(values, order, axis=-1) for values in trials.position_factors)
@@ -68,11 +71,12 @@ def _shift_bins(trials: Trials, parameter: Parameter) -> Totals:
     return trials.totals(trials.nums + parameter[0] * shifted if parameter[0] else shifted, trials.dens)
 
 
-def _swap_executions(trials: Trials, parameter: Parameter) -> Totals:
+def swap_executions(trials: Trials, parameter: Parameter) -> Totals:
+    """Give every execution the totals of its neighbour."""
     return trials.totals(np.roll(trials.nums, 1, axis=1), np.roll(trials.dens, 1, axis=1))
 
 
-def _stop_rotations(trials: Trials, parameter: Parameter) -> Totals:
+def stop_rotations(trials: Trials, parameter: Parameter) -> Totals:
     """Leave out so many rotations. The last ones only add copies up; with one more, slots hold sums of half the bins.
 
     Of the slots' values the sums over two halves are taken; that they agree is necessary.
@@ -89,19 +93,23 @@ def _stop_rotations(trials: Trials, parameter: Parameter) -> Totals:
     return trials.totals(trials.nums * factor, trials.dens * factor)._replace(slots_differ=np.asarray(differ))
 
 
-def _chosen_values(trials: Trials, parameter: Parameter) -> Totals:
+def chosen_values(trials: Trials, parameter: Parameter) -> Totals:
+    """Return the parameter as num', 1 as den'."""
     return trials.totals(np.full(trials.shape, parameter[0] + 0j), np.ones(trials.shape, complex))
 
 
-def _earlier_result(trials: Trials, parameter: Parameter) -> Totals:
+def earlier_result(trials: Trials, parameter: Parameter) -> Totals:
+    """Return the totals of an earlier session under the same keys."""
     earlier = Trials(trials.setting, trials.shape[0], trials.rng)
     return earlier.totals(earlier.nums, earlier.dens)
 
 
-def _flip_bytes(trials: Trials, parameter: Parameter) -> Totals:
+def flip_bytes(trials: Trials, parameter: Parameter) -> Totals:
     """Spoil the result after the trace: nothing makes the slots of a class equal any more."""
-    return _leave_masks(trials, parameter)._replace(slots_differ=np.ones(trials.shape[0], bool))
+    return leave_masks(trials, parameter)._replace(slots_differ=np.ones(trials.shape[0], bool))
 
+
+# --- Free parameters --------------------------------------------------------------------------------------------------
 
 # Shifts are chosen around `HARM`.
 _GRID = tuple(float(HARM * factor) for factor in 2.0 ** np.linspace(-3, 4, 15))
@@ -110,61 +118,42 @@ _DIRECTIONS = (
     *((0.1, 0, 1, 0, 0, 0), (0, 0.1, 1, 0, 0, 0), (0, 0, 1, 0.1, 0, 0), (0, 0, 0, 0.1, 1, 0), (0, 0, -1, 0.1, 0, 1)),
 )
 _SIGNED = tuple(sign * value for value in _GRID for sign in (1, -1))
-_Candidates: TypeAlias = "Callable[[Setting], tuple[Parameter, ...]]"
 
 
-def _one(*values: float) -> _Candidates:
-    return lambda _: tuple((value,) for value in values)
+def factors(of: Setting) -> tuple[Parameter, ...]:
+    """Return by how much to scale, for `scale_num` and `scale_den`."""
+    return tuple((value,) for value in _SIGNED)
 
 
-def _polynomials(_: Setting) -> tuple[Parameter, ...]:
+def constants(of: Setting) -> tuple[Parameter, ...]:
+    """Return what to add to num' or den', for `add_constant`."""
+    return *((value, 0.0) for value in _SIGNED), *((0.0, value) for value in _SIGNED)
+
+
+def polynomials(of: Setting) -> tuple[Parameter, ...]:
+    """Return coefficients, for `add_polynomial`."""
     return tuple(tuple(value * part for part in direction) for value in _GRID[::2] for direction in _DIRECTIONS)
 
 
-def _guesses(of: Setting) -> tuple[Parameter, ...]:
+def guessed_positions(of: Setting) -> tuple[Parameter, ...]:
+    """Return factors and numbers of positions, for `scale_positions` where it is to miss the extra element."""
     # Many parts of bins come out alike, and few positions miss the extra element: about L/2n is between.
     between = max(1, of.positions // (2 * of.extra))
     sizes = {of.positions - of.extra, of.positions // 2, of.plan.workload.splits, between, 1}
     return tuple((value, size) for size in sorted(sizes) for value in (0.002, 0.02, 0.2, 2.0))
 
 
-def _slots(of: Setting) -> tuple[Parameter, ...]:
+def zeroed_positions(of: Setting) -> tuple[Parameter, ...]:
+    """Return numbers of positions, for `scale_positions` by zero."""
     return tuple((-1.0, size) for size in (1, of.plan.workload.splits, 8, of.positions // 2) if size < of.positions)
 
 
-def _scaled_slots(of: Setting) -> tuple[Parameter, ...]:
+def scaled_positions(of: Setting) -> tuple[Parameter, ...]:
+    """Return factors and numbers of positions, for `scale_positions`."""
     sizes = sorted({1, of.plan.workload.splits, of.positions // 2})
     return tuple((value, size) for size in sizes for value in (0.02, 0.1, 0.5, 2.0, 8.0))
 
 
-ATTACKS: dict[str, tuple[Callable[[Trials, Parameter], Totals], _Candidates]] = {
-    "scale-num": (_scale_num, _one(*_SIGNED)),
-    "scale-den": (_scale_den, _one(*_SIGNED)),
-    "scale-all": (_scale_all, _one(1.0)),
-    "add-polynomial": (_add_polynomial, _polynomials),
-    "scale-but-guessed": (_scale_positions, _guesses),
-    "add-constant": (
-        _add_constant,
-        lambda _: (*((value, 0.0) for value in _SIGNED), *((0.0, value) for value in _SIGNED)),
-    ),
-    "drop-party": (_leave_masks, _one(0.0)),
-    "count-twice": (_leave_masks, _one(0.0)),
-    "replay-session": (_leave_masks, _one(0.0)),
-    "replace-with-zero": (_leave_masks, _one(0.0)),
-    "replace-with-counts": (_leave_masks, _one(0.0)),
-    "zero-slots": (_scale_positions, _slots),
-    "scale-slots": (_scale_positions, _scaled_slots),
-    "shift-bins": (_shift_bins, _one(0.0, 0.001, 0.003, 0.01, 0.03, 0.1)),
-    "swap-executions": (_swap_executions, _one(0.0)),
-    "stop-rotations": (_stop_rotations, lambda of: ((math.log2(of.plan.packing.copies) + 1,),)),
-    "chosen-values": (_chosen_values, _one(*(s * v for v in (0.1, 0.25, 0.5, 1.0, 2.0, 4.0) for s in (1, -1)))),
-    "earlier-result": (_earlier_result, _one(0.0)),
-    "other-subset": (_leave_masks, _one(0.0)),
-    "flip-bytes": (_flip_bytes, _one(0.0)),
-}
-"""By strategy: what it makes of the totals, and the values of its free parameter among which the best is looked for."""
-
-BY_POSITION = frozenset(
-    ("add-polynomial", "scale-but-guessed", "zero-slots", "scale-slots", "shift-bins", "stop-rotations")
-)
-"""Strategies that touch single positions, whose trials draw far more random numbers."""
+def one_rotation_more_than_copies(of: Setting) -> tuple[Parameter, ...]:
+    """Return the least number of rotations whose lack tells, for `stop_rotations`."""
+    return ((math.log2(of.plan.packing.copies) + 1,),)

@@ -10,25 +10,30 @@ import msgspec
 import numpy as np
 
 from fhe_auc import bfv, thresholds
+from fhe_auc.attacks import Attacks
 from fhe_auc.bfv import Ciphertext
-from fhe_auc.counts import PartyData, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
+from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rounds import Aggregator, Party, conduct
 from fhe_auc.serialise import decode, encode
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
+    DESCRIPTIONS,
     NEED_EARLIER,
     STRATEGIES,
+    Lie,
     Ring,
-    Seen,
-    Strategy,
     Vector,
+    View,
 )
-from fhe_auc_benchmarks.attacks.strategies import Outcome
+from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, VerifiedAggregator
 
@@ -79,7 +84,7 @@ class LyingAggregator(ExactAggregator):
 
     Attributes
     ----------
-    strategy : Strategy
+    lie : Lie
     generator : numpy.random.Generator
         For its choices.
     earlier : mapping of str to submission, or None
@@ -88,7 +93,7 @@ class LyingAggregator(ExactAggregator):
         What they have sent in this one.
     """
 
-    strategy: Strategy
+    lie: Lie
     generator: np.random.Generator
     earlier: Submissions | None
     kept: dict[str, Sequence[Words]]
@@ -105,8 +110,8 @@ class LyingAggregator(ExactAggregator):
         for which in range(len(plan.parameters.plain_moduli)):
             own = self._sides(self.kept, which)
             earlier = own if self.earlier is None else self._sides(self.earlier, which)
-            seen = Seen(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
-            made.append(context.dump_result(self.aggregation.blinded(self.strategy(seen), which)))
+            view = View(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
+            made.append(context.dump_result(self.aggregation.blinded(self.lie(view), which)))
         return tuple(made)
 
     def _sides(self, submissions: Submissions, which: int) -> tuple[list[Ciphertext], list[Ciphertext]]:
@@ -143,14 +148,26 @@ def lying_aggregator(
         raise InputError(f"attack {attack!r} takes rotation keys, which there are none of")
     if attack in NEED_EARLIER and earlier is None:
         raise InputError(f"attack {attack!r} needs an earlier session; play it with fhe-auc attack")
-    plan = manifest.plan
-    if not isinstance(plan, ExactPlan) or plan.packing.pairs > 1:
+    plan = manifest.decoded_plan(ExactPlan)
+    if plan.packing.pairs > 1:
         raise InputError("attacks are played on sessions with one pair of ciphertexts: take fewer thresholds")
     made = (LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator)(manifest, context)
-    made.strategy = STRATEGIES[attack].play
+    made.lie = STRATEGIES[attack].play
     made.generator = np.random.default_rng() if generator is None else generator
     made.earlier, made.kept = earlier, {}
     return made
+
+
+class ExactAucAttacks(Attacks):
+    """Strategies against ``exact`` and ``verified``."""
+
+    descriptions = DESCRIPTIONS
+
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
+        """Return an aggregator that plays a strategy."""
+        if manifest.joint_keys:
+            raise InputError("attacks are played with sealed keys only")
+        return lying_aggregator(attack, manifest, bfv.load_public(material))
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
@@ -172,8 +189,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
     session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, max_rows=_MAX_ROWS))
     context = bfv.load_public(session.aggregator_material)
     earlier: Submissions | None = None
-    passed = harmless = 0
-    refused: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
     for _ in range(1 + trials):
         data = [_rows(site, generator) for site in _SITES]
         manifest = msgspec.structs.replace(session.manifest, session=generator.bytes(SESSION_BYTES))
@@ -182,27 +198,27 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
         roles = [plugin.party(manifest, material, each) for each in data]
         attack = _HARMLESS if earlier is None else name  # the first session only serves to have been there
         aggregator = lying_aggregator(attack, manifest, context, generator=generator, earlier=earlier)
-        message: bytes | None = aggregator.start()
-        while message is not None:
-            for role in roles:
-                aggregator.receive(role.name, role.respond(message))
-            message = aggregator.finish_round()
+        _play(aggregator, roles)
         if earlier is None:
             earlier = aggregator.kept
-            continue
-        try:
-            found = roles[0].result().fraction
-        except UndefinedAucError:  # all rows together have both classes
-            passed += 1
-            continue
-        except FheAucError as error:
-            refused[type(error).__name__] += 1
-            continue
-        pooled = [count(each, grid) for each in data]
-        right = found == trapezoid(sum(pooled[1:], pooled[0])).fraction
-        passed += not right
-        harmless += right
-    return Outcome(trials, passed, trials, harmless, dict(refused))
+        else:
+            verdicts[_verdict(roles[0], [count(each, grid) for each in data])] += 1
+    return Outcome.counted(verdicts, changed=trials)
+
+
+def _play(aggregator: Aggregator, parties: Sequence[Party[Evaluation]]) -> None:
+    conduct(aggregator, lambda message: ((party.name, party.respond(message)) for party in parties))
+
+
+def _verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
+    """Return what a party makes of its result: `PASSED`, `HARMLESS`, or the name of the error."""
+    try:
+        found = party.result().fraction
+    except UndefinedAucError:  # all rows together have both classes
+        return PASSED
+    except FheAucError as error:
+        return type(error).__name__
+    return HARMLESS if found == trapezoid(sum(counts[1:], counts[0])).fraction else PASSED
 
 
 def _rows(site: str, generator: np.random.Generator) -> PartyData:

@@ -1,8 +1,8 @@
 """What a lying aggregator may try against exact sessions, by name: how it changes what is in the slots.
 
-A strategy works on the integers that ciphertexts hold, for many sessions at once (`algebra`). Those that need no more
+A strategy works on the integers that ciphertexts hold, for many sessions at once (`simulated`). Those that need no more
 than the homomorphic operations are played on ciphertexts as well (`ciphertexts`), by the same functions: they see
-nothing but `Slots`, which both of them provide.
+nothing but a `View`, whose `Ring` both of them provide.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Seen:
+class View:
     """What the aggregator has in hand of one prime.
 
     Attributes
@@ -100,17 +100,17 @@ class Seen:
         return flags
 
 
-Strategy: TypeAlias = Callable[[Seen], Vector]
+Lie: TypeAlias = Callable[[View], Vector]
 
 
-class Attack(NamedTuple):
+class Strategy(NamedTuple):
     """One way of lying.
 
     Attributes
     ----------
     description : str
         What the aggregator does.
-    play : Strategy
+    play : Lie
         How it comes to the product that it blinds.
     rotates : bool
         Whether slots are moved, which no aggregator of these protocols has keys for.
@@ -119,208 +119,211 @@ class Attack(NamedTuple):
     """
 
     description: str
-    play: Strategy
+    play: Lie
     rotates: bool = False
     on_tags: bool = False
 
 
-def _of_sum(seen: Seen, which: int) -> Any:
+def _of_sum(view: View, which: int) -> Any:
     """Flag the slots of one sum, all its powers."""
-    groups = seen.groups
-    return (groups >= 0) & (groups % seen.ring.packing.sums == which)
+    groups = view.groups
+    return (groups >= 0) & (groups % view.ring.packing.sums == which)
 
 
-def _scale(which: int, factor: int, others: int) -> Strategy:
+def _scale(which: int, factor: int, others: int) -> Lie:
     """Multiply one sum, all its coefficients, by `factor`, and the others by another small number."""
 
-    def strategy(seen: Seen) -> Vector:
-        flags = _of_sum(seen, which % seen.ring.packing.sums)
-        return seen.ring.scaled(seen.product(), seen.weights(flags, factor, others))
+    def lie(view: View) -> Vector:
+        flags = _of_sum(view, which % view.ring.packing.sums)
+        return view.ring.scaled(view.product(), view.weights(flags, factor, others))
 
-    return strategy
-
-
-def _scale_all(seen: Seen) -> Vector:
-    return seen.ring.scaled(seen.product(), seen.weights(False, 1, seen.constant()))
+    return lie
 
 
-def _scale_group(seen: Seen) -> Vector:
-    group = int(seen.generator.integers(seen.ring.packing.group_count))
-    return seen.ring.scaled(seen.product(), seen.weights(seen.groups == group, seen.constant(but=(0, 1))))
+def _scale_all(view: View) -> Vector:
+    return view.ring.scaled(view.product(), view.weights(False, 1, view.constant()))
 
 
-def _forge(power: int, which: int) -> Strategy:
+def _scale_group(view: View) -> Vector:
+    group = int(view.generator.integers(view.ring.packing.group_count))
+    return view.ring.scaled(view.product(), view.weights(view.groups == group, view.constant(but=(0, 1))))
+
+
+def _forge(power: int, which: int) -> Lie:
     """Add a constant to one coefficient of one sum."""
 
-    def strategy(seen: Seen) -> Vector:
-        packing = seen.ring.packing
+    def lie(view: View) -> Vector:
+        packing = view.ring.packing
         group = packing.sums * power + which % packing.sums
-        places = np.flatnonzero(seen.groups == group)[:1]
-        flags = np.isin(np.arange(len(seen.groups)), places)
-        return seen.ring.shifted(seen.product(), seen.weights(flags, seen.constant(), 0))
+        places = np.flatnonzero(view.groups == group)[:1]
+        flags = np.isin(np.arange(len(view.groups)), places)
+        return view.ring.shifted(view.product(), view.weights(flags, view.constant(), 0))
 
-    return strategy
+    return lie
 
 
-def _add_polynomial(seen: Seen) -> Vector:
+def _add_polynomial(view: View) -> Vector:
     """Add ΣX² or ΣY², weighted, to the constant coefficient of num."""
-    side = seen.left if seen.generator.integers(2) else seen.right
-    square = seen.ring.times(seen.ring.sum(side), seen.ring.sum(side))
-    added = seen.ring.scaled(square, seen.weights(seen.groups == 0, seen.constant(), 0))
-    return seen.ring.sum([seen.product(), added])
+    side = view.left if view.generator.integers(2) else view.right
+    square = view.ring.times(view.ring.sum(side), view.ring.sum(side))
+    added = view.ring.scaled(square, view.weights(view.groups == 0, view.constant(), 0))
+    return view.ring.sum([view.product(), added])
 
 
-def _drop(which: int | None) -> Strategy:
-    def strategy(seen: Seen) -> Vector:
-        left_out = int(seen.generator.integers(1, len(seen.left))) if which is None else which
-        kept = [party for party in range(len(seen.left)) if party != left_out]
-        return seen.product([seen.left[each] for each in kept], [seen.right[each] for each in kept])
+def _drop(which: int | None) -> Lie:
+    def lie(view: View) -> Vector:
+        left_out = int(view.generator.integers(1, len(view.left))) if which is None else which
+        kept = [party for party in range(len(view.left)) if party != left_out]
+        return view.product([view.left[each] for each in kept], [view.right[each] for each in kept])
 
-    return strategy
-
-
-def _twice(seen: Seen) -> Vector:
-    again = int(seen.generator.integers(len(seen.left)))
-    return seen.product([*seen.left, seen.left[again]], [*seen.right, seen.right[again]])
+    return lie
 
 
-def _replaced(seen: Seen, left: Vector, right: Vector) -> Vector:
-    which = int(seen.generator.integers(len(seen.left)))
-    lefts, rights = list(seen.left), list(seen.right)
+def _twice(view: View) -> Vector:
+    again = int(view.generator.integers(len(view.left)))
+    return view.product([*view.left, view.left[again]], [*view.right, view.right[again]])
+
+
+def _replaced(view: View, left: Vector, right: Vector) -> Vector:
+    which = int(view.generator.integers(len(view.left)))
+    lefts, rights = list(view.left), list(view.right)
     lefts[which], rights[which] = left, right
-    return seen.product(lefts, rights)
+    return view.product(lefts, rights)
 
 
-def _replay(seen: Seen) -> Vector:
-    which = int(seen.generator.integers(len(seen.left)))
-    lefts, rights = list(seen.left), list(seen.right)
-    lefts[which], rights[which] = seen.earlier[0][which], seen.earlier[1][which]
-    return seen.product(lefts, rights)
+def _replay(view: View) -> Vector:
+    which = int(view.generator.integers(len(view.left)))
+    lefts, rights = list(view.left), list(view.right)
+    lefts[which], rights[which] = view.earlier[0][which], view.earlier[1][which]
+    return view.product(lefts, rights)
 
 
-def _with_zero(seen: Seen) -> Vector:
-    nothing = seen.ring.scaled(seen.left[0], seen.weights(False, 0, 0))
-    return _replaced(seen, nothing, nothing)
+def _with_zero(view: View) -> Vector:
+    nothing = view.ring.scaled(view.left[0], view.weights(False, 0, 0))
+    return _replaced(view, nothing, nothing)
 
 
-def _with_counts(seen: Seen) -> Vector:
-    nothing = seen.ring.scaled(seen.left[0], seen.weights(False, 0, 0))
-    packing, made = seen.ring.packing, seen.generator.integers(1, 50, (2, len(seen.groups))).astype(np.uint64)
+def _with_counts(view: View) -> Vector:
+    nothing = view.ring.scaled(view.left[0], view.weights(False, 0, 0))
+    packing, made = view.ring.packing, view.generator.integers(1, 50, (2, len(view.groups))).astype(np.uint64)
     made[:, packing.used :] = 0
-    return _replaced(seen, seen.ring.shifted(nothing, made[0]), seen.ring.shifted(nothing, made[1]))
+    return _replaced(view, view.ring.shifted(nothing, made[0]), view.ring.shifted(nothing, made[1]))
 
 
-def _at_slots(value: int | None, side: str) -> Strategy:
-    def strategy(seen: Seen) -> Vector:
-        factor = seen.constant(but=(0, 1)) if value is None else value
-        weights = seen.weights(seen.some_slots(), factor)
-        left, right = seen.ring.sum(seen.left), seen.ring.sum(seen.right)
+def _at_slots(value: int | None, side: str) -> Lie:
+    def lie(view: View) -> Vector:
+        factor = view.constant(but=(0, 1)) if value is None else value
+        weights = view.weights(view.some_slots(), factor)
+        left, right = view.ring.sum(view.left), view.ring.sum(view.right)
         if side == "left":
-            left = seen.ring.scaled(left, weights)
+            left = view.ring.scaled(left, weights)
         else:
-            right = seen.ring.scaled(right, weights)
-        return seen.ring.times(left, right)
+            right = view.ring.scaled(right, weights)
+        return view.ring.times(left, right)
 
-    return strategy
+    return lie
 
 
-def _part_of_slots(seen: Seen) -> Vector:
+def _part_of_slots(view: View) -> Vector:
     """Leave some slots of the product out of their sums."""
-    return seen.ring.scaled(seen.product(), seen.weights(seen.some_slots(), 0))
+    return view.ring.scaled(view.product(), view.weights(view.some_slots(), 0))
 
 
-def _nothing(seen: Seen) -> Vector:
+def _nothing(view: View) -> Vector:
     """Return zeros: what a pool of one class has as its constant coefficients, and polynomials that fit any point."""
-    return seen.ring.scaled(seen.product(), seen.weights(False, 0, 0))
+    return view.ring.scaled(view.product(), view.weights(False, 0, 0))
 
 
-def _chosen_values(seen: Seen) -> Vector:
-    drawn = seen.generator.integers(0, seen.ring.prime, len(seen.groups)).astype(np.uint64)
-    return seen.ring.shifted(_nothing(seen), drawn)
+def _chosen_values(view: View) -> Vector:
+    drawn = view.generator.integers(0, view.ring.prime, len(view.groups)).astype(np.uint64)
+    return view.ring.shifted(_nothing(view), drawn)
 
 
-def _constants(num: int, tie: int, den: int) -> Strategy:
+def _constants(num: int, tie: int, den: int) -> Lie:
     """Return constants alone: these numbers as constant coefficients, zero elsewhere."""
 
-    def strategy(seen: Seen) -> Vector:
-        chosen = np.zeros(len(seen.groups), np.uint64)
-        for which, value in enumerate((num, tie, den) if seen.ring.packing.ties else (num, den)):
-            chosen[np.flatnonzero(seen.groups == which)[0]] = value
-        constant = np.full(len(chosen), seen.constant(), np.uint64)
-        return seen.ring.shifted(_nothing(seen), modular.multiply(chosen, constant, seen.ring.prime))
+    def lie(view: View) -> Vector:
+        chosen = np.zeros(len(view.groups), np.uint64)
+        for which, value in enumerate((num, tie, den) if view.ring.packing.ties else (num, den)):
+            chosen[np.flatnonzero(view.groups == which)[0]] = value
+        constant = np.full(len(chosen), view.constant(), np.uint64)
+        return view.ring.shifted(_nothing(view), modular.multiply(chosen, constant, view.ring.prime))
 
-    return strategy
-
-
-def _earlier_result(seen: Seen) -> Vector:
-    return seen.product(*seen.earlier)
+    return lie
 
 
-def _shift_bins(seen: Seen) -> Vector:
+def _earlier_result(view: View) -> Vector:
+    return view.product(*view.earlier)
+
+
+def _shift_bins(view: View) -> Vector:
     """Meet X of one party's sum with Y of others only: products of partial sums, which no rotation is needed for."""
-    half = max(len(seen.left) // 2, 1)
-    return seen.product(seen.left[:half], seen.right[half:] or seen.right)
+    half = max(len(view.left) // 2, 1)
+    return view.product(view.left[:half], view.right[half:] or view.right)
 
 
-def _swap_groups(seen: Seen) -> Vector:
+def _swap_groups(view: View) -> Vector:
     """Exchange two blocks of entries that belong to different powers of z."""
-    n = seen.ring.packing.entries
-    middle = int(seen.generator.integers(1, 3))
-    one, two = (n * int(block) for block in seen.generator.choice((0, middle, 3), 2, replace=False))
-    order = np.arange(len(seen.groups))
+    n = view.ring.packing.entries
+    middle = int(view.generator.integers(1, 3))
+    one, two = (n * int(block) for block in view.generator.choice((0, middle, 3), 2, replace=False))
+    order = np.arange(len(view.groups))
     order[one : one + n], order[two : two + n] = np.arange(two, two + n), np.arange(one, one + n)
-    return seen.ring.moved(seen.product(), order)
+    return view.ring.moved(view.product(), order)
 
 
-def _spend_noise(seen: Seen) -> Vector:
+def _spend_noise(view: View) -> Vector:
     """Multiply by random numbers and divide by them again: nothing changes but the ciphertext's noise."""
-    found, prime = seen.product(), seen.ring.prime
+    found, prime = view.product(), view.ring.prime
     for _ in range(3):
-        weights = seen.generator.integers(1, prime, len(seen.groups)).astype(np.uint64)
-        found = seen.ring.scaled(seen.ring.scaled(found, weights), modular.inverse(weights, prime))
+        weights = view.generator.integers(1, prime, len(view.groups)).astype(np.uint64)
+        found = view.ring.scaled(view.ring.scaled(found, weights), modular.inverse(weights, prime))
     return found
 
 
-STRATEGIES: Mapping[str, Attack] = MappingProxyType(
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
     {
-        "scale-num": Attack("multiply num, and its authenticator, by 9/10", _scale(0, 9, 10)),
-        "scale-den": Attack("multiply den, and its authenticator, by 10/9", _scale(-1, 10, 9)),
-        "scale-all": Attack(
+        "scale-num": Strategy("multiply num, and its authenticator, by 9/10", _scale(0, 9, 10)),
+        "scale-den": Strategy("multiply den, and its authenticator, by 10/9", _scale(-1, 10, 9)),
+        "scale-all": Strategy(
             "multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all
         ),
-        "scale-group": Attack("multiply one coefficient of one sum by a constant", _scale_group),
-        "forge-num": Attack("add a constant to num", _forge(0, 0)),
-        "forge-num-1": Attack("add a constant to the coefficient of z of num", _forge(1, 0), on_tags=True),
-        "forge-num-2": Attack("add a constant to the coefficient of z² of num", _forge(2, 0), on_tags=True),
-        "forge-den": Attack("add a constant to den", _forge(0, -1)),
-        "forge-den-1": Attack("add a constant to the coefficient of z of den", _forge(1, -1), on_tags=True),
-        "forge-den-2": Attack("add a constant to the coefficient of z² of den", _forge(2, -1), on_tags=True),
-        "add-polynomial": Attack("add ΣX² or ΣY², weighted, to num", _add_polynomial),
-        "drop-party": Attack("leave out a party's submission", _drop(None)),
-        "drop-first-party": Attack("leave out the submission of the party with the ones", _drop(0), on_tags=True),
-        "count-twice": Attack("add one party's submission twice", _twice),
-        "replay-session": Attack("replace a submission by the same party's in an earlier session", _replay),
-        "replace-with-zero": Attack("replace a submission by an encryption of zero", _with_zero),
-        "replace-with-counts": Attack("replace a submission by an encryption of made-up numbers", _with_counts),
-        "zero-slots": Attack("set random slots of X to zero before the product", _at_slots(0, "left")),
-        "scale-slots": Attack("scale random slots of Y before the product", _at_slots(None, "right")),
-        "part-of-slots": Attack("leave random slots of the product out of the sums", _part_of_slots),
-        "mix-parties": Attack("multiply X of some parties by Y of others", _shift_bins),
-        "other-subset": Attack(
-            "return the result over the first two parties", lambda seen: seen.product(seen.left[:2], seen.right[:2])
+        "scale-group": Strategy("multiply one coefficient of one sum by a constant", _scale_group),
+        "forge-num": Strategy("add a constant to num", _forge(0, 0)),
+        "forge-num-1": Strategy("add a constant to the coefficient of z of num", _forge(1, 0), on_tags=True),
+        "forge-num-2": Strategy("add a constant to the coefficient of z² of num", _forge(2, 0), on_tags=True),
+        "forge-den": Strategy("add a constant to den", _forge(0, -1)),
+        "forge-den-1": Strategy("add a constant to the coefficient of z of den", _forge(1, -1), on_tags=True),
+        "forge-den-2": Strategy("add a constant to the coefficient of z² of den", _forge(2, -1), on_tags=True),
+        "add-polynomial": Strategy("add ΣX² or ΣY², weighted, to num", _add_polynomial),
+        "drop-party": Strategy("leave out a party's submission", _drop(None)),
+        "drop-first-party": Strategy("leave out the submission of the party with the ones", _drop(0), on_tags=True),
+        "count-twice": Strategy("add one party's submission twice", _twice),
+        "replay-session": Strategy("replace a submission by the same party's in an earlier session", _replay),
+        "replace-with-zero": Strategy("replace a submission by an encryption of zero", _with_zero),
+        "replace-with-counts": Strategy("replace a submission by an encryption of made-up numbers", _with_counts),
+        "zero-slots": Strategy("set random slots of X to zero before the product", _at_slots(0, "left")),
+        "scale-slots": Strategy("scale random slots of Y before the product", _at_slots(None, "right")),
+        "part-of-slots": Strategy("leave random slots of the product out of the sums", _part_of_slots),
+        "mix-parties": Strategy("multiply X of some parties by Y of others", _shift_bins),
+        "other-subset": Strategy(
+            "return the result over the first two parties", lambda view: view.product(view.left[:2], view.right[:2])
         ),
-        "swap-groups": Attack("exchange two blocks of slots of the product", _swap_groups, rotates=True),
-        "spend-noise": Attack("make the noise so large that decryption fails", _spend_noise),
-        "chosen-values": Attack("return random numbers", _chosen_values),
-        "plausible-values": Attack(
+        "swap-groups": Strategy("exchange two blocks of slots of the product", _swap_groups, rotates=True),
+        "spend-noise": Strategy("make the noise so large that decryption fails", _spend_noise),
+        "chosen-values": Strategy("return random numbers", _chosen_values),
+        "plausible-values": Strategy(
             "return chosen num and den, computed without the submissions", _constants(num=9, tie=0, den=10)
         ),
-        "equal-values": Attack("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
-        "zeros": Attack("return zeros, as if the pooled rows had one class only", _nothing),
-        "earlier-result": Attack("return an earlier session's result", _earlier_result),
+        "equal-values": Strategy("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
+        "zeros": Strategy("return zeros, as if the pooled rows had one class only", _nothing),
+        "earlier-result": Strategy("return an earlier session's result", _earlier_result),
     }
 )
 """By name."""
+
+DESCRIPTIONS = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
+"""What the aggregator does, by name."""
 
 HARMLESS = frozenset({"scale-all", "spend-noise"})
 """Strategies that change nothing a party reads off the integers in the slots."""

@@ -12,7 +12,8 @@ from itertools import chain
 import numpy as np
 import phe
 
-from fhe_auc.counts import Counts, trapezoid
+from fhe_auc.counts import Counts
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch

@@ -1,0 +1,241 @@
+"""What a lying aggregator has in hand, and the three places at which it may lie.
+
+View.sum_of   which submissions are added up, and what stands for one that is not
+Positions     X and Y of every position, before they are multiplied
+Totals        the class totals, after the trace
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.ckks import Ciphertext, PublicContext, Slots
+from fhe_auc.ckks.flooding import flood
+from fhe_auc.counts import Counts
+from fhe_auc_protocols.blinded_auc import split_shares
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
+from fhe_auc_protocols.blinded_auc.split_shares import Execution
+
+SPARE_BITS = 8
+"""Of the modulus, for what attacks add."""
+
+_MAX_MULTIPLIER_BITS = 40
+_CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
+
+Floats: TypeAlias = NDArray[np.float64]
+Submission: TypeAlias = "Sequence[Ciphertext]"
+
+
+class Earlier(NamedTuple):
+    """What an aggregator may have kept of another session under the same keys.
+
+    Attributes
+    ----------
+    submissions : mapping of str to list of ciphertexts
+    ciphertext : bytes
+        Of the result.
+    message : bytes
+        The one that carried it.
+    """
+
+    submissions: Mapping[str, Submission]
+    ciphertext: bytes
+    message: bytes
+
+
+class View:
+    """What a lying aggregator has in hand.
+
+    Parameters
+    ----------
+    context : PublicContext
+    plan : AucPlan
+    submissions : mapping of str to list of ciphertexts
+        What the parties have sent.
+    generator : numpy.random.Generator
+        For the attack's choices.
+    rows : int
+        About how many rows all parties have.
+    earlier : Earlier or None
+    change : float or None
+        By which fraction to change what is scaled or added to; None: drawn anew, small, which is the likeliest to pass.
+
+    Attributes
+    ----------
+    multiplier : int
+        The blinding multiplier, of the liar's choice.
+    tamper : callable
+        Applied to the finished message, which nothing is done to by default.
+    """
+
+    def __init__(
+        self,
+        context: PublicContext,
+        plan: AucPlan,
+        submissions: Mapping[str, Submission],
+        generator: np.random.Generator,
+        rows: int,
+        earlier: Earlier | None,
+        change: float | None,
+    ) -> None:
+        self.context, self.plan, self.submissions = context, plan, submissions
+        self.generator, self.rows, self.earlier = generator, rows, earlier
+        self.change = float(np.exp(generator.uniform(*np.log(_CHANGES)))) if change is None else change
+        self.tamper: Callable[[bytes], bytes] = bytes
+        unused = 2 * math.log2(max(plan.workload.max_rows / rows, 1))
+        bits = min(plan.blinding_bits + max(unused - SPARE_BITS, 0), _MAX_MULTIPLIER_BITS)
+        self.multiplier = int(2 ** max(bits, plan.blinding_bits))
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Names of all parties that have sent something."""
+        return tuple(self.submissions)
+
+    @property
+    def num_classes(self) -> Floats:
+        """Return 1 for every class of a numerator, 0 for those of denominators."""
+        return np.tile([1.0, 0.0], self.plan.packing.classes // 2)
+
+    def scaled(self, ciphertext: Ciphertext, weights: Slots | Floats) -> Ciphertext:
+        """Return a ciphertext times `weights`, one a slot, and times the multiplier."""
+        return self.context.multiply_integers(ciphertext, self.multiplier * np.asarray(weights, complex))
+
+    def finish(self, ciphertext: Ciphertext) -> bytes:
+        """Return a result's bytes, flooded as honest ones are."""
+        return self.context.dump_result(flood(self.context, ciphertext, self.plan.flooding_deviation, self.plan.unit))
+
+    def between(self, low: float, high: float) -> float:
+        """Return a random number."""
+        return float(self.generator.uniform(low, high))
+
+    def one(self, names: Sequence[str]) -> str:
+        """Return one of `names`."""
+        return names[int(self.generator.integers(len(names)))]
+
+    def guessed_executions(self) -> list[Execution]:
+        """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
+        return split_shares.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
+
+    def sum_of(self, parties: Iterable[str], *others: Submission) -> list[Ciphertext]:
+        """Return the sum over the submissions of `parties`, as often as each is named, and over `others`; by block."""
+        added: list[Submission] = [*(self.submissions[party] for party in parties), *others]
+        ones = np.ones(self.context.parameters.slots, complex)
+        sums = [self.context.multiply_integers(block, ones) for block in added[0]]  # submissions stay as they are
+        for submission in added[1:]:
+            for total, block in zip(sums, submission, strict=True):
+                self.context.add_in_place(total, block)
+        return sums
+
+    def encrypted(self, blocks: Sequence[Slots]) -> list[Ciphertext]:
+        """Return a submission made with the public key, which has no mask."""
+        return [self.context.encrypt(block) for block in blocks]
+
+    def made_up(self) -> list[Slots]:
+        """Return what a party with made-up rows would encrypt; where that takes the common secret, with one made up."""
+        workload, packing = self.plan.workload, self.plan.packing
+        bins = self.generator.integers(0, 1 + self.rows // workload.thresholds, (2, workload.thresholds))
+        counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
+        if not workload.is_split:
+            return packing.pack(*class_vectors(counts))
+        return packing.pack(*split_shares.class_vectors(self.guessed_executions(), counts))
+
+
+class Positions:
+    """X and Y of every position, before they are multiplied."""
+
+    def __init__(self, view: View, sums: Sequence[Ciphertext]) -> None:
+        self._view = view
+        self._sums = sums
+        packing = view.plan.packing
+        self.shape = packing.classes, packing.blocks * packing.bins
+        """Of weights: classes and positions."""
+
+    def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Totals:
+        """Return the totals of X·Y times `x_weights`, Y `shift` bins further on.
+
+        Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
+        None: the same.
+        """
+        context, packing = self._view.context, self._view.plan.packing
+        weights = self._slots(x_weights, x_weights if y_weights is None else y_weights)
+        total = None
+        for ciphertext, weight in zip(self._sums, weights, strict=True):
+            other = context.rotate(ciphertext, packing.half)
+            if shift:
+                other = context.rotate(other, packing.classes * shift)
+            total = self._plus(total, context.multiply(self._view.scaled(ciphertext, weight), other))
+        return Totals(self._view, trace(context, packing, total))
+
+    def power_sum(self, power: str, weight: float) -> Ciphertext:
+        """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
+
+        `weight` is what they count beside totals.
+        """
+        context, packing = self._view.context, self._view.plan.packing
+        mask = np.outer(self._view.num_classes, np.ones(self.shape[1]))
+        # X carries a factor u that products X·Y have once, and every power is there half as often.
+        mask *= 2 * weight * {"x": 1, "y": packing.x_unit, "xx": 1 / packing.x_unit, "yy": packing.x_unit}[power]
+        none = np.zeros(self.shape)
+        weights = self._slots(*((mask, none) if power[0] == "x" else (none, mask)))
+        ones = context.encrypt(np.ones(packing.slots, complex)) if len(power) == 1 else None
+        total = None
+        for ciphertext, each in zip(self._sums, weights, strict=True):
+            product = context.multiply(self._view.scaled(ciphertext, each), ciphertext if ones is None else ones)
+            total = self._plus(total, product)
+        return trace(context, packing, total)
+
+    def _plus(self, total: Ciphertext | None, summand: Ciphertext) -> Ciphertext:
+        if total is None:
+            return summand
+        self._view.context.add_in_place(total, summand)
+        return total
+
+    def _slots(self, x_weights: Floats, y_weights: Floats) -> list[Floats]:
+        """Return weights of each block's slots, where `Packing.pack` puts X and Y."""
+        packing = self._view.plan.packing
+        both = np.stack([x_weights, y_weights])
+        return [
+            np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
+            for block in np.split(both, packing.blocks, axis=2)
+        ]
+
+
+class Totals:
+    """The class totals, in every slot of a class."""
+
+    def __init__(self, view: View, ciphertext: Ciphertext) -> None:
+        self._view = view
+        self._ciphertext = ciphertext
+
+    @classmethod
+    def honest(cls, view: View) -> Totals:
+        """Return the totals that an honest aggregator has before blinding."""
+        return cls.of(view, view.sum_of(view.parties))
+
+    @classmethod
+    def of(cls, view: View, sums: Sequence[Ciphertext]) -> Totals:
+        """Return what the rest of the circuit makes of `sums`, before blinding."""
+        packing = view.plan.packing
+        return cls(view, trace(view.context, packing, products(view.context, packing, sums)))
+
+    def blinded(self, weights: Slots | Floats | None = None) -> Totals:
+        """Return the totals times the multiplier, and times one of `weights` each."""
+        packing = self._view.plan.packing
+        chosen = np.asarray(np.ones(packing.classes) if weights is None else weights, complex)
+        return Totals(self._view, self._view.scaled(self._ciphertext, packing.class_vector(chosen)))
+
+    def plus(self, summand: Ciphertext) -> Totals:
+        """Return these, to which `summand` has been added."""
+        self._view.context.add_in_place(self._ciphertext, summand)
+        return self
+
+    def finish(self) -> bytes:
+        """Return the result's bytes."""
+        return self._view.finish(self._ciphertext)

@@ -1,0 +1,245 @@
+"""Attacks on real ciphertexts, by name: each returns what parties get as the result.
+
+With the evaluation keys that there are, nothing moves from one class to another: all rotations are by multiples of the
+number of classes. An attack that calls for it does what comes nearest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from fhe_auc import ckks
+from fhe_auc.rlwe import container
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
+    SPARE_BITS,
+    Floats,
+    Positions,
+    Submission,
+    Totals,
+    View,
+)
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
+
+
+def honest(view: View) -> bytes:
+    """Do what one should."""
+    return Totals.honest(view).blinded().finish()
+
+
+def scale_num(view: View) -> bytes:
+    """Multiply num' of every execution by a constant."""
+    return Totals.honest(view).blinded(1 - view.change * view.num_classes).finish()
+
+
+def scale_den(view: View) -> bytes:
+    """Multiply den' of every execution by a constant."""
+    return Totals.honest(view).blinded(1 + view.change * (1 - view.num_classes)).finish()
+
+
+def scale_all(view: View) -> bytes:
+    """Multiply everything by a constant."""
+    constant = int(view.generator.integers(2, 2 ** (SPARE_BITS - 2)))
+    return Totals.honest(view).blinded(np.full(view.plan.packing.classes, float(constant))).finish()
+
+
+def add_polynomial(view: View) -> bytes:
+    """Add ΣX, ΣY, ΣX² or ΣY², times a constant, to num' of every execution."""
+    power = view.one(("yy", "xx", "y", "x"))
+    weight = -5 * view.change
+    if len(power) == 1:
+        weight *= view.rows / view.plan.workload.thresholds  # about the size of the factor that is missing
+    sums = view.sum_of(view.parties)
+    summand = Positions(view, sums).power_sum(power, weight)
+    return Totals.of(view, sums).blinded().plus(summand).finish()
+
+
+def scale_but_guessed(view: View) -> bytes:
+    """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
+    workload, positions = view.plan.workload, Positions(view, view.sum_of(view.parties))
+    weights = np.ones(positions.shape)
+    main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
+    for row in weights[::2]:
+        row[view.generator.permutation(positions.shape[1])[:main]] = 1 - view.change
+    return positions.totals(weights).finish()
+
+
+def add_constant(view: View) -> bytes:
+    """Add a constant to num' of every execution."""
+    constant = -view.change * view.rows**2 / 2 * view.plan.packing.gain * view.multiplier
+    values = view.plan.packing.class_vector((constant * view.num_classes).astype(complex))
+    return Totals.honest(view).blinded().plus(view.context.encrypt(values, degree=2)).finish()
+
+
+def drop_party(view: View) -> bytes:
+    """Leave one party out, and say that all are in it."""
+    left_out = view.one(view.parties)
+    return _result_over(view, [party for party in view.parties if party != left_out])
+
+
+def count_twice(view: View) -> bytes:
+    """Add one party's submission twice."""
+    return _result_over(view, [*view.parties, view.one(view.parties)])
+
+
+def replay_session(view: View) -> bytes:
+    """Put a party's submission of an earlier session in the place of the one that it has sent."""
+    replaced = view.one(view.parties)
+    if view.earlier is not None and replaced in view.earlier.submissions:
+        submission = view.earlier.submissions[replaced]
+    else:
+        foreign = view.context.load_submission(_under_other_keys(view, submission=True))
+        submission = [foreign] * view.plan.packing.blocks
+    return _with_replaced(view, replaced, submission)
+
+
+def replace_with_zero(view: View) -> bytes:
+    """Put an encryption of zero in the place of a party's submission."""
+    slots = np.zeros(view.plan.packing.slots, complex)
+    submission = view.encrypted([slots] * view.plan.packing.blocks)
+    return _with_replaced(view, view.one(view.parties), submission)
+
+
+def replace_with_counts(view: View) -> bytes:
+    """Put an encryption of made-up counts in the place of a party's submission."""
+    return _with_replaced(view, view.one(view.parties), view.encrypted(view.made_up()))
+
+
+def zero_slots(view: View) -> bytes:
+    """Make a quarter of the positions of every num class zero."""
+    return _with_weights(view, np.zeros)
+
+
+def scale_slots(view: View) -> bytes:
+    """Scale a quarter of the positions of every num class, each by a factor of its own."""
+    return _with_weights(view, lambda size: view.generator.uniform(0.5, 1, size))
+
+
+def shift_bins(view: View) -> bytes:
+    """Multiply each X by the Y of the next position; the last X of a block, which has none, by nothing."""
+    positions = Positions(view, view.sum_of(view.parties))
+    weights = np.full(positions.shape, 2.0)
+    weights[:, view.plan.packing.bins - 1 :: view.plan.packing.bins] = 0
+    return positions.totals(weights, np.zeros(positions.shape), shift=1).finish()
+
+
+def swap_executions(view: View) -> bytes:
+    """Exchange two executions' classes, as far as that is possible.
+
+    No rotation leads from class to class. What comes nearest is to scale both executions' totals by their ratio, which
+    is a guess. Where there is one execution only, num and den change places in the same way.
+    """
+    supposed_auc = view.between(0.6, 0.9)
+    weights = np.ones(view.plan.packing.classes, complex)
+    if not view.plan.workload.is_split:
+        weights[:2] = 1 / supposed_auc, supposed_auc
+        return Totals.honest(view).blinded(weights).finish()
+    (main, extra, totals), (other_main, other_extra, other_totals) = (
+        each.products for each in view.guessed_executions()[:2]
+    )
+    num_ratio = (other_main * supposed_auc + other_extra) / (main * supposed_auc + extra)
+    den_ratio = other_totals / totals
+    # Ratios may be large, and what is common to a pair changes nothing.
+    weights[:4] = num_ratio / den_ratio, 1, den_ratio / num_ratio, 1
+    return Totals.honest(view).blinded(weights / max(np.abs(weights).max(), 1)).finish()
+
+
+def stop_rotations(view: View) -> bytes:
+    """Leave out one end of the trace's rotations: the last, those from half the bins on, or the first.
+
+    The last adds up copies of the same products: without it only noise differs, the least with the smallest multiplier.
+    """
+    packing, context = view.plan.packing, view.context
+    steps = packing.trace_steps
+    halfway = sum(step < packing.half // 2 for step in steps)
+    kept = (steps[:-1], steps[:halfway], steps[1:])[int(view.generator.integers(3))]
+    view.multiplier = int(view.plan.least_multiplier)
+    total = products(context, packing, view.sum_of(view.parties))
+    for step in kept:
+        context.add_in_place(total, context.rotate(total, step))
+    return Totals(view, total).blinded().finish()
+
+
+def chosen_values(view: View) -> bytes:
+    """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
+    auc = view.between(0.95, 0.99)
+    den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
+    redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
+    pair = [auc * den, den * (1 + redundancy)]
+    values = view.plan.packing.class_vector(np.tile(pair, view.plan.packing.classes // 2))
+    return view.finish(view.context.encrypt(values, degree=2))
+
+
+def earlier_result(view: View) -> bytes:
+    """Return an earlier session's result, in a message of this session or, every other time, in its own."""
+    earlier = view.earlier
+    if earlier is None:
+        return _under_other_keys(view, submission=False)
+    if view.generator.random() < 0.5:
+        view.tamper = lambda _: earlier.message
+    return earlier.ciphertext
+
+
+def other_subset(view: View) -> bytes:
+    """Return the result over some parties, and say that it is over all."""
+    parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
+    return _result_over(view, [str(party) for party in parties])
+
+
+def flip_bytes(view: View) -> bytes:
+    """Flip a byte of the ciphertext's coefficients and mend the checksums, or of the ciphertext, or of the message."""
+    ciphertext = honest(view)
+    place = int(view.generator.integers(3))
+    if place == 0:
+        packed = container.open_for("result", view.context.fingerprint, ciphertext)
+        return container.seal("result", view.context.fingerprint, _flipped(view, packed))
+    if place == 1:
+        return _flipped(view, ciphertext)
+    view.tamper = lambda message: _flipped(view, message)
+    return ciphertext
+
+
+Lie: TypeAlias = Callable[[View], bytes]
+"""What a liar does with its view; returns the result's bytes."""
+
+
+def _result_over(view: View, parties: Sequence[str]) -> bytes:
+    return Totals.of(view, view.sum_of(parties)).blinded().finish()
+
+
+def _with_replaced(view: View, replaced: str, submission: Submission) -> bytes:
+    others = [party for party in view.parties if party != replaced]
+    return Totals.of(view, view.sum_of(others, submission)).blinded().finish()
+
+
+def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
+    """Return the result where a random quarter of the positions of every num class has other weights than 1."""
+    place = Positions(view, view.sum_of(view.parties))
+    weights = np.ones(place.shape)
+    # Where positions are not permuted, those beyond the thresholds are empty.
+    used = place.shape[1] if view.plan.workload.is_split else view.plan.workload.thresholds
+    chosen = max(used // 4, 1)
+    for row in weights[::2]:
+        row[view.generator.permutation(used)[:chosen]] = draw(chosen)
+    return place.totals(weights).finish()
+
+
+def _under_other_keys(view: View, *, submission: bool) -> bytes:
+    """Return a ciphertext of made-up values under keys of the liar's own, in the name of this session's keys.
+
+    That is what another session's is, where every session has keys of its own.
+    """
+    own = ckks.generate(view.plan.parameters)
+    values = view.made_up()[0]
+    kind = "submission" if submission else "result"
+    data = own.secret.encrypt(values) if submission else own.public.dump_result(own.public.encrypt(values, degree=2))
+    return container.seal(kind, view.context.fingerprint, container.open_for(kind, own.public.fingerprint, data))
+
+
+def _flipped(view: View, data: bytes) -> bytes:
+    position = int(view.generator.integers(len(data)))
+    mask = int(view.generator.integers(1, 256))
+    return data[:position] + bytes([data[position] ^ mask]) + data[position + 1 :]

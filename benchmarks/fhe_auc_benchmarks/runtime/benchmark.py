@@ -1,0 +1,173 @@
+"""The measurements of ``fhe-auc benchmark``: which contenders, how many parties and thresholds, how often."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
+from statistics import median
+
+from fhe_auc import ckks
+from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc_benchmarks.runtime.contender import OurProtocol, OurVerified
+from fhe_auc_benchmarks.runtime.measure import (
+    FLOOR,
+    OURS,
+    Accuracy,
+    Maker,
+    Measurement,
+    accuracies,
+    measure,
+)
+from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
+from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
+
+HEADLINE = (100, 100)
+"""Parties and thresholds of the table of ratios."""
+
+PARTIES = (5, 15, 50, 100, 1000)
+THRESHOLDS = (25, 50, 100, 200, 500, 1000, 4000)
+PAPER_PARTIES = 15
+"""Parties of [FHE]'s figure over thresholds."""
+
+ACCURACY_DATA = "credit-default"
+_ACCURACY_GRIDS = ("uniform", "hybrid")
+_MOST_UNPACKED = 100  # parties of the peers that take seconds there: the quick benchmark stops here
+_MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the split shares
+_MOST_MALICIOUS_THRESHOLDS = 1000  # beyond that no parameters do
+
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One group of measurements, and about how many seconds it takes."""
+
+    what: str
+    seconds: float
+    run: Callable[[], None]
+
+
+@dataclass
+class Benchmark:
+    """All measurements.
+
+    Attributes
+    ----------
+    quick : bool
+        Fewer runs, and fewer parties for the slowest peers: about three minutes of CPU time.
+    """
+
+    quick: bool = False
+    measurements: list[Measurement] = field(default_factory=list)
+    throughputs: list[Throughput] = field(default_factory=list)
+    accuracies: list[Accuracy] = field(default_factory=list)
+
+    @property
+    def runs(self) -> int:
+        """Runs of each measurement, after one that warms up."""
+        return 3 if self.quick else 9
+
+    def rates(self, backend: str) -> dict[int, float]:
+        """Return submissions per second by number of processes: medians, where there are several runs."""
+        found: dict[int, list[float]] = {}
+        for each in self.throughputs:
+            if each.backend == backend:
+                found.setdefault(each.processes, []).append(each.rate)
+        return {processes: median(found[processes]) for processes in sorted(found)}
+
+    def run(self, report: Report) -> None:
+        """Do everything; `report` is called with what, and how many percent are done."""
+        steps = self.steps()
+        total, done = sum(step.seconds for step in steps), 0.0
+        for step in steps:
+            report(step.what, round(100 * done / total), 100)
+            step.run()
+            done += step.seconds
+        report("done", 100, 100)
+
+    def steps(self) -> list[Step]:
+        """Return what there is to do, in order."""
+        parties, thresholds = HEADLINE
+        found = [self._step(Problem(parties, thresholds), self._everybody(), 54 + 5 * self.runs)]
+        for count in PARTIES:
+            if count not in (parties, PAPER_PARTIES):
+                slow = count <= (_MOST_UNPACKED if self.quick else max(PARTIES))
+                makers = [*self._ours(FLOOR), *(_published() if slow else [])]
+                seconds = 4 + count * (0.002 + 0.002 * self.runs + (0.02 * self.runs if slow else 0))
+                found.append(self._step(Problem(count, thresholds), makers, seconds))
+        for size in THRESHOLDS:
+            makers = [*self._ours(FLOOR), *_published()]
+            if size <= (_MALICIOUS_THRESHOLDS if self.quick else _MOST_MALICIOUS_THRESHOLDS):
+                makers += self._malicious()
+            found.append(self._step(Problem(PAPER_PARTIES, size), makers, 5 + 0.7 * self.runs))
+        found.append(self._step(Problem(parties, 1000), self._ours(), 4 + 0.3 * self.runs))
+        found.append(Step("thresholds on real rows", 1, self._measure_accuracy))
+        found += [self._throughput_step(backend) for backend in ckks.available_backends()]
+        return found
+
+    def _ours(self, *others: str) -> list[Maker]:
+        names = (OURS, *others)
+        return [
+            partial(OurProtocol, protocol=name, backend=backend, resend=True, min_parties=2)
+            for name in names
+            for backend in ckks.available_backends()
+        ]
+
+    def _malicious(self) -> list[Maker]:
+        return [partial(OurProtocol, protocol="malicious", backend=backend) for backend in ckks.available_backends()]
+
+    def _exact(self) -> list[Maker]:
+        found: list[Maker] = []
+        for backend in ckks.available_backends():
+            found += [
+                partial(OurProtocol, protocol="exact", backend=backend, resend=True),
+                partial(OurVerified, backend=backend),
+            ]
+        return found
+
+    def _everybody(self) -> list[Maker]:
+        makers = [*self._ours(FLOOR), *self._malicious(), *self._exact(), *_published(tuned=True)]
+        makers += [PlaintextCounts, PooledRows]
+        if find_spec("phe"):
+            from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
+
+            makers.append(Paillier)
+        return makers
+
+    def _step(self, problem: Problem, makers: Iterable[Maker], seconds: float) -> Step:
+        def run() -> None:
+            self.measurements += measure(problem, makers, self.runs)
+
+        return Step(f"{problem.parties:,} parties, {problem.thresholds:,} thresholds", seconds, run)
+
+    def _throughput_step(self, backend: BackendName) -> Step:
+        submissions = 1500 if self.quick else 3000
+        processes = sorted({1, 2, len(os.sched_getaffinity(0))})
+        repeats = 1 if self.quick else 5
+
+        def run() -> None:
+            prepared = OurProtocol(Problem(submissions, HEADLINE[1]), OURS, backend, resend=True)
+            for _ in range(repeats):
+                self.throughputs += [throughput(prepared, each) for each in processes]
+
+        return Step(
+            f"{submissions:,} submissions in several processes",
+            4 + (3 + 0.002 * submissions) * len(processes) * repeats,
+            run,
+        )
+
+    def _measure_accuracy(self) -> None:
+        self.accuracies += accuracies(_ACCURACY_GRIDS, THRESHOLDS, ACCURACY_DATA)
+
+
+def _published(*, tuned: bool = False) -> list[Maker]:
+    """Return the published design, where OpenFHE can be imported; on request tuned as well."""
+    if "openfhe" not in ckks.available_backends():
+        return []
+    from fhe_auc_benchmarks.runtime.peers.published import Published, PublishedTuned
+
+    return [Published, PublishedTuned] if tuned else [Published]

@@ -1,0 +1,41 @@
+"""What a set of attacks on a protocol is: aggregators that lie, for demonstrations.
+
+The engine brings none. A package adds some through the entry-point group ``fhe_auc.attacks``, under the protocol's
+name.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from fhe_auc.manifest import Manifest
+from fhe_auc.rounds import Aggregator
+
+
+class Attacks(ABC):
+    """Attacks on one protocol, with sealed keys; `fhe_auc.registry.attacks` finds those that are installed."""
+
+    descriptions: ClassVar[Mapping[str, str]]
+    """By name: what the aggregator does."""
+
+    @abstractmethod
+    def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
+        """Return an aggregator that lies; it holds what the honest one does.
+
+        Parameters
+        ----------
+        attack : str
+            A name in `descriptions`.
+        manifest : Manifest
+        material : bytes
+            As for `fhe_auc.protocol.Protocol.aggregator`.
+        rows : int
+            About how many rows all parties have, which liars are taken to know.
+
+        Raises
+        ------
+        InputError
+            There is no such attack, or none on this session.
+        """

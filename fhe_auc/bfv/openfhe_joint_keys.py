@@ -1,0 +1,96 @@
+"""Joint keys for BFV: what `fhe_auc.rlwe.openfhe_joint_keys` leaves to the scheme, and encryption under a share.
+
+One set of keys serves all plaintext moduli, as always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fhe_auc.bfv.context import PublicContext, StoredPublic, checked, kind_of
+from fhe_auc.bfv.openfhe_backend import OpenFhePublicContext, schemes_for
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
+from fhe_auc.rlwe.openfhe_library import openfhe, save
+from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+
+
+class JointSetup(BaseJointSetup[BfvParameters]):
+    """What everybody knows of one BFV session's joint keys.
+
+    Parameters
+    ----------
+    parameters : BfvParameters
+        Of the openfhe backend.
+    session : bytes
+        16 bytes, fresh and random; the common polynomials are expanded from it.
+    """
+
+    def __init__(self, parameters: BfvParameters, session: bytes) -> None:
+        self.schemes = schemes_for(parameters)
+        super().__init__(parameters, session, self.schemes[0], multiplies=True)
+
+    def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
+        """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
+        return OpenFhePublicContext(StoredPublic(self.parameters, *self.joined_keys(key_parts, relinearisation_part)))
+
+    def submission(self, total: Words, block: int, prime: int, fingerprint: bytes) -> bytes:
+        """Return the sum of all parties' parts of a ciphertext, for `PublicContext.read_submission`."""
+        packed = self.submission_part.pack(total) + self.seed("submission", block)
+        return container.seal(kind_of("submission", self.parameters, prime), fingerprint, packed)
+
+
+class JointShare(BaseJointShare[BfvParameters]):
+    """One party's share of a BFV session's secret key.
+
+    Parameters
+    ----------
+    setup : JointSetup
+    """
+
+    setup: JointSetup
+
+    def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
+        """Return this party's part of the encrypted sum of a ciphertext.
+
+        Parameters
+        ----------
+        values : array of int, shape (N,)
+        prime : int
+            Index of the plaintext modulus.
+        block : int
+            Number of the ciphertext among all of the session, whatever its prime.
+
+        Raises
+        ------
+        ValueError
+            Not one integer in [0, t) a slot; or the ciphertext has been encrypted before: two values under the same
+            random polynomials tell their difference.
+        """
+        setup = self.setup
+        residues = checked(values, setup.parameters, prime)
+        self._use(block)
+        scheme = setup.schemes[prime]
+        words = scheme.submission.words(save(scheme.encrypt(self._secret_keys[prime], residues)))
+        seeded = Seeded(scheme.submission.polynomials)
+        return seeded.reseed(words, self.secret_words, setup.seed("submission", block))[:-SEED_BYTES]
+
+    @cached_property
+    def secret_words(self) -> Words:
+        """The share itself, as values at the roots of unity modulo all primes of Q."""
+        return self.setup.library.secret_key.words(save(self.secret_key))
+
+    @cached_property
+    def _secret_keys(self) -> list[Any]:
+        """The share as every plaintext modulus' context has it."""
+        packed = self.setup.library.secret_key.polynomials.pack(self.secret_words)
+        return [
+            each.load(openfhe.DeserializePrivateKeyString, each.secret_key, packed, self.setup.tag)
+            for each in self.setup.schemes
+        ]

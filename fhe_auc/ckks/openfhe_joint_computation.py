@@ -1,0 +1,73 @@
+"""Computations under CKKS with joint keys: `fhe_auc.ckks.computation`, where each party holds a share of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fhe_auc.ckks.computation import Circuit, CkksPlan, CkksTask, masks_of
+from fhe_auc.ckks.context import PublicContext, Slots
+from fhe_auc.ckks.flooding import flooding_layers
+from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
+from fhe_auc.computation import JointComputation
+from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.polynomials import Words
+
+
+class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
+    """A computation under the parties' CKKS keys.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    plan : CkksPlan
+        The manifest's, for joint keys.
+    circuit : callable
+        As of `fhe_auc.ckks.computation.SealedCkks`.
+    multiplies : bool
+        Whether the circuit multiplies ciphertexts, which takes a relinearisation key.
+    """
+
+    plan: CkksPlan
+    setup: JointSetup
+
+    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, multiplies: bool) -> None:
+        self._manifest = manifest
+        self.plan = plan
+        self._circuit = circuit
+        self.setup = JointSetup(plan.parameters, manifest.session, multiplies=multiplies)
+        self.partial_shape = self.setup.submission_part
+
+    def new_share(self) -> JointShare:
+        """Return a fresh share of the secret key."""
+        return JointShare(self.setup)
+
+    def restored_share(self, saved: bytes) -> JointShare:
+        """Return a share that has been kept."""
+        return JointShare.restored(self.setup, saved)
+
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
+        """Return the public context."""
+        return self.setup.public_context(key_parts, relinearisation_part)
+
+    def encrypt(self, keys: JointShare, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's parts of all blocks, masked if the task says so."""
+        masks = masks_of(task, self.setup.submission_part, self._manifest, self.plan.blocks, common_secret)
+        pairs = enumerate(zip(task.encode(common_secret), masks, strict=True))
+        shift = self.plan.shift_bits
+        return tuple(keys.encrypt(block, number, mask, shift_bits=shift) for number, (block, mask) in pairs)
+
+    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted result of the circuit."""
+        blocks = (self.setup.submission(total, block, keys.fingerprint) for block, total in enumerate(totals))
+        return keys.dump_result(self._circuit(keys, [keys.load_submission(block) for block in blocks]))
+
+    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
+        """Return a party's partial decryption."""
+        plan = self.plan
+        layers = flooding_layers(plan.parameters.slots, plan.smudging_deviation, unit=plan.unit)
+        return partial_decryption(share, result, layers)
+
+    def combine(self, result: bytes, partials: Iterable[Words]) -> Slots:
+        """Return the result's slots."""
+        return fuse(self.setup, result, partials)

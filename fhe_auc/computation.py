@@ -1,0 +1,176 @@
+"""An encrypted computation, for roles that know neither its encryption scheme nor its protocol.
+
+    encode      a party's rows                     ->  values          `PartyTask`, by the protocol
+    encrypt     values                             ->  submission      `Computation`, by the scheme
+    aggregate   the sum of all submissions         ->  result          `Computation`; the circuit is the protocol's
+    decrypt     result                             ->  values          `Computation`
+    read        values                             ->  outcome         `PartyTask`
+
+The roles are `fhe_auc_keys.sealed_roles`, for keys that a key holder has made, and `fhe_auc_keys.joint_roles`, for
+keys that the parties make together. What a role starts from (keys, and whatever else a scheme needs) is bytes to them.
+
+The common secret, 32 bytes that all parties of the session have and the aggregator has not, is an argument wherever it
+is needed: nothing that a protocol makes holds it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from fhe_auc.plan import Plan
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rounds import R
+from fhe_auc.submissions import RunningSum
+
+if TYPE_CHECKING:
+    from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup  # needs OpenFHE
+
+Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
+Public = TypeVar("Public")
+"""What the aggregator computes with."""
+
+Secret = TypeVar("Secret")
+"""What a party encrypts with: the secret key, or its share of it."""
+
+Values = TypeVar("Values")
+"""What is encrypted as one part of a submission."""
+
+Decrypted = TypeVar("Decrypted")
+"""What a decrypted result holds."""
+
+
+class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the aggregator sends once it has computed.
+
+    Attributes
+    ----------
+    parties : int
+        Whose submissions are in it.
+    ciphertext : bytes
+        From `Computation.aggregate`.
+    """
+
+    parties: int
+    ciphertext: bytes
+
+
+class PartyTask(ABC, Generic[Values, Decrypted, R]):
+    """What a protocol has one party do with its own rows, which have been checked when it was made.
+
+    Attributes
+    ----------
+    party : str
+        Name.
+    masked : bool
+        Whether masks are added to the ciphertexts that vanish in nothing less than the sum over all parties
+        (`fhe_auc.zero_sum_masks`). All parties have to take part, then.
+    """
+
+    party: str
+    masked: bool = False
+
+    @abstractmethod
+    def encode(self, common_secret: bytes) -> Sequence[Values]:
+        """Return what to encrypt, part by part."""
+
+    @abstractmethod
+    def read(self, decrypted: Decrypted, parties: int, common_secret: bytes) -> R:
+        """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
+
+        Raises
+        ------
+        EvaluationError
+            The result fails a check, or is undefined.
+        """
+
+
+class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
+    """One session's encrypted computation; everything about it is public.
+
+    Attributes
+    ----------
+    plan : Plan
+        The session's.
+    """
+
+    plan: Plan
+
+    @abstractmethod
+    def encrypt(self, keys: Secret, task: Task, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's submission, part by part."""
+
+    @abstractmethod
+    def aggregate(self, keys: Public, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted result, from the sum of all submissions, part by part."""
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has: at most two polynomials a part."""
+        return 2 * self.plan.submission_bytes + 1024 * (1 + self.plan.blocks)
+
+
+class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
+    """A computation under keys that a key holder has made."""
+
+    @abstractmethod
+    def load_public(self, material: bytes) -> Public:
+        """Return what the aggregator's bytes hold.
+
+        Raises
+        ------
+        DeserialisationError
+            They are none, or damaged.
+        InputError
+            They are not those of this session.
+        """
+
+    @abstractmethod
+    def load_secret(self, material: bytes) -> Secret:
+        """Return what a party's bytes hold; errors as `load_public`."""
+
+    @abstractmethod
+    def running_sum(self, keys: Public) -> RunningSum:
+        """Return an empty sum of submissions; it checks what it adds."""
+
+    @abstractmethod
+    def decrypt(self, keys: Secret, result: bytes) -> Decrypted:
+        """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
+
+
+class JointComputation(Computation[Task, Public, Secret, Decrypted]):
+    """A computation under keys that the parties make together.
+
+    Attributes
+    ----------
+    setup : BaseJointSetup
+        Common polynomials, and shapes of all parts of keys and submissions.
+    partial_shape : Polynomials
+        Shape of a party's partial decryption of the whole result.
+    """
+
+    setup: BaseJointSetup[Any]
+    partial_shape: Polynomials
+
+    @abstractmethod
+    def new_share(self) -> Secret:
+        """Return a fresh share of the secret key."""
+
+    @abstractmethod
+    def restored_share(self, saved: bytes) -> Secret:
+        """Return a share that has been kept; raise `DeserialisationError` where it is none."""
+
+    @abstractmethod
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
+        """Return the aggregator's keys, from the sums of all parties' parts."""
+
+    @abstractmethod
+    def partial_decryption(self, share: Secret, result: bytes) -> bytes:
+        """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
+
+    @abstractmethod
+    def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
+        """Return what a result holds, from all parties' partial decryptions, each once."""

@@ -1,0 +1,144 @@
+"""The plan of an encrypted computation: what everybody needs of it who does not know the protocol.
+
+A protocol has a plan type of its own, a `msgspec.Struct` with a `kind`. In a manifest it travels as `EncodedPlan`, which
+the engine passes on unread; the protocol decodes it (`fhe_auc.manifest.Manifest.decoded_plan`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
+
+
+class EncodedPlan(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A plan as it stands in a manifest.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the plan's type: `Plan.kind`.
+    content : bytes
+        The plan as msgpack.
+    """
+
+    kind: str
+    content: bytes
+
+
+class Parameter(NamedTuple):
+    """A row of a table for people; `why` may hold {thresholds}, {max_rows} and {min_rows}, for `str.format`."""
+
+    name: str
+    value: str
+    why: str
+
+
+class Terms(NamedTuple):
+    """What the parties of a session agree to, beside thresholds and options.
+
+    Attributes
+    ----------
+    rows : list of Parameter
+        For people.
+    data : dict of str to int or None
+        The same for programs; of "max_rows", "min_rows", "release_digits" and "sums" those that the plan has.
+    """
+
+    rows: list[Parameter]
+    data: dict[str, int | None]
+
+
+@runtime_checkable
+class Plan(Protocol):
+    """What every plan has: everything public that parties and aggregator must agree on for a computation."""
+
+    kind: ClassVar[str]
+    """Names the type in a manifest."""
+
+    @property
+    def parties(self) -> int:
+        """Most parties that submit."""
+
+    @property
+    def thresholds(self) -> int:
+        """Points of the session's grid."""
+
+    @property
+    def keys(self) -> str:
+        """Who makes the keys: "sealed" or "joint"."""
+
+    @property
+    def parameters(self) -> RingParameters:
+        """Ring, moduli and backend of the encryption."""
+
+    @property
+    def blocks(self) -> int:
+        """Ciphertexts of a submission."""
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertexts, without envelopes."""
+
+    def describe(self) -> list[Parameter]:
+        """Return the parameters with their reasons; plans of one kind and the same keys have the same names."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain data, for JSON."""
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+
+
+def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> list[Parameter]:
+    """Return the rows on ring and moduli, with the reasons for the one and the other."""
+    special = parameters.special_bits
+    return [
+        Parameter("ring dimension N", f"{parameters.ring_dimension:,}", why),
+        Parameter("modulus Q, bits", "+".join(map(str, parameters.modulus_bits)), why_modulus),
+        Parameter(
+            "key-switching P, bits",
+            str(special) if special else "none",
+            "beside Q in the keys: keeps their noise small; without it, short digits do",
+        ),
+        Parameter(
+            "Q·P and limit, bits",
+            f"{parameters.log2_modulus + special} of {MAX_MODULUS_BITS[parameters.ring_dimension]}",
+            "beyond it, 128-bit security needs a larger N (HomomorphicEncryption.org standard)",
+        ),
+    ]
+
+
+def describe_flooding(bits: int) -> Parameter:
+    """Return the row on flooding."""
+    return Parameter("flooding λ, bits", str(bits), "the aggregator adds noise 2^λ times as large as what it hides")
+
+
+def describe_smudging(bits: int) -> Parameter:
+    """Return the row on smudging, with joint keys."""
+    why = "each party adds so much to its partial decryption, in case that the aggregator has not flooded"
+    return Parameter("smudging, bits", str(bits), why)
+
+
+def describe_key_parts(size: str) -> Parameter:
+    """Return the row on what a party sends for joint keys."""
+    why = "sent once a session: its parts of the public key and of those that the circuit takes"
+    return Parameter("joint keys, a party", size, why)
+
+
+def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:
+    """Return what the plain data of every plan begin with."""
+    parameters = plan.parameters
+    return {
+        "security_bits": SECURITY_BITS,
+        "ring_dimension": parameters.ring_dimension,
+        "modulus_bits": list(parameters.modulus_bits),
+        "special_bits": parameters.special_bits,
+        "total_modulus_bits": parameters.log2_modulus + parameters.special_bits,
+        "max_modulus_bits": MAX_MODULUS_BITS[parameters.ring_dimension],
+        "blocks": plan.blocks,
+        "smudging_bits": smudging_bits,
+        "upload_bytes": plan.submission_bytes,
+    }

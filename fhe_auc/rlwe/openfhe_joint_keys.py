@@ -1,0 +1,264 @@
+"""Joint keys on OpenFHE, whatever the scheme: n parties, n shares of a secret key that never exists as a whole.
+
+Party i draws its own share s_i, and once more a secret u_i that it needs for one key only; S = Σ s_i is the secret key.
+The random polynomials `a` that parts must have in common are expanded from the session id, others for every purpose, so
+that nobody chooses them and they need not travel. Every e is a fresh error, w the factor of a key-switching digit:
+
+    round 1   public key         b_i = e - a·s_i                               pk = (Σ b_i, a)
+              rotation keys      b_i = e - a·s_i + w·σ(s_i)                    (Σ b_i, a), for each rotation
+              relinearisation    h_i = e - a·u_i + w·s_i,  g_i = e + a·s_i     H = Σ h_i, G = Σ g_i
+    round 2   relinearisation    r_i = e + s_i·H + (u_i - s_i)·G               (Σ r_i, G): encrypts w·S²
+              submission         b_i = e - a·s_i + m_i                         (Σ b_i, a): encrypts Σ m_i
+    round 3   result (c0, c1)    d_i = c1·s_i + smudging                       c0 + Σ d_i: decrypts to the result
+
+Sources: Mouchet et al., PoPETs 2021 (protocols 1 to 3; without u_i, as in OpenFHE's own, the two relinearisation parts
+of one party add up to w·s_i and an error: anybody who sees both reads the share). That a submission is one party's part
+of a single ciphertext is ours: it takes half the bytes of a public-key encryption, its noise grows with √n instead of
+n, and only the sum of all parties' parts can be decrypted.
+
+Whoever chose `a`, H or G could read s_i from a single answer. So every party expands `a` itself, and adds up H and G
+itself from parts whose authors it has verified. Whether a part is right nobody can tell; only that it is one.
+
+Rounds 1 and 2 are here and, as far as schemes differ, in ``openfhe_joint_keys`` of `fhe_auc.ckks` and `fhe_auc.bfv`,
+round 3 in their ``openfhe_partial_decryption``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from fhe_auc.rlwe.context import BasePublicContext, P
+from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.openfhe_library import Halves, Library, openfhe, save
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.serialise import decode, encode
+
+Purpose = Literal["public key", "relinearisation key", "rotation keys", "submission"]
+
+
+class KeyParts(NamedTuple):
+    """What a party contributes to the keys in the first round, packed; `BaseJointSetup.key_parts` has the shapes.
+
+    The relinearisation part is both h_i and g_i. It and rotation keys are empty where a circuit needs none.
+    """
+
+    public_key: bytes
+    relinearisation: bytes
+    rotation_keys: bytes
+
+
+class BaseJointSetup(ABC, Generic[P]):
+    """What everybody knows of one session's joint keys: the common polynomials, and the shapes of all parts.
+
+    Parameters
+    ----------
+    parameters : RingParameters
+        Of the openfhe backend.
+    session : bytes
+        16 bytes, fresh and random; the common polynomials are expanded from it.
+    library : Library
+        Of these parameters.
+    multiplies : bool
+        Whether the circuit multiplies ciphertexts; else no relinearisation key is made, and all its parts are empty.
+    """
+
+    def __init__(self, parameters: P, session: bytes, library: Library[P], *, multiplies: bool) -> None:
+        self.parameters = parameters
+        self.session = session
+        self.tag = session.hex()  # what keys and ciphertexts of this session are called inside OpenFHE
+        self.library = library
+        self.multiplies = multiplies
+        self.nothing = Polynomials(parameters.ring_dimension, ())
+        self.halves: dict[Purpose, Halves] = {
+            "public key": Halves(library.public_key, b_first=True),
+            "relinearisation key": library.switching_halves,
+            "submission": library.ciphertext_halves,
+        }
+
+    @property
+    def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
+        """Shapes of `KeyParts`."""
+        whole = self.library.relinearisation_key.polynomials if self.multiplies else self.nothing
+        return self.halves["public key"].half, whole, self.rotation_part
+
+    @property
+    def rotation_part(self) -> Polynomials:
+        """Shape of a party's part of the rotation keys: none, unless a scheme says otherwise."""
+        return self.nothing
+
+    @property
+    def relinearisation_part(self) -> Polynomials:
+        """Shape of a party's second part of the relinearisation key."""
+        return self.halves["relinearisation key"].half if self.multiplies else self.nothing
+
+    @property
+    def submission_part(self) -> Polynomials:
+        """Shape of a party's part of one ciphertext."""
+        return self.halves["submission"].half
+
+    def common(self, purpose: Purpose, index: int = 0) -> Words:
+        """Return the polynomials `a` for a purpose; submissions have others for every ciphertext."""
+        return self.halves[purpose].half.uniform(self.seed(purpose, index))
+
+    def seed(self, purpose: Purpose, index: int) -> bytes:
+        """Return the seed of `common`."""
+        label = encode((self.session, encode(self.parameters), purpose, index))
+        return hashlib.sha256(b"fhe-auc joint keys\0" + label).digest()
+
+    @abstractmethod
+    def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> BasePublicContext[P]:
+        """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
+
+    def joined_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> tuple[bytes, bytes]:
+        """Return public key and relinearisation key, packed, from the same sums."""
+        public_key, relinearisation, _ = key_parts
+        packed = self.halves["public key"].pack(public_key, self.common("public key"))
+        if not self.multiplies:
+            return packed, b""
+        _, g = self.halves["relinearisation key"].split(relinearisation)
+        return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
+
+    def load(self, parse: Any, layout: Layout, packed: bytes) -> Any:
+        """Return the library's object, called by this session's name."""
+        return self.library.load(parse, layout, packed, self.tag)
+
+
+Share = TypeVar("Share", bound="BaseJointShare[Any]")
+
+
+class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    secret: bytes
+    ephemeral: bytes
+    encrypted: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "<share of a secret key (secret)>"
+
+
+class BaseJointShare(ABC, Generic[P]):
+    """One party's share of the secret key, drawn when made; it is never printed, pickled or sent.
+
+    Between rounds it may be kept in an encrypted key store: `saved` and `restored`.
+
+    Parameters
+    ----------
+    setup : BaseJointSetup
+    """
+
+    setup: BaseJointSetup[P]
+
+    def __init__(self, setup: BaseJointSetup[P]) -> None:
+        self.setup = setup
+        self._encrypted: set[int] = set()
+        self.secret_key, self._public_key = self._new_secret()
+        self._ephemeral, _ = self._new_secret()  # u_i; its "public key" has the same `a` and goes nowhere
+
+    @classmethod
+    def restored(cls: type[Share], setup: BaseJointSetup[P], saved: bytes) -> Share:
+        """Return the share that `saved` has written down; raise `DeserialisationError` where it is none."""
+        found = decode(saved, _Share, "share of a secret key")
+        share = cls.__new__(cls)
+        share.setup = setup
+        share._encrypted = set(found.encrypted)
+        share.secret_key, share._ephemeral = (
+            setup.load(openfhe.DeserializePrivateKeyString, setup.library.secret_key, packed)
+            for packed in (found.secret, found.ephemeral)
+        )
+        return share
+
+    def saved(self) -> bytes:
+        """Return the share as bytes, once `key_parts` has been sent; nobody else may see them."""
+        pack = self.setup.library.secret_key.pack
+        secret, ephemeral = (pack(save(key)) for key in (self.secret_key, self._ephemeral))
+        return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
+
+    def __repr__(self) -> str:
+        return f"<JointShare of session {self.setup.session.hex()} (secret)>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a share of a secret key is not pickled; it ends with its session")
+
+    def key_parts(self) -> KeyParts:
+        """Return this party's parts of the keys, first round."""
+        setup = self.setup
+        shapes = setup.key_parts
+        public_key = self._made("public key", setup.library.public_key, self._public_key, setup.common("public key"))
+        parts = public_key, self._relinearisation(), self._rotation_keys()
+        return KeyParts(*(shape.pack(part) for shape, part in zip(shapes, parts, strict=True)))
+
+    def relinearisation_part(self, total: Words) -> bytes:
+        """Return this party's second part of the relinearisation key.
+
+        Parameters
+        ----------
+        total : ndarray of uint64
+            The sum of all parties' first parts, added up by the caller: from a sum chosen by somebody else the answer
+            would tell the share.
+        """
+        setup, library = self.setup, self.setup.library
+        half = setup.relinearisation_part
+        if not setup.multiplies:
+            return half.pack(total)
+        h, g = setup.halves["relinearisation key"].split(total)
+        part, minus = library.products(self.secret_key, h, g, setup.tag)
+        plus, _ = library.products(self._ephemeral, g, half.zeros(), setup.tag)
+        half.subtract_in_place(part, minus)
+        half.add_in_place(part, plus)
+        return half.pack(part)
+
+    def _use(self, block: int) -> None:
+        """Note that a ciphertext's common polynomials are about to be used.
+
+        Raises
+        ------
+        ValueError
+            They have been before: two values under the same random polynomials tell their difference.
+        """
+        if block in self._encrypted:
+            raise ValueError(f"block {block} has been encrypted before with this share")
+        self._encrypted.add(block)
+
+    def _new_secret(self) -> tuple[Any, Any]:
+        """Return a fresh secret, and its part of the public key."""
+        setup, library = self.setup, self.setup.library
+        common = setup.common("public key")
+        packed = setup.halves["public key"].pack(np.zeros_like(common), common)
+        reference = setup.load(openfhe.DeserializePublicKeyString, library.public_key, packed)
+        pair = library.context.MultipartyKeyGen(reference, False, True)
+        return pair.secretKey, pair.publicKey
+
+    def _relinearisation(self) -> Words:
+        """Return h_i and g_i, as one key."""
+        setup, library = self.setup, self.setup.library
+        if not setup.multiplies:
+            return setup.nothing.zeros()
+        halves, layout = setup.halves["relinearisation key"], library.relinearisation_key
+        common = setup.common("relinearisation key")
+        reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(np.zeros_like(common), common))
+        switching = library.context.MultiKeySwitchGen(self.secret_key, self._ephemeral, reference)
+        h = self._made("relinearisation key", layout, switching, common)
+        library.add_errors(h, self._ephemeral, setup.tag)
+        g, _ = library.products(self.secret_key, common, np.zeros_like(common), setup.tag)
+        return halves.join(h, g)
+
+    def _rotation_keys(self) -> Words:
+        return self.setup.rotation_part.zeros()
+
+    def _made(self, purpose: Purpose, layout: Layout, item: Any, common: Words) -> Words:
+        """Return the half of a fresh object that is this party's own.
+
+        Raises
+        ------
+        RuntimeError
+            The library did not use the common polynomials. Nothing made from them may leave the process.
+        """
+        own, found = self.setup.halves[purpose].unpack(layout.pack(save(item)))
+        if not np.array_equal(found, common):
+            raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
+        return own

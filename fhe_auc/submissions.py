@@ -1,0 +1,62 @@
+"""Submissions added up as they arrive: each is parsed and checked before it counts.
+
+Sums of ciphertexts are sums of coefficients modulo primes. They need no encryption library, and come out the same
+whatever the order and grouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+
+
+class RunningSum:
+    """The sum of all submissions so far, part by part; memory does not grow with their number.
+
+    Parameters
+    ----------
+    shapes : sequence of Polynomials
+        Of each part of a submission.
+    parse : callable
+        Takes the number of a part and its bytes; returns its coefficients, of the part's shape, or raises
+        `DeserialisationError`. By default the bytes are the packed coefficients.
+    """
+
+    def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, bytes], Words] | None = None) -> None:
+        self._sums = [Sum(shape) for shape in shapes]
+        self._parse = parse or self._unpacked
+
+    def add(self, parts: Sequence[bytes]) -> None:
+        """Add one party's submission; on error the sum is as it was.
+
+        Raises
+        ------
+        DeserialisationError
+            There are more or fewer parts than there should be, or one is malformed.
+        """
+        self._add(parts, self._parse)
+
+    def add_partial(self, parts: Sequence[bytes]) -> None:
+        """Add what `partial` of another running sum of the session has returned; errors as `add`."""
+        self._add(parts, self._unpacked)
+
+    def partial(self) -> tuple[bytes, ...]:
+        """Return the sum so far, packed."""
+        return tuple(each.polynomials.pack(each.words) for each in self._sums)
+
+    @property
+    def totals(self) -> list[Words]:
+        """Coefficients of the sum, part by part."""
+        return [each.words for each in self._sums]
+
+    def _add(self, parts: Sequence[bytes], parse: Callable[[int, bytes], Words]) -> None:
+        if len(parts) != len(self._sums):
+            raise DeserialisationError(f"expected {len(self._sums)} parts, got {len(parts)}")
+        parsed = [parse(number, part) for number, part in enumerate(parts)]
+        for total, words in zip(self._sums, parsed, strict=True):
+            total.add(words)
+
+    def _unpacked(self, number: int, part: bytes) -> Words:
+        return self._sums[number].polynomials.unpack(part)

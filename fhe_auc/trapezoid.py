@@ -1,0 +1,84 @@
+"""The trapezoid in the clear: pooled counts to the AUC and its half-width, in exact integers.
+
+    num = sum_k T_k F_k        den = 2 P N                tie = sum_k p_k F_k         AUC = num / den
+
+[FHE] Baykara, Ünal, Akgün, "Enabling Privacy-preserving Model Evaluation in Federated Learning via Fully Homomorphic
+Encryption", arXiv 2403.14428, eq. 2-3. T, F and p are those of `fhe_auc.counts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from operator import mul
+
+from fhe_auc.counts import Counts
+from fhe_auc.errors import UndefinedAucError
+
+__all__ = ["Trapezoid", "trapezoid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Trapezoid:
+    """The AUC as an exact fraction of integers ([FHE] eq. 2-3).
+
+    Attributes
+    ----------
+    num : int
+        sum_k T_k F_k, in [0, den].
+    den : int
+        2 P N, at least 2.
+    tie : int
+        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, in [0, den / 2].
+    """
+
+    num: int
+    den: int
+    tie: int
+
+    @property
+    def fraction(self) -> Fraction:
+        """The AUC as a reduced fraction."""
+        return Fraction(self.num, self.den)
+
+    @property
+    def auc(self) -> float:
+        """The AUC in [0, 1], correctly rounded."""
+        return self.num / self.den
+
+    @property
+    def resolution(self) -> float:
+        """Half-width in [0, 1/2]: the AUC of the rows themselves (ties counted half) lies in ``auc ± resolution``.
+
+        Only pairs inside one bin are undecided, and each of them counts half in `auc`.
+        """
+        return self.tie / self.den
+
+
+def trapezoid(counts: Counts) -> Trapezoid:
+    """Compute the area under the ROC curve from pooled counts, in exact integers of any size.
+
+    Parameters
+    ----------
+    counts : Counts
+        Pooled counts.
+
+    Returns
+    -------
+    Trapezoid
+
+    Raises
+    ------
+    UndefinedAucError
+        If there are no positive or no negative rows.
+    """
+    if counts.positives == 0 or counts.negatives == 0:
+        missing = "positive" if counts.positives == 0 else "negative"
+        raise UndefinedAucError(f"the pooled rows hold no {missing} row, so there is no AUC; add rows of both labels")
+    # Python's integers: at 10^10 rows the products reach 10^20, beyond int64.
+    negatives = counts.bin_negatives.tolist()
+    return Trapezoid(
+        num=sum(map(mul, counts.trapezoid_heights.tolist(), negatives)),
+        den=2 * counts.positives * counts.negatives,
+        tie=sum(map(mul, counts.bin_positives.tolist(), negatives)),
+    )

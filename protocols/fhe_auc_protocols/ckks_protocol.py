@@ -1,0 +1,37 @@
+"""Base of the protocols that compute under CKKS: their computation is a circuit, under either kind of keys."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, TypeVar
+
+from fhe_auc.ckks.computation import Circuit, CkksPlan, SealedCkks
+from fhe_auc.computation import JointComputation
+from fhe_auc.manifest import Manifest
+from fhe_auc.rounds import R
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+
+P = TypeVar("P", bound=CkksPlan)
+
+
+class CkksProtocol(EncryptedProtocol[R, P]):
+    """Base of the CKKS protocols: the computation, given the circuit."""
+
+    multiplies: ClassVar[bool]
+    """Whether the circuit multiplies ciphertexts."""
+
+    @abstractmethod
+    def circuit(self, plan: P) -> Circuit:
+        """Return what the aggregator computes."""
+
+    def sealed_computation(self, manifest: Manifest) -> SealedCkks:
+        """Return the computation of a session with sealed keys."""
+        plan = self.plan_of(manifest)
+        return SealedCkks(manifest, plan, self.circuit(plan))
+
+    def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, Any]:
+        """Return the computation of a session with joint keys."""
+        from fhe_auc.ckks.openfhe_joint_computation import JointCkks  # needs OpenFHE
+
+        plan = self.plan_of(manifest)
+        return JointCkks(manifest, plan, self.circuit(plan), multiplies=self.multiplies)

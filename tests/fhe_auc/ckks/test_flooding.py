@@ -1,0 +1,111 @@
+"""Flooding noise has the stated distribution and comes from `secrets` alone.
+
+Statistical tests here fail by chance with a probability of at most 1e-9 each.
+"""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fhe_auc import ckks, keystream
+from fhe_auc.ckks import flooding
+
+FALSE_ALARM = 1e-9
+SLOTS = 4096
+
+
+def flooding_layers(deviation: float, *, slots: int = SLOTS) -> list[ckks.Slots]:
+    """Two layers."""
+    return flooding.flooding_layers(slots, deviation, unit=deviation * 2.0**-80)
+
+
+@pytest.mark.parametrize("bits", [1, 49, 51, 85, 110, 140, 170])
+def test_layer_follows_layer_until_the_lowest_bits_are_filled(bits: int) -> None:
+    layers = flooding.flooding_layers(16, 2.0**bits, unit=1.0)
+    assert len(layers) == (1 if bits <= 50 else 2 if bits <= 90 else 3 if bits <= 130 else 4)
+    smallest = bits - 40 * (len(layers) - 1)
+    assert smallest <= 50  # so that a double, of 53 bits, has no zeros at its end
+    assert np.abs(layers[-1]).max() < 10 * 2.0**smallest
+
+
+def test_flooding_layers_are_complex_gaussian_of_the_stated_deviation() -> None:
+    deviation = 3e7
+    layers = [flooding_layers(deviation) for _ in range(4)]
+    for number, scale in enumerate((deviation, deviation * 2.0**-40)):
+        drawn = np.concatenate([pair[number] for pair in layers])
+        for part in (drawn.real, drawn.imag):
+            assert stats.kstest(part, stats.norm(0, scale / np.sqrt(2)).cdf).pvalue > FALSE_ALARM
+        # E|z|² = scale²: 2|z|²/scale² of n values is chi-square with 2n degrees of freedom.
+        power = 2 * (np.abs(drawn) ** 2).sum() / scale**2
+        lowest, highest = stats.chi2(2 * drawn.size).ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2])
+        assert lowest < power < highest
+
+
+def test_all_slots_are_flooded_independently() -> None:
+    first, second = flooding_layers(1.0)
+    second = second * 2.0**40
+    pairs = [(first.real, first.imag), (first.real, second.real), (first.imag, second.imag)]
+    pairs += [(first.real, np.roll(first.real, step)) for step in (1, 2, 4, 2048)]
+    # The fourth moments vanish as well: a sign that is flipped would leave the correlation at zero, not this.
+    pairs += [(first.real**2, first.imag**2), (first.real**2, second.real**2)]
+    for left, right in pairs:
+        # Under independence √n times the correlation is close to standard normal; 7 has probability 2.6e-12.
+        assert abs(np.corrcoef(left, right)[0, 1]) * np.sqrt(SLOTS) < 7
+
+
+def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Extreme:
+        def __init__(self, *arguments: object, **named: object) -> None: ...
+
+        def encryptor(self) -> Extreme:
+            return self
+
+        def update(self, data: bytes) -> bytes:
+            return b"\0" * (len(data) // 2) + b"\xff" * (len(data) // 2)
+
+    monkeypatch.setattr(keystream, "Cipher", Extreme)
+    for layer, size in zip(flooding_layers(1.0), (1.0, 2.0**-40), strict=True):
+        layer = layer / size
+        assert np.isfinite(layer).all()
+        assert 8 < layer.imag.max() * np.sqrt(2) < 9
+        assert -9 < layer.real.min() * np.sqrt(2) < -8
+
+
+def test_two_calls_never_give_the_same() -> None:
+    one, two = flooding_layers(1.0), flooding_layers(1.0)
+    values = np.concatenate([*one, *two])
+    assert np.unique(values.real).size == values.size
+    assert not np.array_equal(one[0], one[1] * 2.0**40)
+
+
+def test_each_layer_has_a_key_stream_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    genuine = flooding.secrets.token_bytes
+    monkeypatch.setattr(flooding.secrets, "token_bytes", lambda size: asked.append(size) or genuine(size))
+    flooding_layers(1.0)
+    assert asked == [32, 32]
+
+
+def forbidden(*arguments: object, **named: object) -> None:
+    raise AssertionError("a general-purpose generator was used")
+
+
+def test_neither_numpy_nor_the_standard_library_generates(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("random", "randint", "randrange", "getrandbits", "uniform", "gauss", "normalvariate", "seed"):
+        monkeypatch.setattr(random, name, forbidden)
+    for name in np.random.__all__:
+        monkeypatch.setattr(np.random, name, forbidden)
+    assert np.isfinite(flooding_layers(1.0, slots=16)).all()
+
+
+def test_seeding_the_general_purpose_generators_changes_nothing() -> None:
+    drawn = []
+    for _ in range(2):
+        random.seed(1)
+        np.random.seed(1)  # noqa: NPY002 - the legacy global generator is what is tested here
+        drawn.append(flooding_layers(1.0, slots=4)[0][0])
+    assert drawn[0] != drawn[1]
