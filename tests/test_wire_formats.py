@@ -33,6 +33,7 @@ from fhe_auc.flower import outcomes
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.metrics import CalibrationMap
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rounds import Party
@@ -85,18 +86,20 @@ LAYOUTS = {
     "bundles._Kept": "[announcement: bytes, material: bytes]",
     "bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
+    "computation.Result": "[parties: int, ciphertext: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_key_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
-    "encrypted_sums.SumPlan": "{type: 'sum', thresholds: int, vectors: int, parties: int, max_total: int, joint_keys: bool, parameters: CkksParameters, smudging_bits: int}",
+    "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, joint_keys: bool, parameters: CkksParameters, smudging_bits: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
-    "joint_roles._Own": "[share: bytes | None, forwarded: list[bytes], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
+    "joint_roles._Saved": "[share: bytes | None, state: _State]",
+    "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "joint_session._Body": "[announcement: bytes, credentials: tuple[bytes, ...]]",
-    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, context: bytes, plan: AnyPlan | None, options: dict[str, bool | int | float | str]}",
+    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "packing.ExactPacking": "{slots: int, bins: int, pairs: int, ties: bool, authenticated: bool}",
@@ -106,8 +109,9 @@ LAYOUTS = {
     "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...]]",
-    "plan.AucPlan": "{type: 'auc', workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
-    "planner.ExactPlan": "{type: 'exact', packing: ExactPacking, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, flooding_bits: int, smudging_bits: int}",
+    "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
+    "plan.EncodedPlan": "[kind: str, content: bytes]",
+    "plan.ExactPlan": "{packing: ExactPacking, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, flooding_bits: int, smudging_bits: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
     "quantiles_local.HierarchyTally": "[parties: int, reports: list[int], ones: list[list[int]]]",
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
@@ -116,7 +120,6 @@ LAYOUTS = {
     "roster.Roster": "[signing_keys: dict[str, bytes], encryption_keys: dict[str, bytes]]",
     "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "score_histogram_local.Tally": "[parties: int, rows: int, ones: list[int]]",
-    "sealed_roles.Result": "[parties: int, ciphertext: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes]",
     "sessions.Sums": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
@@ -219,8 +222,9 @@ def _manifest(plan: str | None = None) -> Manifest:
         parties=("north", "south"),
         grid=np.array([0.0, 0.25, 0.5, 0.75]).astype("<f8").tobytes(),
         min_parties=2,
+        keys="sealed" if plan else "none",
         context=FINGERPRINT if plan else b"",
-        plan=PLANS[plan] if plan else None,
+        plan=EncodedPlan(PLANS[plan].kind, serialise.encode(PLANS[plan])) if plan else None,
         options={"epsilon": 0.5},
     )
 
@@ -325,42 +329,42 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 }
 
 PINNED = {
-    "manifest, nothing encrypted": "88a870726f746f63... 163 bytes, SHA-256 be8e072efe5cfc7a1849a971999efc1dd0e4fd506f0bf82c5c4b6f7cb5b966aa",
-    "manifest, AUC": "88a870726f746f63... 545 bytes, SHA-256 b44b06bb91cc083d4ca4b5a92fef2ef3e78cccc6fc43f28b9fa99f53e0c33f08",
-    "manifest, sum": "88a870726f746f63... 384 bytes, SHA-256 ca49e2bdd0a242d451860367811a7b2e796ac27e3ad30dd631dca93f2d84279a",
-    "manifest, exact": "88a870726f746f63... 433 bytes, SHA-256 3ceb82c70efd62c9be34b0b5ae74a7d18e637b8869419391d6b67553bc45bc91",
-    "digest of a manifest": "93ab1e402a4f9593924ddccb7f8b221baff758e0758db528e90d5039686c245b",
-    "message": "666865616d736701... 121 bytes, SHA-256 01bb43e6583bfbf256f2a6132c144e1d235a2e173bd0bd95803d3c11cfbe939d",
-    "state of a party": "6668657374617401... 88 bytes, SHA-256 9a148e15e76d8edb5a2961e71e4b35cfd5b0c4b2b8dfce8b50ac3a31d0cde313",
-    "container of a ciphertext": "666865726c776501... 95 bytes, SHA-256 1a067f5064819afb91857e7aad249b6d4b5c64061d57fcdf7f6ec903abf0e5d1",
+    "manifest, nothing encrypted": "89a870726f746f63... 173 bytes, SHA-256 251ba3217b7f320411a8056f43e67147b870787c1a4cf11fa1d6ed0d4046a2cd",
+    "manifest, AUC": "89a870726f746f63... 564 bytes, SHA-256 693a940134d6625caae03387bd13a6a932ff0ff519b6a6eb416b590b5a4c15df",
+    "manifest, sum": "89a870726f746f63... 395 bytes, SHA-256 6f212c4a9032bf1e8cd40a7d7548e209601731492b2d531b1a6206fd8d3f5084",
+    "manifest, exact": "89a870726f746f63... 447 bytes, SHA-256 192221831bf67536fc2b833301fe6634705692d7b490ec2cf263356b3273fbc2",
+    "digest of a manifest": "a030699bae04017f0bc4058bd6cfe62896a3d3ca57c818b61059bb47b17e49ac",
+    "message": "666865616d736702... 121 bytes, SHA-256 c2db1f70d5b5c44b2f4a8947bb1de01243f25c84726be656f399787e1c7bcb7c",
+    "state of a party": "6668657374617402... 88 bytes, SHA-256 470d346ba5fbd4a1e9653340446123ab8d1ae41bfc1506cb19fd1982a010d85c",
+    "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
     "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
-    "partial sum": "6668657061727401... 97 bytes, SHA-256 93cb1e1590defb0dd92ffc5f927e7f526c0ac98769af06ce4e40a308c10725ad",
+    "partial sum": "6668657061727402... 97 bytes, SHA-256 2a9f40413670c7bc2973bf853cd3ec278dc0b5a7231f5722396e4077a479a9e1",
     "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-    "identity": "6668656964656e01... 551 bytes, SHA-256 db9a07a4f6ade697e2bc49ca63ce8afa2d9159555b68a0e0a2a7a0b6e711ad4e",
-    "credential": "6668656372656401... 440 bytes, SHA-256 db1d27a12c1b4b5723dac066bfa64e4792347ca4ccd039a58fc803c5083da932",
-    "key binding": "66686562696e6401... 250 bytes, SHA-256 bddd656c2534102d0b9c88b8c07f14c29400c410df08a34dfd288eda4240b090",
+    "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
+    "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
+    "key binding": "66686562696e6402... 250 bytes, SHA-256 282f00d7cca61910f3d7d7786439e32ffb3c49812c590987459fa1594548c444",
     "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
-    "authority": "6668656175746801... 491 bytes, SHA-256 15e3eda083f126745ea7d66d8bcdc39fd903efb4d6637a7985554b401ff84b69",
-    "roster": "666865726f737401... 203 bytes, SHA-256 79687500553991a70155a8c079154f08c33edb1c192d8e9253fad42cd44fa397",
-    "name of a session with its roster": "276007c5763d47d4d75f9c289f0d7910d28aaefaa3d4cf06c825f8b4a37f3250",
+    "authority": "6668656175746802... 491 bytes, SHA-256 0c6d51a8e2d0c3acec6d3707f987835bcb5a760b1e996b9f2a3949901f6cfaaf",
+    "roster": "666865726f737402... 203 bytes, SHA-256 1b6a7828d36d0352c6a6e786017455ed2a03aee0a844e787e4fc819a0f5c0efb",
+    "name of a session with its roster": "1a6d811092396f90dc9942bc9ea86ab3fabaf67113141187da343ced778bc66b",
     "material of a party of a joint session": "929282a56e6f7274... 174 bytes, SHA-256 63f75ed1b7e591df7e3d99b3d0ef3f298f2f2e16f3445e4cb96c4bd478d2d1d8",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f01... 1174 bytes, SHA-256 808c934b81203635629567593a6f4759f973ae8a90402468e235452484104c45",
-    "joint session": "6668656a6f696e01... 2213 bytes, SHA-256 c9f13664b18c815d7066dd8db199dce05063fc4d18b5522b78716dd1136571eb",
-    "aggregator bundle": "6668656261676701... 570 bytes, SHA-256 119087b9ffe92fa426c1747a41d3a481cb9bedf967d078f1cb48bf5eed9f595f",
-    "party bundle": "6668656270617201... 712 bytes, SHA-256 2297b9f17b0f5c8adedf42a2ec8f63930373e0dfb2f9c47dd713330566388ca3",
-    "list of authorities": "6668657472757301... 566 bytes, SHA-256 752cb16cd9330cf2dd14ecc37bab4bb8ae10df69090b82f6dfdcf8efbba77ccd",
+    "announcement": "666865616e6e6f02... 1193 bytes, SHA-256 b32bf5f4df4fc95fe7416a23613ce8d7977825faf2f9da93fc5a20ed30eedfe1",
+    "joint session": "6668656a6f696e02... 2223 bytes, SHA-256 d655a87b7f77ac74aaaee772bf6e9631305c5a1d5d7445f840af0ea451e6f625",
+    "aggregator bundle": "6668656261676702... 570 bytes, SHA-256 aa4aa2a4c7bc5bf21b699b61ec98edf2b00f837b0291c9e891892a250acf8743",
+    "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",
+    "list of authorities": "6668657472757302... 566 bytes, SHA-256 6c6bb4b4da3f85f694fb48bc234b349239b74150f8348abe8f3e368ac7d381dd",
     "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
     "thresholds": "302e300a302e310a302e350a",
     "outcome": "7b227061727479223a20226e6f727468222c2022617563223a206e756c6c7d",
 }
 
 STORE = {
-    "store.header": "66686573746f7201b7ecf8d43f1671976d3f1351b358fbd8eb5c4a479da68a585b1da1f475f282ec930ac410aeee3d07bfd3"
+    "store.header": "66686573746f7202b7ecf8d43f1671976d3f1351b358fbd8eb5c4a479da68a585b1da1f475f282ec930ac410aeee3d07bfd3"
     "ebe337efa002c07306fac410aaccd2affc1f22e36f4165982cfc4676",
     "trust/own": "d9c055bb41529c5325e995d9ec3190cba7038891436d962b843033d27a07deeeecf87ed1",
     "seen/bundles": "0008029307b22d712eb7f24ac630f62e42349730b25cc2c659857659eb",
@@ -408,7 +412,9 @@ def _found_layouts() -> dict[str, str]:
         struct = queue.pop()
         queue += struct.__subclasses__()
         if struct.__module__.startswith("fhe_auc"):
-            found[f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"] = _layout(struct)
+            name = f"{struct.__module__.rpartition('.')[2]}.{struct.__name__}"
+            assert name not in found, f"two structs are called {name}"
+            found[name] = _layout(struct)
     return found
 
 
@@ -432,8 +438,8 @@ def test_the_frame_is_magic_version_digest_and_body() -> None:
 
     framed = serialise.frame(b"fhetest", (1, b"\x02", "3"))
 
-    assert serialise.FORMAT_VERSION == 1
-    assert framed == b"fhetest" + b"\x01" + hashlib.sha256(body).digest() + body
+    assert serialise.FORMAT_VERSION == 2
+    assert framed == b"fhetest" + b"\x02" + hashlib.sha256(body).digest() + body
 
 
 @pytest.mark.parametrize("name", VECTORS)
