@@ -18,7 +18,7 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 
 from fhe_auc import ckks, datasets, registry, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histograms import HistogramSession
+from fhe_auc.cli.histogram_session import HistogramSession
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
@@ -216,7 +216,7 @@ class Noisy(HistogramFederated):
 def with_noisy_model(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"histogram-federated": HistogramFederated, "histogram-local-dp": Noisy}
     points = {name: {Installed(name, kind)} for name, kind in installed.items()}
-    monkeypatch.setattr(registry, "_installed", lambda: points)
+    monkeypatch.setattr(registry, "_installed", lambda group: points)
 
 
 @dataclass(frozen=True)
