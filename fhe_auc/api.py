@@ -213,7 +213,7 @@ def _played(
     """Play all roles of a session; return what each party has got, by name, with the session's costs."""
     started = time.perf_counter()
     session = plugin.prepare(request)
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     seconds = {"keys": time.perf_counter() - started}
     if cheat is None:
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)

@@ -127,7 +127,11 @@ def save(
     OSError
         The file cannot be written.
     """
-    figure = draw(evaluation, parties, pooled_auc, title=title, sites=sites)
+    save_figure(draw(evaluation, parties, pooled_auc, title=title, sites=sites), path)
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Save any figure, as a whole, in the format that the file's name ends in; raise `OSError` where that fails."""
     with files.replacing(path) as file:
         figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
 

@@ -225,7 +225,7 @@ class Protocol(ABC, Generic[R]):
             options=dict(options or {}),
         )
 
-    def rehearse(self, session: Session) -> Delivery:
+    def local_delivery(self, session: Session) -> Delivery:
         """Return what each role would be given, where all of them run in this process.
 
         Protocols with keys override it, and play authority and key holder as sites would.

@@ -1,11 +1,11 @@
 """What a site keeps: the sessions that it has joined, and how far it is in each.
 
-Across sites every message may meet a fresh process. `answer` is all that a transport has to call there: it takes the
-session out of the site's custody, makes the party, puts it back to where it was, and writes down what it answers before
-that leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
+Across sites every message may meet a fresh process. `answer` is all that a transport has to call there: it looks up the
+session in the site's state, makes the party, puts it back to where it was, and writes down what it answers before that
+leaves the site. So a round is answered in one way, however often it is asked, and whatever dies in between.
 
-Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.site_state``): a transport knows nothing
-of keys, and keys know nothing of transports.
+Where these things are kept is a plug-in's business (entry-point group ``fhe_auc.site_state``): a transport knows
+nothing of keys, and keys know nothing of transports.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_MESSAGE = 2**31
 """Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
 
 
-class Custody(ABC):
+class SiteState(ABC):
     """An open, locked place where one site keeps what must not be lost nor seen."""
 
     name: str
@@ -63,35 +63,35 @@ class Custody(ABC):
 
 
 @dataclass(frozen=True)
-class Rehearsal:
-    """A consortium made up for one session: what each role is configured with.
+class LocalSites:
+    """A consortium made up for one session on this machine: what each role is configured with.
 
     Attributes
     ----------
     aggregator : mapping of str to str
-        For `Custodian.aggregator`.
+        For `SiteStorage.aggregator`.
     sites : mapping of str to (mapping of str to str)
-        For `Custodian.site`, by party.
+        For `SiteStorage.site`, by party.
     """
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)
 
 
-class Custodian(ABC):
-    """A plug-in that keeps sessions for sites, and opens them for aggregators."""
+class SiteStorage(ABC):
+    """A plug-in that keeps the state of sites, and opens sessions for aggregators."""
 
     @abstractmethod
-    def site(self, config: Mapping[str, Any]) -> AbstractContextManager[Custody]:
-        """Open a site's custody as configured; raise `FheAucError` where that fails."""
+    def site(self, config: Mapping[str, Any]) -> AbstractContextManager[SiteState]:
+        """Open a site's state as configured; raise `FheAucError` where that fails."""
 
     @abstractmethod
     def aggregator(self, config: Mapping[str, Any]) -> tuple[Manifest, bytes]:
         """Return manifest and material of a session, for `Protocol.aggregator`; raise `FheAucError` likewise."""
 
     @abstractmethod
-    def rehearse(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> Rehearsal:
-        """Play authority, key holder and sites in an empty folder that only this user can read.
+    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
+        """Play authority and key holder; make each site's state in an empty folder that only this user can read.
 
         Parameters
         ----------
@@ -103,8 +103,8 @@ class Custodian(ABC):
 
 
 @lru_cache(maxsize=1)
-def custodian() -> Custodian:
-    """Return the installed custodian; raise `InputError` unless there is exactly one."""
+def site_storage() -> SiteStorage:
+    """Return the installed plug-in; raise `InputError` unless there is exactly one."""
     found = {point.value: point for point in entry_points(group=GROUP)}
     if len(found) != 1:
         raise InputError(
@@ -112,8 +112,8 @@ def custodian() -> Custodian:
         )
     (point,) = found.values()
     made = point.load()()
-    if not isinstance(made, Custodian):
-        raise InputError(f"{point.value} is not a fhe_auc.site_state.Custodian")
+    if not isinstance(made, SiteStorage):
+        raise InputError(f"{point.value} is not a fhe_auc.site_state.SiteStorage")
     return made
 
 
@@ -128,7 +128,7 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
 
 def answer(
-    custody: Custody,
+    site: SiteState,
     message: bytes,
     rows: Callable[[str], PartyData],
     done: Callable[[Party[Any]], None],
@@ -137,8 +137,7 @@ def answer(
 
     Parameters
     ----------
-    custody : Custody
-        The site's.
+    site : SiteState
     message : bytes
         From the aggregator.
     rows : callable
@@ -155,27 +154,27 @@ def answer(
         The site is not in that session, or its rows have changed.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
-    manifest, material = custody.session(session)
-    kept = custody.state(session)
+    manifest, material = site.session(session)
+    kept = site.state(session)
     last = None if kept is None else decode(kept, _Answered, "answer kept")
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
         return last.submission
-    data = rows(custody.name)
+    data = rows(site.name)
     digest = _digest(data)
     party = registry.load(manifest.protocol).party(manifest, material, data)
     if last is not None:
         if last.rows != digest:
-            raise InputError(f"party {custody.name!r}: the rows have changed since the session began")
+            raise InputError(f"party {site.name!r}: the rows have changed since the session began")
         party.restore(last.party)
     try:
         submission = party.respond(message)
     except EvaluationError:
-        custody.keep(session, encode(_Answered(b"", b"", digest, party.saved())))  # it answers nothing more
+        site.keep(session, encode(_Answered(b"", b"", digest, party.saved())))  # it answers nothing more
         raise
     if party.ended:
         done(party)
-    custody.keep(session, encode(_Answered(asked, submission, digest, party.saved())))
+    site.keep(session, encode(_Answered(asked, submission, digest, party.saved())))
     return submission
 
 

@@ -42,7 +42,7 @@ from fhe_auc_keys.authority import Authority, Issued
 from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.existing_certificate import Statement
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import convene
+from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.session_keys import PartySecrets
@@ -306,7 +306,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "contribution": lambda _: serialise.encode(CONTRIBUTION),
     "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
     "announcement": lambda _: _announcement(),
-    "joint session": lambda _: convene(
+    "joint session": lambda _: prepare_joint_session(
         NORTH, _manifest(), [each.credential for each in (NORTH, SOUTH)], TRUST, lifetime=timedelta(days=3), at=AT
     ),
     "aggregator bundle": lambda _: sign(

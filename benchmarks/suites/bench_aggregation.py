@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.conftest import PARTIES, THRESHOLDS, TYPICAL_PARTIES, TYPICAL_THRESHOLDS
 
 from fhe_auc.errors import CapacityError
+from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, PARTIES, THRESHOLDS
 
+TYPICAL_PARTIES, TYPICAL_THRESHOLDS = HEADLINE
 PHASES = ("ingest", "circuit")
 SETTINGS = {f"E={e}, S={s}": {"executions": e, "splits": s} for e in (2, 4) for s in (2, 4)}
 

@@ -12,8 +12,7 @@ from fhe_auc import ckks
 from fhe_auc.ckks.flooding import flood
 from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
+from fhe_auc_protocols.blinded_auc import blinding, encrypted_trapezoid
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
@@ -36,8 +35,8 @@ class Steps:
         self.submission = self.encrypt()
         self.words = [self.keys.public.read_submission(block) for block in self.submission]
         self.sums = [self.keys.public.ciphertext(words) for words in self.words]
-        self.product = circuit.products(self.keys.public, self.plan.packing, self.sums)
-        self.aggregation = circuit.BlindedTotals(self.keys.public, self.plan)
+        self.product = encrypted_trapezoid.products(self.keys.public, self.plan.packing, self.sums)
+        self.aggregation = encrypted_trapezoid.BlindedTotals(self.keys.public, self.plan)
         self.aggregation.add(self.submission)
         self.result = self.aggregation.result()
 
@@ -112,14 +111,14 @@ def test_ciphertext(benchmark, steps):
 @pytest.mark.benchmark(group="circuit: product")
 def test_product(benchmark, steps):
     benchmark.pedantic(
-        circuit.products, (steps.keys.public, steps.plan.packing, steps.sums), rounds=10, warmup_rounds=1
+        encrypted_trapezoid.products, (steps.keys.public, steps.plan.packing, steps.sums), rounds=10, warmup_rounds=1
     )
 
 
 @pytest.mark.benchmark(group="circuit: trace (rotations)")
 def test_trace(benchmark, steps):
     benchmark.pedantic(
-        circuit.trace, (steps.keys.public, steps.plan.packing, steps.product), rounds=10, warmup_rounds=1
+        encrypted_trapezoid.trace, (steps.keys.public, steps.plan.packing, steps.product), rounds=10, warmup_rounds=1
     )
 
 

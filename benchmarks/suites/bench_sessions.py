@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.conftest import PARTIES
 
 from fhe_auc import federated_auc
+from fhe_auc_benchmarks.runtime.benchmark import PARTIES
 from fhe_auc_benchmarks.runtime.problem import Problem
 
 PLAIN = {

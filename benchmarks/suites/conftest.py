@@ -1,4 +1,4 @@
-"""What the suites share: how many parties, thresholds and runs, and sessions that are made once.
+"""What the suites share: sessions that are made once, and how their phases are timed.
 
     make bench                                                       # all suites
     make bench ARGS='-k "trace or product" --benchmark-autosave'     # some, saved
@@ -16,12 +16,8 @@ from typing import Any
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc_benchmarks.runtime.contender import Contender, Session
+from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol
 from fhe_auc_benchmarks.runtime.problem import Problem
-
-PARTIES = (5, 15, 50, 100, 1000)
-THRESHOLDS = (25, 50, 100, 200, 500, 1000, 4000)
-TYPICAL_PARTIES, TYPICAL_THRESHOLDS = 100, 100
 
 
 def pytest_benchmark_update_json(config: pytest.Config, benchmarks: Any, output_json: dict[str, Any]) -> None:
@@ -35,21 +31,21 @@ def backend(request: pytest.FixtureRequest) -> ckks.BackendName:
 
 
 @lru_cache(maxsize=4)
-def session(
+def protocol_session(
     problem: Problem, protocol: str, backend: str, resend: bool, options: tuple[tuple[str, Any], ...]
-) -> Session:
+) -> OurProtocol:
     # Submissions that are sent again have no masks that vanish in the sum over all parties.
-    return Session(problem, protocol, backend, resend=resend, min_parties=2 if resend else None, **dict(options))
+    return OurProtocol(problem, protocol, backend, resend=resend, min_parties=2 if resend else None, **dict(options))
 
 
 @pytest.fixture
-def made() -> Callable[..., Session]:
+def made() -> Callable[..., OurProtocol]:
     """Return a function that makes a session's keys and submissions, or finds those of an earlier benchmark."""
 
     def make(
         protocol: str, backend: str, parties: int, thresholds: int, *, resend: bool = True, **options: Any
-    ) -> Session:
-        return session(Problem(parties, thresholds), protocol, backend, resend, tuple(sorted(options.items())))
+    ) -> OurProtocol:
+        return protocol_session(Problem(parties, thresholds), protocol, backend, resend, tuple(sorted(options.items())))
 
     return make
 

@@ -14,7 +14,7 @@ from fhe_auc import datasets, registry, thresholds
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request
-from fhe_auc.site_state import custodian
+from fhe_auc.site_state import site_storage
 
 APP = Path(__file__).parent / "app"
 
@@ -28,7 +28,7 @@ def main() -> None:
     with Runtime(secured=False, app=APP) as runtime:
         folder = runtime.folder / "session"
         folder.mkdir(mode=0o700)
-        made = custodian().rehearse(session, folder, {})
+        made = site_storage().local_sites(session, folder, {})
         sites = []
         for number, clinic in enumerate(clinics):
             rows, result = folder / f"rows-{number}.npz", folder / f"result-{number}.json"

@@ -14,7 +14,7 @@ from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
-from fhe_auc import site_state as custody
+from fhe_auc import site_state
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.flower import outcomes
@@ -41,7 +41,7 @@ def answer(message: Message, context: Context, rows: Callable[[str], PartyData] 
     message : Message
         Of type `fhe_auc.flower.payload.MESSAGE_TYPE`.
     context : Context
-        Its node configuration names the site's key store (as the custodian takes it: ``store``, ``passphrase-file``,
+        Its node configuration names the site's key store (as `fhe_auc_keys.site_state` takes it: ``store``, ``passphrase-file``,
         ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its ``result``.
     rows : callable, optional
         Returns the rows in place of ``data``; they must be the same in all rounds of a session.
@@ -53,8 +53,8 @@ def answer(message: Message, context: Context, rows: Callable[[str], PartyData] 
     """
     try:
         config = site_config(context)
-        with custody.custodian().site(config) as kept:
-            submission = custody.answer(kept, unpacked(message), rows or _reader(config), _writer(config))
+        with site_state.site_storage().site(config) as kept:
+            submission = site_state.answer(kept, unpacked(message), rows or _reader(config), _writer(config))
         return Message(packed(submission), reply_to=message)
     except Exception as error:  # whatever it is, its text may hold what must stay at the site
         text = str(error) if isinstance(error, FheAucError) else ""

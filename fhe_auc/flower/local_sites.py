@@ -23,7 +23,7 @@ from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Protocol, Request
-from fhe_auc.site_state import Rehearsal, custodian
+from fhe_auc.site_state import LocalSites, site_storage
 
 T = TypeVar("T", bound=Outcome)
 
@@ -79,7 +79,7 @@ class Stage:
             session = plugin.prepare(request)
             folder = runtime.folder / "session"
             folder.mkdir(mode=0o700)
-            made = custodian().rehearse(session, folder, grids)
+            made = site_storage().local_sites(session, folder, grids)
             sites = {data.name: _site(folder, number, data, made) for number, data in enumerate(parties)}
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout}
@@ -104,7 +104,7 @@ class Stage:
         return ", ".join(f"{name}:{node}" for name, node in nodes.items())
 
 
-def _site(folder: Path, number: int, data: PartyData, made: Rehearsal) -> dict[str, str]:
+def _site(folder: Path, number: int, data: PartyData, made: LocalSites) -> dict[str, str]:
     """Write a site's rows to a file of its own; return its configuration."""
     rows = folder / f"rows-{number}.npz"
     rows.touch(mode=0o600)

@@ -20,7 +20,7 @@ from fhe_auc.flower import outcomes
 from fhe_auc.flower.mail import Mail
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
-from fhe_auc.site_state import custodian
+from fhe_auc.site_state import site_storage
 
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
@@ -55,7 +55,7 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     grid : Grid
     config : mapping
         ``session``, ``holder``, ``authority``, ``revocation-list``: files from the key holder and the authority, as the
-        custodian takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which node is which party, as
+        plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which node is which party, as
         in "north:123, south:456"; empty asks all that are connected. ``protocol``, ``thresholds``, ``min-parties``:
         what the session must be for; empty takes any. ``record``: file for who took part, or what went wrong.
 
@@ -90,7 +90,7 @@ def _evaluated(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
     if not 0 < timeout < float("inf"):
         raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
-    manifest, material = custodian().aggregator(config)
+    manifest, material = site_storage().aggregator(config)
     _require(manifest, config)
     nodes = _nodes(str(config.get("nodes") or ""), manifest)
     aggregator = registry.load(manifest.protocol).aggregator(manifest, material)

@@ -25,6 +25,7 @@ from fhe_auc_keys.errors import (
 )
 from fhe_auc_keys.public_keys import (
     MALFORMED,
+    MAX_DAYS,
     SKEW,
     certified_keys,
     check_name,
@@ -32,9 +33,6 @@ from fhe_auc_keys.public_keys import (
     encryption_key_extension,
     whole_bytes,
 )
-
-MAX_DAYS = 398
-"""Longest validity of a party's certificate, the bound that browsers keep to."""
 
 _MAGIC = b"fheauth"
 

@@ -24,13 +24,13 @@ from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys import existing_certificate as bindings
 from fhe_auc_keys.errors import (
     ExpiredError,
     TamperedError,
     UnfitCertificateError,
     UnknownIssuerError,
 )
+from fhe_auc_keys.existing_certificate import verify_binding
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
 
@@ -238,7 +238,7 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
         if listed or trust.site_lists_required:
             check_not_revoked(certificate, issuer, trust.revocation_lists, at=at)
     _check_leaf(leaf)
-    statement = bindings.verify(binding, leaf, at=at)
+    statement = verify_binding(binding, leaf, at=at)
     # The verifier holds constraints on names against DNS names only: an authority under them may not give others.
     constrained = any(_has(x509.NameConstraints, authority) for authority in path[1:])
     if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):

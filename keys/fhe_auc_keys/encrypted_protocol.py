@@ -107,7 +107,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         return Session(manifest, keys.aggregator, keys.party)
 
-    def rehearse(self, session: Session) -> Delivery:
+    def local_delivery(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
         return local_consortium.joint(session) if session.manifest.joint_keys else local_consortium.sealed(session)
 

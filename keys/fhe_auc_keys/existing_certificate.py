@@ -1,4 +1,4 @@
-"""Bindings: the key of a site's existing certificate vouches for our Ed25519 and X25519 keys.
+"""Key bindings: the key of a certificate that a site has already vouches for our Ed25519 and X25519 keys.
 
 Both sides sign: the certified key, and our signing key, so that nobody can pass off another's keys as its own.
 """
@@ -18,11 +18,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.public_keys import MALFORMED, SKEW, check_name, check_time, encryption_key, fingerprint
+from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, SKEW, check_name, check_time, encryption_key, fingerprint
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
-MAX_DAYS = 398
-"""Longest validity of a binding, the bound that browsers keep to for certificates."""
 
 _MAGIC = b"fhebind"
 _PURPOSE = b"fhe-auc key binding 1\0"  # signatures for one purpose are none for another
@@ -75,7 +73,7 @@ class _Binding(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
     possession: bytes  # signature by our signing key
 
 
-def bind(
+def bind_keys(
     name: str,
     signing: Ed25519PrivateKey,
     encryption: bytes,
@@ -117,7 +115,7 @@ def bind(
     return frame(_MAGIC, _Binding(statement, by_certificate, signing.sign(signed)))
 
 
-def verify(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
+def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
     """Return what a binding states; the certificate itself must have been verified before.
 
     Raises

@@ -13,10 +13,10 @@ from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
-from fhe_auc_keys import existing_certificate as bindings
 from fhe_auc_keys import sealing
 from fhe_auc_keys.certificates import certified_names, credential
 from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.existing_certificate import CertifiedKey, bind_keys
 from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension
 
 _MAGIC = b"fheiden"
@@ -100,7 +100,7 @@ class Identity:
         shown = credential(issued.public_bytes(Encoding.PEM))
         return Identity(self.name, self._signing, self._encryption, shown)
 
-    def bound(self, chain: bytes, certified_key: bindings.CertifiedKey, *, days: int, at: datetime) -> Identity:
+    def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
         """Return this identity, vouched for by a certificate that the site already has.
 
         Parameters
@@ -126,7 +126,7 @@ class Identity:
             raise UnfitCertificateError("the certificate chain is not PEM, or malformed") from None
         if self.name not in names:
             raise UnfitCertificateError(f"the site's certificate is not for the name {self.name!r}")
-        binding = bindings.bind(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
+        binding = bind_keys(self.name, self._signing, self.encryption_key, leaf, certified_key, days=days, at=at)
         return Identity(self.name, self._signing, self._encryption, credential(chain, binding))
 
     def sign(self, purpose: bytes, data: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Convening a session without a key holder: one signed document for everybody, since there is nothing to be sealed.
+"""Sessions without a key holder: one signed document for everybody, since there is nothing to be sealed.
 
 The parties make the keys together (joint keys), or nothing is encrypted and there are none.
 
@@ -37,8 +37,8 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     credentials: tuple[bytes, ...]  # in the manifest's order of parties
 
 
-def convene(
-    convener: Identity,
+def prepare_joint_session(
+    signer: Identity,
     manifest: Manifest,
     credentials: Iterable[bytes],
     trust: Trust,
@@ -50,8 +50,8 @@ def convene(
 
     Parameters
     ----------
-    convener : Identity
-        Who signs, certified; any party, or somebody else. It gets no key by it.
+    signer : Identity
+        Who convenes the session, certified; any party, or somebody else. It gets no key by it.
     manifest : Manifest
         With a plan for joint keys, or none.
     credentials : iterable of bytes
@@ -71,23 +71,23 @@ def convene(
     """
     _check_no_holder(manifest)
     shown = {verify(each, trust, at=at): each for each in credentials}
-    announcement = announce(convener, manifest, shown, trust, lifetime=lifetime, at=at)
+    announcement = announce(signer, manifest, shown, trust, lifetime=lifetime, at=at)
     by_name = {peer.name: credential for peer, credential in shown.items()}
-    return sign(KIND, convener, _Body(announcement, tuple(by_name[name] for name in manifest.parties)))
+    return sign(KIND, signer, _Body(announcement, tuple(by_name[name] for name in manifest.parties)))
 
 
 def open_joint_session(
-    data: bytes, trust: Trust, *, convener: str, session: bytes | None, at: datetime
+    data: bytes, trust: Trust, *, signer: str, session: bytes | None, at: datetime
 ) -> tuple[Announcement, Roster]:
     """Return a session and its parties' public keys, each verified under `trust`.
 
     Parameters
     ----------
     data : bytes
-        From `convene`.
+        From `prepare_joint_session`.
     trust : Trust
-    convener : str
-        Name of the convener agreed on.
+    signer : str
+        Name of the party agreed on that must have convened the session: a certificate alone does not give that right.
     session : bytes or None
         Id of the session expected; None takes any.
     at : datetime
@@ -98,19 +98,19 @@ def open_joint_session(
     TamperedError
         Damaged or forged, or credentials other than those announced.
     UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
-        The convener's certificate, or a party's.
+        The signer's certificate, or a party's.
     WrongSessionError, WrongContextError
         Another session; a session for keys of a key holder.
     """
-    _, body = open_signed(KIND, data, _Body, trust, signer=convener, at=at)
-    announcement = open_announcement(body.announcement, trust, holder=convener, at=at)
+    _, body = open_signed(KIND, data, _Body, trust, signer=signer, at=at)
+    announcement = open_announcement(body.announcement, trust, holder=signer, at=at)
     manifest = announcement.manifest
     if session is not None and manifest.session != session:
         raise WrongSessionError(f"the document is for session {manifest.session.hex()}, not {session.hex()}")
     _check_no_holder(manifest)
     peers: list[Peer] = [verify(each, trust, at=at) for each in body.credentials]
     if [(peer.name, peer.fingerprint) for peer in peers] != list(announcement.fingerprints.items()):
-        raise TamperedError(f"the credentials are not those of the parties that {convener!r} announces")
+        raise TamperedError(f"the credentials are not those of the parties that {signer!r} announces")
     return announcement, Roster.of(peers)
 
 
@@ -120,7 +120,7 @@ def keep_joint_session(
     trust: Trust,
     store: KeyStore,
     *,
-    convener: str,
+    signer: str,
     session: bytes | None,
     at: datetime,
     grid: bytes | None = None,
@@ -140,7 +140,7 @@ def keep_joint_session(
     KeysError
         As `open_joint_session`.
     """
-    announcement, roster = open_joint_session(data, trust, convener=convener, session=session, at=at)
+    announcement, roster = open_joint_session(data, trust, signer=signer, session=session, at=at)
     me = verify(identity.credential, trust, at=at)
     if announcement.fingerprints.get(me.name) != me.fingerprint:
         raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
@@ -151,10 +151,10 @@ def keep_joint_session(
 
 
 def kept_joint_session(
-    store: KeyStore, session: bytes, trust: Trust, *, convener: str, at: datetime
+    store: KeyStore, session: bytes, trust: Trust, *, signer: str, at: datetime
 ) -> tuple[Announcement, Roster]:
     """Return what `keep_joint_session` put into `store`, verified again; errors as there and `MissingError`."""
-    return open_joint_session(store.get("bundle", session.hex()), trust, convener=convener, session=session, at=at)
+    return open_joint_session(store.get("bundle", session.hex()), trust, signer=signer, session=session, at=at)
 
 
 def _check_no_holder(manifest: Manifest) -> None:

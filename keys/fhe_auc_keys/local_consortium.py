@@ -19,15 +19,15 @@ from fhe_auc_keys.roster import PartyMaterial, Roster
 
 _HOLDER = "key holder"
 LIFETIME = timedelta(hours=1)
-"""How long a rehearsed session can be opened."""
+"""How long such a session can be opened."""
 
 
 class Consortium:
-    """An authority and certified identities, made for one rehearsal."""
+    """An authority and certified identities, made for one session."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.at = datetime.now(timezone.utc)
-        authority = Authority.create("rehearsal", days=2, at=self.at)
+        authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
         for name in names:
             identity = Identity.create(name)

@@ -33,6 +33,9 @@ MALFORMED = (
 SKEW = timedelta(minutes=5)
 """By so much may a site's clock be slow, and it still accepts what was made just now."""
 
+MAX_DAYS = 398
+"""Longest validity of a party's certificate, or of a key binding: the bound that browsers keep to."""
+
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
 """Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
 

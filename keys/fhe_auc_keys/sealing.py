@@ -37,7 +37,7 @@ def seal(recipient: bytes, plaintext: bytes, *, info: bytes, associated: bytes) 
 
 
 def unseal(recipient: X25519PrivateKey, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return what `seal` sealed; raise `TamperedError` for another key, other bindings or altered bytes."""
+    """Return what `seal` sealed; raise `TamperedError` for another key, other `info` or `associated`, or altered bytes."""
     key = KEMKey.from_pyca_cryptography_key(recipient)
     try:
         context = _SUITE.create_recipient_context(sealed[:_ENCAPSULATED], key, info=info)

@@ -15,7 +15,7 @@ from fhe_auc.files import write_atomically
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
-from fhe_auc.site_state import Custodian, Custody, Rehearsal
+from fhe_auc.site_state import LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.bundles import (
     AGGREGATOR_KIND,
     keep_party_bundle,
@@ -25,8 +25,8 @@ from fhe_auc_keys.bundles import (
 )
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import LockedError
-from fhe_auc_keys.joint_session import KIND as CONVENED_KIND
-from fhe_auc_keys.joint_session import convene, keep_joint_session, kept_joint_session, open_joint_session
+from fhe_auc_keys.joint_session import KIND as JOINT_KIND
+from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session, prepare_joint_session
 from fhe_auc_keys.local_consortium import LIFETIME, Consortium, holder_beside
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
@@ -37,7 +37,7 @@ _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
 
 
-class StoreCustody(Custody):
+class StoredState(SiteState):
     """Sessions in an open key store.
 
     Parameters
@@ -57,10 +57,10 @@ class StoreCustody(Custody):
     def session(self, session: bytes) -> tuple[Manifest, bytes]:
         """Return manifest and material; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
-        if not self._store.get("bundle", session.hex()).startswith(CONVENED_KIND.magic):
+        if not self._store.get("bundle", session.hex()).startswith(JOINT_KIND.magic):
             opened = kept_party_keys(self._store, session, trust, holder=self._holder, at=at)
             return opened.announcement.manifest, opened.material
-        announced, roster = kept_joint_session(self._store, session, trust, convener=self._holder, at=at)
+        announced, roster = kept_joint_session(self._store, session, trust, signer=self._holder, at=at)
         if announced.manifest.plan is None:
             return announced.manifest, b""
         return announced.manifest, encode(PartyMaterial(roster, self._identity.to_bytes()))
@@ -75,11 +75,11 @@ class StoreCustody(Custody):
         self._store.put("state", session.hex(), state, replace=True)
 
 
-class KeyStoreCustodian(Custodian):
+class KeyStoreStorage(SiteStorage):
     """Plug-in of ``fhe_auc.site_state``."""
 
     @contextmanager
-    def site(self, config: Mapping[str, Any]) -> Iterator[Custody]:
+    def site(self, config: Mapping[str, Any]) -> Iterator[SiteState]:
         """Open the key store that `config` names.
 
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
@@ -88,7 +88,7 @@ class KeyStoreCustodian(Custodian):
         passphrase_file = config.get("passphrase-file")
         vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
         with _opened(vault) as store:
-            yield StoreCustody(store, _needed(config, "holder"))
+            yield StoredState(store, _needed(config, "holder"))
 
     def aggregator(self, config: Mapping[str, Any]) -> tuple[Manifest, bytes]:
         """Open what the key holder has sent to the aggregator.
@@ -105,10 +105,10 @@ class KeyStoreCustodian(Custodian):
         if data.startswith(AGGREGATOR_KIND.magic):
             announced, material = open_aggregator_bundle(data, trust, holder=holder, session=None, at=_now())
             return announced.manifest, material
-        announced, roster = open_joint_session(data, trust, convener=holder, session=None, at=_now())
+        announced, roster = open_joint_session(data, trust, signer=holder, session=None, at=_now())
         return announced.manifest, b"" if announced.manifest.plan is None else roster.to_bytes()
 
-    def rehearse(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> Rehearsal:
+    def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
         holder = holder_beside(manifest.parties)
@@ -121,7 +121,7 @@ class KeyStoreCustodian(Custodian):
             document = sealed.aggregator
         else:
             shown = [consortium.identities[name].credential for name in manifest.parties]
-            document = convene(signer, manifest, shown, trust, lifetime=LIFETIME, at=at)
+            document = prepare_joint_session(signer, manifest, shown, trust, lifetime=LIFETIME, at=at)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
         sites = {}
         for number, name in enumerate(manifest.parties):
@@ -135,9 +135,7 @@ class KeyStoreCustodian(Custodian):
                 trusted.keep(store)
                 own, found = manifest.session, grids.get(name)
                 if sealed is None:
-                    keep_joint_session(
-                        document, identity, trust, store, convener=holder, session=own, at=at, grid=found
-                    )
+                    keep_joint_session(document, identity, trust, store, signer=holder, session=own, at=at, grid=found)
                 else:
                     keep_party_bundle(
                         sealed.parties[name],
@@ -151,7 +149,7 @@ class KeyStoreCustodian(Custodian):
                         grid=found,
                     )
             sites[name] = {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}
-        return Rehearsal(self._published(folder, document, consortium, holder), sites)
+        return LocalSites(self._published(folder, document, consortium, holder), sites)
 
     def _published(self, folder: Path, document: bytes, consortium: Consortium, holder: str) -> dict[str, str]:
         """Write what the aggregator needs; return its configuration."""

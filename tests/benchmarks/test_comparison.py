@@ -22,9 +22,9 @@ from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc_benchmarks.comparison import figure, measure
-from fhe_auc_benchmarks.comparison.measure import SKLEARN, Plan, Row, compare, subsample
+from fhe_auc_benchmarks.comparison.measure import SKLEARN, Comparison, Row, compare, subsample
 from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
-from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols import dp_noise
 
 
 def sites(size: int, number: int = 3, seed: int = 0) -> list[PartyData]:
@@ -39,9 +39,9 @@ def pooled(parties: list[PartyData]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties])
 
 
-def plan(**changes: Any) -> Plan:
+def asked(**changes: Any) -> Comparison:
     small: dict[str, Any] = {"protocols": ("dpauc-laplace",), "epsilons": (1.0,), "thresholds": (20,), "runs": 50}
-    return Plan(**{**small, **changes})
+    return Comparison(**{**small, **changes})
 
 
 def of(found: list[Row], method: str, **fields: Any) -> Row:
@@ -59,8 +59,8 @@ def story() -> list[Row]:
     cut = np.array_split(np.arange(len(y_true)), 10)
     parties = [PartyData.from_arrays(f"site {i}", y_true[rows], y_score[rows]) for i, rows in enumerate(cut)]
     protocols = ("semi-honest", "dpauc-laplace", "dpauc-gaussian", "dpauc-rr")
-    asked = plan(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(100, None), backend="tenseal")
-    return compare(parties, asked)
+    wanted = asked(protocols=protocols, epsilons=(1.0, 8.0), thresholds=(100,), sizes=(100, None), backend="tenseal")
+    return compare(parties, wanted)
 
 
 def test_on_small_data_noise_is_worse_than_guessing_and_the_encrypted_auc_exact(story: list[Row]) -> None:
@@ -109,7 +109,7 @@ def test_mean_deviation_and_errors_are_those_of_the_runs(monkeypatch: pytest.Mon
     parties = sites(500)
     aucs = np.array([0.5, 0.6, 0.9, np.nan])
     monkeypatch.setattr(measure.simulation, "aucs", lambda *_, **__: aucs)
-    row = of(compare(parties, plan(protocols=("dpauc-rr",), runs=4)), "dpauc-rr")
+    row = of(compare(parties, asked(protocols=("dpauc-rr",), runs=4)), "dpauc-rr")
     truth = roc_auc_score(*pooled(parties))
     errors = np.abs(aucs[:3] - truth)
     assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
@@ -123,14 +123,14 @@ def test_a_protocol_that_gives_no_number_is_a_row_that_says_why(monkeypatch: pyt
         raise ResultCheckError("the slots differ")
 
     monkeypatch.setattr(measure, "federated_auc", refuse)
-    row = of(compare(sites(100), plan(protocols=("semi-honest",))), "semi-honest")
+    row = of(compare(sites(100), asked(protocols=("semi-honest",))), "semi-honest")
     assert math.isnan(row.auc)
     assert (row.runs, row.note) == (0, "the slots differ")
 
 
 def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
     def aucs(seed: int) -> list[float]:
-        return [row.auc for row in compare(sites(300), plan(sizes=(100, None), seed=seed))]
+        return [row.auc for row in compare(sites(300), asked(sizes=(100, None), seed=seed))]
 
     assert aucs(1) == aucs(1)
     assert aucs(1) != aucs(2)
@@ -139,20 +139,20 @@ def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
 def test_budgets_and_grids_are_checked_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "federated_auc", None)
     with pytest.raises(InputError, match="promises nothing"):
-        compare(sites(100), plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0)))
+        compare(sites(100), asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0)))
     with pytest.raises(InputError, match="from 4, not 3"):
-        compare(sites(100), plan(thresholds=(3,)))
+        compare(sites(100), asked(thresholds=(3,)))
 
 
 def test_rows_of_one_label_are_refused() -> None:
     with pytest.raises(UndefinedAucError, match="one label only"):
-        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], plan())
+        compare([PartyData.from_arrays("a", [1, 1], [0.1, 0.2])], asked())
 
 
 def test_progress_counts_every_measurement() -> None:
     seen: list[tuple[str, int, int]] = []
-    asked = plan(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
-    rows = compare(sites(100), asked, lambda *report: seen.append(report))
+    wanted = asked(epsilons=(1.0, 2.0), thresholds=(10, 20), sizes=(50, None))
+    rows = compare(sites(100), wanted, lambda *report: seen.append(report))
     assert len(rows) == 2 * (1 + 4)
     assert [done for _, done, _ in seen] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
     assert {total for _, _, total in seen} == {10}
@@ -161,8 +161,8 @@ def test_progress_counts_every_measurement() -> None:
 def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curve() -> None:
     y_true, y_score = pooled(sites(500))
     parties = [PartyData.from_arrays("a", y_true, 4 * (y_score - 0.4))]  # a third of the rows below 0, some beyond 1
-    asked = plan(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
-    found = compare(parties, asked)
+    wanted = asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(60.0,), grid="uniform", backend="tenseal")
+    found = compare(parties, wanted)
     for method in ("semi-honest", "dpauc-rr"):
         row = of(found, method)
         assert row.error == pytest.approx(row.threshold_error, abs=1e-6)
@@ -170,7 +170,7 @@ def test_the_error_that_thresholds_alone_cause_is_that_of_the_protocols_own_curv
 
 
 def test_all_rows_and_their_number_are_one_size() -> None:
-    found = compare(sites(120), plan(sizes=(50, 120, None)))
+    found = compare(sites(120), asked(sizes=(50, 120, None)))
     assert [row.rows for row in found] == [50, 50, 120, 120]
 
 
@@ -179,13 +179,13 @@ def test_loading_opendp_is_no_sessions_time(monkeypatch: pytest.MonkeyPatch) -> 
     real = measure.federated_auc
 
     def session(*arguments: Any, **options: Any) -> Any:
-        loaded.append(noise._opendp.cache_info().currsize)
+        loaded.append(dp_noise._opendp.cache_info().currsize)
         return real(*arguments, **options)
 
-    noise._adder.cache_clear()
-    noise._opendp.cache_clear()
+    dp_noise._adder.cache_clear()
+    dp_noise._opendp.cache_clear()
     monkeypatch.setattr(measure, "federated_auc", session)
-    compare(sites(100), plan())
+    compare(sites(100), asked())
     assert loaded == [1]
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from fhe_auc import ckks
 from fhe_auc.cli import main
 from fhe_auc.errors import EvaluationError
 from fhe_auc_benchmarks.runtime import figures, summary
-from fhe_auc_benchmarks.runtime.contender import Contender, Session, VerifiedSession
+from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, PARTIES, THRESHOLDS, Benchmark, Step
+from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol, OurVerified
 from fhe_auc_benchmarks.runtime.measure import (
     FLOOR,
     OURS,
@@ -32,7 +34,6 @@ from fhe_auc_benchmarks.runtime.measure import (
 )
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.study import HEADLINE, PARTIES, THRESHOLDS, Step, Study
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
 
@@ -88,7 +89,7 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
 @pytest.mark.parametrize("protocol", [OURS, FLOOR])
 def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str, protocol: str) -> None:
     problem = Problem(23, 8)
-    contender = Session(problem, protocol, backend, resend=True, min_parties=2)
+    contender = OurProtocol(problem, protocol, backend, resend=True, min_parties=2)
     assert len(contender.submissions) == 23
     (found,) = measure(problem, [lambda _: contender], runs=1)
     assert found.auc == pytest.approx(problem.auc, abs=1e-6)
@@ -97,7 +98,7 @@ def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str
 
 def test_exact_protocols_are_measured_as_well(backend: str) -> None:
     """`exact` needs two primes, `verified` three."""
-    makers = [lambda problem: Session(problem, "exact", backend), lambda problem: VerifiedSession(problem, backend)]
+    makers = [partial(OurProtocol, protocol="exact", backend=backend), partial(OurVerified, backend=backend)]
     plain, verified = measure(SMALL, makers, runs=1)
     assert (plain.contender, verified.contender) == (f"exact ({backend})", f"verified ({backend})")
     for found in (plain, verified):
@@ -180,26 +181,26 @@ def test_a_stopwatch_tells_work_from_waiting() -> None:
 
 
 def test_two_processes_take_in_what_one_does(backend: str) -> None:
-    prepared = Session(Problem(6, 8), OURS, backend, resend=True)
+    prepared = OurProtocol(Problem(6, 8), OURS, backend, resend=True)
     found = throughput(prepared, 2)
     assert (found.backend, found.processes, found.submissions) == (backend, 2, 6)
     assert found.rate == 6 / found.seconds > 0
 
 
-# --- Study, figures, summary ------------------------------------------------------------------------------------------
+# --- Benchmark, figures, summary --------------------------------------------------------------------------------------
 
 
 def measurement(contender: str, parties: int, thresholds: int, seconds: float, upload: int = 170_250) -> Measurement:
     phases = {phase: Seconds(seconds / 2, seconds / 2, seconds, seconds, 3) for phase in ("keys", *PHASES)}
     return Measurement(
-        contender=contender, parties=parties, thresholds=thresholds, grid="uniform", phases=phases,
+        contender=contender, parties=parties, thresholds=thresholds, phases=phases,
         upload_bytes=upload, download_bytes=1, auc=0.75 + 1e-9, exact_auc=0.75, sklearn_auc=0.7501,
     )  # fmt: skip
 
 
 @pytest.fixture
-def study() -> Study:
-    """A study with made-up numbers, of which the ratios are known."""
+def measured() -> Benchmark:
+    """A benchmark with made-up numbers, of which the ratios are known."""
     ours, floor = f"{OURS} (openfhe)", f"{FLOOR} (openfhe)"
     measurements = [
         measurement(ours, 100, 100, 0.1),
@@ -218,13 +219,13 @@ def study() -> Study:
         Throughput("openfhe", 2, 100, 1.0),
         Throughput("openfhe", 2, 100, 1.25),
     ]
-    made = Study(quick=True, measurements=measurements, throughputs=rates)
+    made = Benchmark(quick=True, measurements=measurements, throughputs=rates)
     made._measure_accuracy()
     return made
 
 
-def test_ratios_are_quotients_of_medians_of_one_run(study: Study) -> None:
-    found = summary.ratios(study)
+def test_ratios_are_quotients_of_medians_of_one_run(measured: Benchmark) -> None:
+    found = summary.ratios(measured)
     ours = f"{OURS} (openfhe)"
     assert found == pytest.approx(
         {
@@ -247,10 +248,10 @@ def test_a_study_measures_every_number_of_parties_and_thresholds_once(monkeypatc
         assert runs == 3
         return []
 
-    monkeypatch.setattr("fhe_auc_benchmarks.runtime.study.measure", noted)
-    monkeypatch.setattr(Study, "_throughput_step", lambda self, backend: Step(backend, 1.0, lambda: None))
+    monkeypatch.setattr("fhe_auc_benchmarks.runtime.benchmark.measure", noted)
+    monkeypatch.setattr(Benchmark, "_throughput_step", lambda self, backend: Step(backend, 1.0, lambda: None))
     reports: list[tuple[str, int, int]] = []
-    Study(quick=True).run(lambda *report: reports.append(report))
+    Benchmark(quick=True).run(lambda *report: reports.append(report))
     assert asked[0] == Problem(*HEADLINE)
     assert len(set(asked)) == len(asked)
     assert {problem.parties for problem in asked if problem.thresholds == 100} >= set(PARTIES)
@@ -260,8 +261,8 @@ def test_a_study_measures_every_number_of_parties_and_thresholds_once(monkeypatc
     assert percents[-1] == 100
 
 
-def test_figures_are_drawn_in_black_and_grey_alone(study: Study, tmp_path: Path) -> None:
-    saved = figures.save_all(tmp_path, study)
+def test_figures_are_drawn_in_black_and_grey_alone(measured: Benchmark, tmp_path: Path) -> None:
+    saved = figures.save_all(tmp_path, measured)
     assert {path.stem for path in saved} == {"parties", "thresholds", "phases", "bytes", "accuracy", "throughput"}
     for path in saved:
         pixels = imread(path)[..., :3]
@@ -269,32 +270,36 @@ def test_figures_are_drawn_in_black_and_grey_alone(study: Study, tmp_path: Path)
         assert 0.001 < (pixels < 0.5).mean() < 0.5, path
 
 
-def test_tables_hold_every_measurement(study: Study, tmp_path: Path) -> None:
-    summary.save_csv(tmp_path / "a.csv", study)
+def test_tables_hold_every_measurement(measured: Benchmark, tmp_path: Path) -> None:
+    summary.save_csv(tmp_path / "a.csv", measured)
     with (tmp_path / "a.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(study.measurements) * (1 + len(PHASES))
+    assert len(rows) == len(measured.measurements) * (1 + len(PHASES))
     assert {row["phase"] for row in rows} == {"keys", *PHASES}
-    summary.save_json(tmp_path / "a.json", study, {"cores": 2})
+    summary.save_json(tmp_path / "a.json", measured, {"cores": 2})
     everything = json.loads((tmp_path / "a.json").read_text())
-    assert len(everything["measurements"]) == len(study.measurements)
-    assert everything["ratios"] == summary.ratios(study)
+    assert len(everything["measurements"]) == len(measured.measurements)
+    assert everything["ratios"] == summary.ratios(measured)
 
 
 def test_the_command_saves_everything_and_prints_ratios(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    measured: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Study, "steps", lambda self: [])
+    monkeypatch.setattr(Benchmark, "steps", lambda self: [])
 
-    def finished(self: Study, report: Any) -> None:
-        self.measurements, self.throughputs, self.accuracies = study.measurements, study.throughputs, study.accuracies
+    def finished(self: Benchmark, report: Any) -> None:
+        self.measurements, self.throughputs, self.accuracies = (
+            measured.measurements,
+            measured.throughputs,
+            measured.accuracies,
+        )
 
-    monkeypatch.setattr(Study, "run", finished)
+    monkeypatch.setattr(Benchmark, "run", finished)
     folder = tmp_path / "new" / "results"
     ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])
     assert ran.exit_code == 0, ran.output
     printed = json.loads(ran.stdout)
-    assert printed["ratios"] == pytest.approx(summary.ratios(study))
+    assert printed["ratios"] == pytest.approx(summary.ratios(measured))
     assert {path.name for path in folder.iterdir()} >= {"benchmark.csv", "benchmark.json", "benchmark.md", "phases.png"}
     text = (folder / "benchmark.md").read_text()
     assert "| published design / semi-honest (openfhe), aggregation | 17.00 |" in text

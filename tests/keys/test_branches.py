@@ -46,7 +46,7 @@ class Play:
     @classmethod
     def of(cls, plugin: Any, backend: str, **changes: Any) -> Play:
         session = plugin.prepare(Request(parties=NAMES, thresholds=GRID, backend=backend, **changes))
-        delivery = plugin.rehearse(session)
+        delivery = plugin.local_delivery(session)
         parties = {name: plugin.party(session.manifest, delivery.parties[name], rows(name)) for name in NAMES}
         opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
         return cls(plugin, session, parties, {name: role.respond(opening) for name, role in parties.items()})

@@ -19,9 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from fhe_auc_keys import existing_certificate as bindings
 from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.certificates import Trust, credential, fingerprint, verify
+from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.errors import (
     DamagedFileError,
     ExpiredError,
@@ -34,8 +33,9 @@ from fhe_auc_keys.errors import (
     UnfitNameError,
     UnknownIssuerError,
 )
+from fhe_auc_keys.existing_certificate import bind_keys, verify_binding
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import ENCRYPTION_KEY_OID, encryption_key_extension
+from fhe_auc_keys.public_keys import ENCRYPTION_KEY_OID, MAX_DAYS, encryption_key_extension, fingerprint
 from fhe_auc_keys.revocation import newer_list
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
@@ -637,13 +637,13 @@ def test_a_weak_or_odd_key_of_a_site_binds_nothing(site, key) -> None:
 
 
 def test_a_binding_is_accepted_by_a_clock_that_is_a_little_slow_and_for_as_long_as_it_says(site) -> None:
-    binding = msgspec.msgpack.decode(site.identity(days=bindings.MAX_DAYS).credential[40:])[1]
-    for at in (NOW - timedelta(minutes=5), NOW + bindings.MAX_DAYS * DAY):
-        assert bindings.verify(binding, site.leaf, at=at).name == "north.example"
-    for at in (NOW - timedelta(minutes=5, seconds=1), NOW + bindings.MAX_DAYS * DAY + timedelta(seconds=1)):
+    binding = msgspec.msgpack.decode(site.identity(days=MAX_DAYS).credential[40:])[1]
+    for at in (NOW - timedelta(minutes=5), NOW + MAX_DAYS * DAY):
+        assert verify_binding(binding, site.leaf, at=at).name == "north.example"
+    for at in (NOW - timedelta(minutes=5, seconds=1), NOW + MAX_DAYS * DAY + timedelta(seconds=1)):
         with pytest.raises(ExpiredError, match="key binding"):
-            bindings.verify(binding, site.leaf, at=at)
-    for days in (0, bindings.MAX_DAYS + 1):
+            verify_binding(binding, site.leaf, at=at)
+    for days in (0, MAX_DAYS + 1):
         with pytest.raises(UnfitCertificateError, match="days"):
             site.identity(days=days)
 
@@ -676,7 +676,7 @@ def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
         def sign(self, data: bytes) -> bytes:
             return Ed25519PrivateKey.generate().sign(data)
 
-    stolen = bindings.bind("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
+    stolen = bind_keys("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
     with pytest.raises(TamperedError):
         verify(credential(site.chain, stolen), site.trust, at=NOW)
 

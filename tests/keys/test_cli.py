@@ -226,7 +226,7 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
         assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
-            announced, roster = kept_joint_session(store, session, trust, convener="north", at=NOW)
+            announced, roster = kept_joint_session(store, session, trust, signer="north", at=NOW)
             material = encode(PartyMaterial(roster, store.get("identity", OWN)))
         rows = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
         roles[name] = plugin.party(announced.manifest, material, rows)

@@ -50,7 +50,7 @@ class Play:
         session = SemiHonest().prepare(request)
         self.manifest = session.manifest
         if material is None:  # else that of another session: the same parties with the same certified keys
-            delivery = SemiHonest().rehearse(session)
+            delivery = SemiHonest().local_delivery(session)
             material, roster = dict(delivery.parties), delivery.aggregator
         self.material, self.roster = material, roster
         self.binding = Roster.from_bytes(roster).binding(self.manifest)

@@ -18,7 +18,7 @@ from fhe_auc.messages import Message
 from fhe_auc.protocol import Session
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
-from fhe_auc_keys import local_consortium as rehearsal
+from fhe_auc_keys import local_consortium
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import Result
@@ -116,7 +116,7 @@ class Play:
     """All roles of one session."""
 
     def __init__(self, manifest: Manifest) -> None:
-        delivery = rehearsal.joint(Session(manifest, b"", b""))
+        delivery = local_consortium.joint(Session(manifest, b"", b""))
         roster = Roster.from_bytes(delivery.aggregator)
         self.aggregator = JointAggregator(manifest, roster, Product(manifest))
         self.parties = {}

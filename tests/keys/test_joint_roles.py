@@ -45,7 +45,7 @@ class Play:
         request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
         self.session = SemiHonest().prepare(Request(**request))
         self.manifest = self.session.manifest
-        self.delivery = SemiHonest().rehearse(self.session)
+        self.delivery = SemiHonest().local_delivery(self.session)
         self.binding = Roster.from_bytes(self.delivery.aggregator).binding(self.manifest)
         self.aggregator = SemiHonest().aggregator(self.manifest, self.delivery.aggregator)
         self.parties = {data.name: self.party(data) for data in sites}

@@ -29,10 +29,10 @@ from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import (
     KIND,
     _Body,
-    convene,
     keep_joint_session,
     kept_joint_session,
     open_joint_session,
+    prepare_joint_session,
 )
 from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
@@ -58,7 +58,7 @@ class Consortium:
 
     def convene(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
         shown = [self.identities[name].credential for name in of]
-        return convene(self.identities[by], manifest(session), shown, self.trust(), lifetime=WEEK, at=NOW)
+        return prepare_joint_session(self.identities[by], manifest(session), shown, self.trust(), lifetime=WEEK, at=NOW)
 
 
 def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
@@ -84,7 +84,7 @@ def document(consortium: Consortium) -> bytes:
 
 
 def opened(consortium: Consortium, document: bytes, **changes):
-    usual = {"trust": consortium.trust(), "convener": "north", "session": None, "at": NOW}
+    usual = {"trust": consortium.trust(), "signer": "north", "session": None, "at": NOW}
     return open_joint_session(document, **{**usual, **changes})
 
 
@@ -102,7 +102,7 @@ def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Consortium
 
 def test_another_convener_an_end_or_another_session(consortium: Consortium, document: bytes) -> None:
     with pytest.raises(UnknownIssuerError, match="signed by 'north', not by 'south'"):
-        opened(consortium, document, convener="south")
+        opened(consortium, document, signer="south")
     with pytest.raises(ExpiredError):
         opened(consortium, document, at=NOW + 2 * WEEK, trust=consortium.trust(NOW + 2 * WEEK))
     with pytest.raises(WrongSessionError):
@@ -128,7 +128,9 @@ def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium
 def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Consortium) -> None:
     shown = [consortium.identities[name].credential for name in PARTIES]
     with pytest.raises(WrongContextError):
-        convene(consortium.identities["north"], manifest(joint=False), shown, consortium.trust(), lifetime=WEEK, at=NOW)
+        prepare_joint_session(
+            consortium.identities["north"], manifest(joint=False), shown, consortium.trust(), lifetime=WEEK, at=NOW
+        )
 
 
 def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Consortium) -> None:
@@ -169,12 +171,12 @@ def test_a_session_is_joined_once_and_only_by_its_parties(
 ) -> None:
     trust, north = consortium.trust(), consortium.identities["south"]
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
-        usual = {"trust": trust, "store": store, "convener": "north", "session": None, "at": NOW}
+        usual = {"trust": trust, "store": store, "signer": "north", "session": None, "at": NOW}
         with pytest.raises(WrongRecipientError):
             keep_joint_session(document, consortium.identities["stranger"], **usual)
         joined = keep_joint_session(document, north, **usual)
         with pytest.raises(ReplayedError):
             keep_joint_session(document, north, **usual)
-        assert kept_joint_session(store, bytes(16), trust, convener="north", at=NOW) == joined
+        assert kept_joint_session(store, bytes(16), trust, signer="north", at=NOW) == joined
         with pytest.raises(ExpiredError):
-            kept_joint_session(store, bytes(16), consortium.trust(NOW + 2 * WEEK), convener="north", at=NOW + 2 * WEEK)
+            kept_joint_session(store, bytes(16), consortium.trust(NOW + 2 * WEEK), signer="north", at=NOW + 2 * WEEK)

@@ -345,7 +345,7 @@ class Idle:
         self.sites = sites
         session = SemiHonest().prepare(Request(parties=NAMES, thresholds=GRID, keys="joint"))
         self.manifest = session.manifest
-        self.delivery: Delivery = SemiHonest().rehearse(session)
+        self.delivery: Delivery = SemiHonest().local_delivery(session)
         self.roster = Roster.from_bytes(self.delivery.aggregator)
 
     def identity(self, name: str) -> Identity:

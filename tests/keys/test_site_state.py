@@ -21,7 +21,7 @@ from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
-from fhe_auc.site_state import Custody, Rehearsal, answer, custodian
+from fhe_auc.site_state import LocalSites, SiteState, answer, site_storage
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import (
@@ -51,7 +51,7 @@ def _prepared(protocol: str, request: Request) -> Session:
 
 
 class Consortium:
-    """A rehearsed session, its sites and its aggregator."""
+    """A session on this machine, its sites and its aggregator."""
 
     def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "semi-honest", **request: Any) -> None:
         self.plugin = registry.load(protocol)
@@ -60,16 +60,16 @@ class Consortium:
         # Keys take seconds to make; a test that wants only a session of its own names it anew.
         self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
         folder.mkdir(mode=0o700)
-        self.made: Rehearsal = custodian().rehearse(self.session, folder, {})
+        self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
         self.results: dict[str, Any] = {}
 
     def aggregator(self) -> Aggregator:
-        manifest, material = custodian().aggregator(self.made.aggregator)
+        manifest, material = site_storage().aggregator(self.made.aggregator)
         return self.plugin.aggregator(manifest, material)
 
     def answer(self, name: str, message: bytes, rows: Callable[[str], PartyData] | None = None) -> bytes:
         """As a process of its own would: the key store is opened and closed."""
-        with custodian().site(self.made.sites[name]) as kept:
+        with site_storage().site(self.made.sites[name]) as kept:
             return answer(kept, message, rows or self.sites.__getitem__, self.done)
 
     def done(self, party: Party[Any]) -> None:
@@ -154,7 +154,7 @@ def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr("fhe_auc_keys.site_state.StoreCustody.keep", crash)
+        patched.setattr("fhe_auc_keys.site_state.StoredState.keep", crash)
         with pytest.raises(OSError, match="no space"):
             consortium.answer("north", opening)
     submission = consortium.answer("north", opening)
@@ -168,7 +168,7 @@ def test_a_result_is_told_before_the_last_answer_is_written_down(
     told: list[str] = []
     again = Consortium(list(consortium.sites.values()), Path(consortium.made.sites["north"]["store"]).parent / "again")
     aggregator = again.aggregator()
-    keep = "fhe_auc_keys.site_state.StoreCustody.keep"
+    keep = "fhe_auc_keys.site_state.StoredState.keep"
     message = aggregator.start()
     for name, submission in again.exchange(message):
         aggregator.receive(name, submission)
@@ -222,7 +222,7 @@ def test_a_session_whose_files_are_removed_is_neither_answered_nor_joined_again(
             certified_identity(store),
             Trusted.stored(store).trust,
             store,
-            convener=north["holder"],
+            signer=north["holder"],
             session=session,
             at=now(),
             grid=None,
@@ -234,7 +234,7 @@ def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consor
     opening = consortium.aggregator().start()
 
     def ask(**changes: str) -> None:
-        with custodian().site({**north, **changes}) as kept:
+        with site_storage().site({**north, **changes}) as kept:
             answer(kept, opening, consortium.sites.__getitem__, consortium.done)
 
     with pytest.raises(WrongPassphraseError):
@@ -252,15 +252,15 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
     opened, names = threading.Event(), []
 
     def hold() -> None:
-        with custodian().site(consortium.made.sites["north"]):
+        with site_storage().site(consortium.made.sites["north"]):
             opened.set()
             time.sleep(0.5)
 
     holder = threading.Thread(target=hold)
     holder.start()
     opened.wait(10)
-    with custodian().site(consortium.made.sites["north"]) as kept:
-        assert isinstance(kept, Custody)
+    with site_storage().site(consortium.made.sites["north"]) as kept:
+        assert isinstance(kept, SiteState)
         names.append(kept.name)
     holder.join()
     assert names == ["north"]
@@ -268,10 +268,10 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
 
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
     config = dict(consortium.made.aggregator)
-    manifest, material = custodian().aggregator(config)
+    manifest, material = site_storage().aggregator(config)
     assert manifest == consortium.session.manifest
     assert material == consortium.session.aggregator_material
     with pytest.raises(UnknownIssuerError):
-        custodian().aggregator({**config, "holder": "mallory"})
+        site_storage().aggregator({**config, "holder": "mallory"})
     with pytest.raises(InputError, match="revocation-list is not configured"):
-        custodian().aggregator({key: value for key, value in config.items() if key != "revocation-list"})
+        site_storage().aggregator({key: value for key, value in config.items() if key != "revocation-list"})

@@ -10,7 +10,8 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
-    from fhe_auc_benchmarks.attacks.table import AttackTable
+    from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
+    from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable
 
 
 @click.command(
@@ -118,7 +119,7 @@ def _table(
     executions: int,
     tolerance: float | None,
     thresholds: str,
-) -> AttackTable:
+) -> BlindedAucTable | ExactAucTable:
     """Return the attacks on a protocol; the last three options are for ``malicious`` only."""
     if protocol == "verified":
         from fhe_auc_benchmarks.attacks.exact_auc.table import ExactAucTable

@@ -163,7 +163,7 @@ def compare(
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
     if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
-    plan = measure.Plan(
+    asked = measure.Comparison(
         protocols=protocols,
         epsilons=epsilons,
         thresholds=thresholds,
@@ -174,20 +174,20 @@ def compare(
         backend=backend and ckks.choose_backend(backend),
         seed=seed,
     )
-    plan.methods()  # before files are read
+    asked.methods()  # before files are read
     parties = files.read()
     with output.progress("Comparing", unit="measurements") as report:
-        rows = measure.compare(parties, plan, report)
+        rows = measure.compare(parties, asked, report)
     if as_json:
         settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
         output.print_json({**settings, "rows": [asdict(row) for row in rows]})
     else:
-        _print(rows, plan.grid)
+        _print(rows, asked.grid)
     if csv_file is not None:
         _save(csv_file, rows)
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
-        figure.save(plot, rows)
+        figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
 
 

@@ -6,25 +6,21 @@ Readable without colour too: protocols differ in marker, budgets in line.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fhe_auc.files import replacing
+from fhe_auc.plot import GREY, INK
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
+from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw", "save"]
-
 # Okabe and Ito's colours, which people tell apart however they see colour.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _MARKERS = ("o", "s", "^", "v", "D", "P")
 _LINES = ((0, ()), (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
-_INK, _GREY = "black", "0.45"
 _LEAST = 1e-6  # errors below it are drawn there
 _COLUMNS = 4
 _LEGEND_ENTRY = 2.2  # inches
@@ -37,29 +33,8 @@ class _Style(NamedTuple):
     hollow: bool
 
 
-def save(path: str | os.PathLike[str], rows: Sequence[Row]) -> None:
-    """Save the figure of a comparison.
-
-    Parameters
-    ----------
-    path : path
-        One that `fhe_auc.plot.check_path` accepts.
-    rows : sequence of Row
-        From `fhe_auc_benchmarks.comparison.measure.compare`.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
-    with replacing(path) as file:
-        draw(rows).savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
-
-
 def draw(rows: Sequence[Row]) -> Figure:
-    """Return the figure that `save` saves; see there."""
-    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
-
+    """Return the figure of a comparison, from the rows that `measure.compare` returns."""
     truth = {row.rows: row.auc for row in rows if row.method == SKLEARN}
     counts = list(dict.fromkeys(row.thresholds for row in rows if row.thresholds is not None))
     styles = _styles(rows)
@@ -68,8 +43,8 @@ def draw(rows: Sequence[Row]) -> Figure:
     width = max(7.5, 4 * columns)
     legend_columns = int(width / _LEGEND_ENTRY)
     legend_lines = math.ceil((len(styles) + 1) / legend_columns)
-    figure = Figure(figsize=(width, 3.4 * lines + 0.9 + 0.22 * legend_lines), layout="constrained")
-    figure.suptitle(f"How far off the AUC is, by protocol{_caption(rows)}", fontsize=11)
+    title = f"How far off the AUC is, by protocol{_caption(rows)}"
+    figure = blank(width, 3.4 * lines + 0.9 + 0.22 * legend_lines, title)
     panels = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
     for axes, count in zip(panels, counts, strict=False):
         _draw_panel(axes, [row for row in rows if row.thresholds == count], styles, truth)
@@ -109,7 +84,7 @@ def _styles(rows: Sequence[Row]) -> dict[str, _Style]:
     for row in measured:
         if row.epsilon is None:
             at = other.index(row.method)
-            styles[_label(row)] = _Style(_INK, _MARKERS[at % len(_MARKERS)], _LINES[at % len(_LINES)], at > 0)
+            styles[_label(row)] = _Style(INK, _MARKERS[at % len(_MARKERS)], _LINES[at % len(_LINES)], at > 0)
         else:
             at, budget = private.index(row.method), budgets.index(row.epsilon)
             colour = _COLOURS[at % len(_COLOURS)]
@@ -136,11 +111,11 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, _Style], trut
             color=style.colour,
             linestyle=style.line,
             marker=style.marker,
-            markersize=9 if style.colour == _INK and style.hollow else 6,
+            markersize=9 if style.colour == INK and style.hollow else 6,
             markerfacecolor="none" if style.hollow else style.colour,
             linewidth=1.6,
             label=label,
-            zorder=3 if style.colour == _INK else 2,
+            zorder=3 if style.colour == INK else 2,
         )
         if len(of) > 1:
             axes.fill_between(sizes, low, high, color=style.colour, alpha=0.11, linewidth=0, zorder=1)
@@ -150,13 +125,7 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, _Style], trut
     guess = [max(abs(truth[size] - 0.5), _LEAST) for size in sizes]
     marker = "_" if len(sizes) == 1 else None
     axes.plot(
-        sizes, guess, color=_GREY, linestyle=":", linewidth=1.2, marker=marker, label="saying 0.5 always", zorder=1
+        sizes, guess, color=GREY, linestyle=":", linewidth=1.2, marker=marker, label="saying 0.5 always", zorder=1
     )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xticks(sizes, [_short(size) for size in sizes], fontsize=9)
-    axes.set_xticks([], minor=True)
+    make_logarithmic(axes, {size: _short(size) for size in sizes})
     axes.margins(x=0.08 if len(sizes) > 1 else 0.5)
-    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)

@@ -26,13 +26,14 @@ from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 
-__all__ = ["SKLEARN", "Plan", "Row", "compare", "subsample"]
+__all__ = ["SKLEARN", "Comparison", "Row", "compare", "subsample"]
 
 SKLEARN = "scikit-learn"
 """Method of the rows that state the truth."""
@@ -42,7 +43,7 @@ _ALL: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Comparison:
     """What to compare.
 
     Attributes
@@ -142,14 +143,14 @@ class Row:
 
 
 def compare(
-    parties: Sequence[PartyData], plan: Plan, progress: Callable[[str, int, int], None] = lambda *_: None
+    parties: Sequence[PartyData], asked: Comparison, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> list[Row]:
     """Compare protocols on the parties' rows.
 
     Parameters
     ----------
     parties : sequence of PartyData
-    plan : Plan
+    asked : Comparison
     progress : callable
         Called with (what, done, all).
 
@@ -165,17 +166,17 @@ def compare(
     UndefinedAucError
         The rows hold one class only.
     """
-    methods = plan.methods()
-    grids = [(size, thresholds.GRIDS[plan.grid](size)) for size in plan.thresholds]
+    methods = asked.methods()
+    grids = [(size, thresholds.GRIDS[asked.grid](size)) for size in asked.thresholds]
     for size, grid in grids:
         for name, epsilon in methods:
             if epsilon is not None:
-                _budget(name, plan, epsilon, size, len(grid))
+                _budget(name, asked, epsilon, size, len(grid))
     rows = sum(len(data.y_true) for data in parties)
-    sizes = dict.fromkeys(rows if size is None else size for size in plan.sizes)
-    samples = [_Sample.of(parties if size == rows else subsample(parties, size, plan.seed)) for size in sizes]
+    sizes = dict.fromkeys(rows if size is None else size for size in asked.sizes)
+    samples = [_Sample.of(parties if size == rows else subsample(parties, size, asked.seed)) for size in sizes]
     if any(epsilon is not None for _, epsilon in methods):
-        noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
+        dp_noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
     total, found = len(samples) * (1 + len(grids) * len(methods)), []
     for sample in samples:
         found.append(sample.row())
@@ -184,10 +185,10 @@ def compare(
             for name, epsilon in methods:
                 progress(f"{sample.rows:,} rows, {size} thresholds: {name}", len(found), total)
                 if epsilon is None:
-                    found.append(_once(sample, plan, grid, {**cells, "method": name}))
+                    found.append(_once(sample, asked, grid, {**cells, "method": name}))
                 else:
-                    budget = _budget(name, plan, epsilon, size, len(grid))
-                    found.append(_many(sample, plan, grid, budget, {**cells, "method": name}))
+                    budget = _budget(name, asked, epsilon, size, len(grid))
+                    found.append(_many(sample, asked, grid, budget, {**cells, "method": name}))
     progress("done", total, total)
     return found
 
@@ -212,7 +213,7 @@ def subsample(parties: Sequence[PartyData], size: int, seed: int) -> list[PartyD
     InputError
         There are fewer rows than that.
     """
-    labels = np.concatenate([data.y_true for data in parties])
+    labels, _ = pooled(parties)
     if not 2 <= size <= len(labels):
         raise InputError(
             f"a subsample of {size:,} rows was asked for; take 2 to {len(labels):,}, which is all there are"
@@ -243,8 +244,7 @@ class _Sample:
 
     @classmethod
     def of(cls, parties: Sequence[PartyData]) -> _Sample:
-        y_true = np.concatenate([data.y_true for data in parties])
-        y_score = np.concatenate([data.y_score for data in parties])
+        y_true, y_score = pooled(parties)
         if y_true.all() or not y_true.any():
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
         started = time.perf_counter()
@@ -260,8 +260,8 @@ class _Sample:
         return {"rows": self.rows, "parties": len(self.parties)}
 
     def threshold_error(self, grid: NDArray[np.float64]) -> float:
-        pooled = PartyData.from_arrays("all", self.y_true, self.y_score)
-        return abs(trapezoid(count(pooled, grid)).auc - self.truth)
+        everybody = PartyData.from_arrays("all", self.y_true, self.y_score)
+        return abs(trapezoid(count(everybody, grid)).auc - self.truth)
 
     def row(self) -> Row:
         return Row(
@@ -269,28 +269,28 @@ class _Sample:
         )
 
 
-def _once(sample: _Sample, plan: Plan, grid: NDArray[np.float64], cells: dict[str, Any]) -> Row:
+def _once(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], cells: dict[str, Any]) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
     cells["threshold_error"] = sample.threshold_error(grid)
     try:
-        evaluation, cost = _session(sample, cells["method"], grid, backend=plan.backend)
+        evaluation, cost = _session(sample, cells["method"], grid, backend=asked.backend)
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
     return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
 
 
-def _many(sample: _Sample, plan: Plan, grid: NDArray[np.float64], budget: Budget, cells: dict[str, Any]) -> Row:
+def _many(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], budget: Budget, cells: dict[str, Any]) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
     exact = statistics(sample.y_true, sample.y_score, grid)
     cells["threshold_error"] = abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth)
-    random = np.random.default_rng([plan.seed, *cells["method"].encode(), sample.rows, cells["thresholds"]])
-    drawn = simulation.aucs(exact, budget, parties=len(sample.parties), runs=plan.runs, random=random)
+    random = np.random.default_rng([asked.seed, *cells["method"].encode(), sample.rows, cells["thresholds"]])
+    drawn = simulation.aucs(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
     aucs = drawn[np.isfinite(drawn)]
     note = ""
     cost: dict[str, Any] = {}
-    if len(aucs) < plan.runs:
-        note = f"{plan.runs - len(aucs)} of {plan.runs} runs gave no number: their flipped labels were all the same"
+    if len(aucs) < asked.runs:
+        note = f"{asked.runs - len(aucs)} of {asked.runs} runs gave no number: their flipped labels were all the same"
     try:
         _, cost = _session(sample, cells["method"], grid, **budget.as_options())
     except UndefinedAucError:
@@ -337,13 +337,13 @@ def _session(
     }
 
 
-def _budget(name: str, plan: Plan, epsilon: float, size: int, points: int) -> Budget:
+def _budget(name: str, asked: Comparison, epsilon: float, size: int, points: int) -> Budget:
     plugin = registry.load(name)
     if not isinstance(plugin, DpaucProtocol):
         raise InputError(f"protocol {name!r} takes no privacy budget")
     options: dict[str, Any] = {"epsilon": epsilon}
     if plugin.mechanism == GAUSSIAN:
-        options["delta"] = plan.delta
+        options["delta"] = asked.delta
     if plugin.mechanism != RANDOMIZED_RESPONSE:
         options["budget_thresholds"] = size
     return Budget.checked(plugin.mechanism, options, points)

@@ -41,25 +41,25 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     from threadpoolctl import threadpool_limits
 
     from fhe_auc_benchmarks.runtime import figures, machine, summary
-    from fhe_auc_benchmarks.runtime.study import Study
+    from fhe_auc_benchmarks.runtime.benchmark import Benchmark
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _SUMMARY).open("ab").close()
     except OSError as error:
         raise InputError(f"folder {str(folder)!r} cannot be written to: {error.strerror}; choose another") from None
-    facts, study = machine.facts(), Study(quick=quick)
+    facts, measured = machine.facts(), Benchmark(quick=quick)
     with threadpool_limits(limits=1), output.progress("Measuring", unit="percent", time_left=True) as report:
-        study.run(report)
-    summary.save_csv(folder / _TABLE, study)
-    summary.save_json(folder / _EVERYTHING, study, facts)
-    write_atomically(folder / _SUMMARY, summary.markdown(study, facts).encode())
-    saved = figures.save_all(folder, study)
+        measured.run(report)
+    summary.save_csv(folder / _TABLE, measured)
+    summary.save_json(folder / _EVERYTHING, measured, facts)
+    write_atomically(folder / _SUMMARY, summary.markdown(measured, facts).encode())
+    saved = figures.save_all(folder, measured)
     if as_json:
-        output.print_json({"machine": facts, "quick": quick, "ratios": summary.ratios(study), "folder": str(folder)})
+        output.print_json({"machine": facts, "quick": quick, "ratios": summary.ratios(measured), "folder": str(folder)})
     else:
         output.print_table(
-            [(name, f"{ratio:.2f}", "") for name, ratio in summary.ratios(study).items()],
+            [(name, f"{ratio:.2f}", "") for name, ratio in summary.ratios(measured).items()],
             header=("same run, same machine, CPU time", "ratio", ""),
             numbers=1,
         )

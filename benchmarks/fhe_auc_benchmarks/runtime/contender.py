@@ -74,7 +74,7 @@ class Contender(ABC):
         """Give back what the process shares."""
 
 
-class Session(Contender):
+class OurProtocol(Contender):
     """An encrypted protocol of this package, through its real roles: every byte and every check of a session.
 
     Parameters
@@ -167,7 +167,7 @@ class Session(Contender):
         return self._plugin.party(session.manifest, session.party_material, self.problem.data(party))
 
 
-class VerifiedSession(Session):
+class OurVerified(OurProtocol):
     """Protocol ``verified``, where parties tell each other which result they were given before they decrypt it.
 
     What the other parties tell is made and passed on as part of `recover`, which so takes a little too long.

@@ -1,15 +1,15 @@
-"""The figures of a study, as a paper would print them: readable without colour, by marker, line and hatching."""
+"""The figures of a benchmark, as a paper would print them: readable without colour, by marker, line and hatching."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, tidy
+from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, save_figure, tidy
+from fhe_auc_benchmarks.drawing import blank, make_logarithmic
+from fhe_auc_benchmarks.runtime.benchmark import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
-from fhe_auc_benchmarks.runtime.study import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FIGURES", "save_all"]
 
-_DPI = 160
 _BARS = {"ingest": ("ingest", "white", "///"), "circuit": ("circuit", "0.35", "")}
 _PARTY_BARS = {"submit": ("submit", LIGHT, ""), "recover": ("recover", "white", "xxx")}
 
@@ -44,38 +43,30 @@ def _style(contender: str) -> _Style:
     return _Style(label, marker, line, hollow, colour)
 
 
-def save_all(folder: Path, study: Study) -> list[Path]:
-    """Save every figure for which the study has measurements; return the files."""
+def save_all(folder: Path, measured: Benchmark) -> list[Path]:
+    """Save every figure for which there are measurements; return the files."""
     saved = []
     for name, draw in FIGURES.items():
-        figure = draw(study)
+        figure = draw(measured)
         path = folder / f"{name}.png"
-        figure.savefig(path, dpi=_DPI)
+        save_figure(figure, path)
         saved.append(path)
     return saved
 
 
-def _figure(width: float, height: float, title: str) -> Figure:
-    from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, fontsize=11)
-    return figure
-
-
-def _parties(study: Study) -> Figure:
+def _parties(measured: Benchmark) -> Figure:
     _, thresholds = HEADLINE
-    found = [each for each in study.measurements if each.thresholds == thresholds]
-    figure = _figure(7, 4.6, f"What the aggregator spends, against parties ({thresholds} thresholds)")
+    found = [each for each in measured.measurements if each.thresholds == thresholds]
+    figure = blank(7, 4.6, f"What the aggregator spends, against parties ({thresholds} thresholds)")
     axes = figure.subplots()
     _draw_lines(axes, found, lambda each: each.parties)
     axes.set_xlabel("parties")
     return figure
 
 
-def _thresholds(study: Study) -> Figure:
-    found = [each for each in study.measurements if each.parties == PAPER_PARTIES]
-    figure = _figure(7, 4.6, f"What the aggregator spends, against thresholds ({PAPER_PARTIES} parties)")
+def _thresholds(measured: Benchmark) -> Figure:
+    found = [each for each in measured.measurements if each.parties == PAPER_PARTIES]
+    figure = blank(7, 4.6, f"What the aggregator spends, against thresholds ({PAPER_PARTIES} parties)")
     axes = figure.subplots()
     _draw_lines(axes, found, lambda each: each.thresholds)
     axes.set_xlabel("thresholds")
@@ -103,29 +94,22 @@ def _draw_lines(axes: Axes, found: Sequence[Measurement], x: Callable[[Measureme
             linewidth=1.4,
             label=style.label,
         )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    ticks = sorted({x(each) for each in found})
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=9)
-    axes.set_xticks([], minor=True)
+    make_logarithmic(axes, {tick: f"{tick:,}" for tick in sorted({x(each) for each in found})})
     axes.set_ylabel("CPU seconds: ingest and circuit")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
-    axes.set_axisbelow(True)
     axes.legend(fontsize=8.5, frameon=False, handlelength=3.5, loc="upper left", bbox_to_anchor=(1.01, 1))
-    tidy(axes)
 
 
-def _phases(study: Study) -> Figure:
+def _phases(measured: Benchmark) -> Figure:
     parties, thresholds = HEADLINE
     found = [
         each
-        for each in study.measurements
+        for each in measured.measurements
         if (each.parties, each.thresholds) == HEADLINE and each.contender.partition(" (")[0] in _COMPARED
     ]
-    figure = _figure(9, 4.2, f"Where the time goes: {parties} parties, {thresholds} thresholds (CPU time)")
+    figure = blank(9, 4.2, f"Where the time goes: {parties} parties, {thresholds} thresholds (CPU time)")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, bars, what in ((left, _BARS, "aggregator, all parties"), (right, _PARTY_BARS, "one party")):
         _draw_stacks(axes, found, bars)
@@ -168,15 +152,15 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
     tidy(axes)
 
 
-def _bytes(study: Study) -> Figure:
+def _bytes(measured: Benchmark) -> Figure:
     found = [
         each
-        for each in study.measurements
+        for each in measured.measurements
         if (each.parties, each.thresholds) == HEADLINE and each.contender != TUNED  # which sends what PUBLISHED does
     ]
     names = [_style(each.contender).label for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
     values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
-    figure = _figure(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")
+    figure = blank(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")
     axes = figure.subplots()
     bars = axes.barh(range(len(names)), values, height=0.6, color=LIGHT, edgecolor=INK)
     bars[-1].set(facecolor="white", hatch="//")  # not measured here
@@ -196,46 +180,37 @@ def _bytes_text(number: float) -> str:
     )
 
 
-def _accuracy(study: Study) -> Figure:
-    figure = _figure(7, 4.4, f"Accuracy against thresholds ({ACCURACY_DATA}: real rows)")
+def _accuracy(measured: Benchmark) -> Figure:
+    figure = blank(7, 4.4, f"Accuracy against thresholds ({ACCURACY_DATA}: real rows)")
     axes = figure.subplots()
     for grid, marker, line in (("uniform", "o", "-"), ("hybrid", "s", "--")):
-        points = [each for each in study.accuracies if each.grid == grid]
+        points = [each for each in measured.accuracies if each.grid == grid]
         sizes = [each.thresholds for each in points]
         axes.plot(sizes, [each.error for each in points], marker=marker, linestyle=line, color=INK,
                   label=f"{grid}: off by")  # fmt: skip
         axes.plot(sizes, [each.resolution for each in points], marker=marker, linestyle=":", color=GREY,
                   markerfacecolor="white", label=f"{grid}: half-width stated")  # fmt: skip
     numerical: dict[int, float] = {}
-    for each in study.measurements:
+    for each in measured.measurements:
         if each.contender.startswith(OURS):
             error = max(abs(each.auc - each.exact_auc), 1e-16)
             numerical[each.thresholds] = max(error, numerical.get(each.thresholds, 0.0))
     axes.plot(sorted(numerical), [numerical[size] for size in sorted(numerical)], marker="^", linestyle="-.",
               color="0.3", label="what encryption adds,\nmade-up rows (worst)")  # fmt: skip
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    ticks = sorted({each.thresholds for each in study.accuracies})
-    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks], fontsize=9)
-    axes.set_xticks([], minor=True)
+    make_logarithmic(axes, {size: f"{size:,}" for size in sorted({each.thresholds for each in measured.accuracies})})
     axes.set_xlabel("thresholds")
     axes.set_ylabel("distance from scikit-learn's AUC")
-    axes.grid(visible=True, which="major", color="0.9", linewidth=0.7)
     axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1), handlelength=3.5)
-    tidy(axes)
     return figure
 
 
-def _throughput(study: Study) -> Figure:
-    figure = _figure(6.5, 4.2, "Submissions taken in, by processes (wall-clock time)")
+def _throughput(measured: Benchmark) -> Figure:
+    figure = blank(6.5, 4.2, "Submissions taken in, by processes (wall-clock time)")
     axes = figure.subplots()
-    processes = sorted({each.processes for each in study.throughputs})
-    backends = list(dict.fromkeys(each.backend for each in study.throughputs))
+    processes = sorted({each.processes for each in measured.throughputs})
+    backends = list(dict.fromkeys(each.backend for each in measured.throughputs))
     for at, (backend, colour, hatch) in enumerate(zip(backends, (LIGHT, "white"), ("", "///"), strict=False)):
-        rates = [
-            median(each.rate for each in study.throughputs if (each.backend, each.processes) == (backend, count))
-            for count in processes
-        ]
+        rates = list(measured.rates(backend).values())
         places = [place + 0.38 * (at - (len(backends) - 1) / 2) for place in range(len(processes))]
         bars = axes.bar(places, rates, width=0.34, color=colour, edgecolor=INK, hatch=hatch, label=backend)
         labels = [f"{rate:,.0f}\n×{rate / rates[0]:.2f}" for rate in rates]
@@ -249,7 +224,7 @@ def _throughput(study: Study) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Study], Figure]] = {
+FIGURES: dict[str, Callable[[Benchmark], Figure]] = {
     "parties": _parties,
     "thresholds": _thresholds,
     "phases": _phases,

@@ -7,12 +7,16 @@ import gc
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fhe_auc.counts import count
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import datasets, thresholds
+from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.runtime.contender import Contender, Session
+from fhe_auc_benchmarks.pooled_rows import pooled
+from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.timing import Stopwatch
 
@@ -64,7 +68,7 @@ class Measurement:
     contender: str
     parties: int
     thresholds: int
-    grid: str
+    grid: str = "uniform"
     phases: dict[str, Seconds] = field(default_factory=dict)
     upload_bytes: int
     download_bytes: int
@@ -79,11 +83,6 @@ class Measurement:
 
 
 Maker = Callable[[Problem], Contender]
-
-
-def session(protocol: str, backend: str, **options: Any) -> Maker:
-    """Return what makes the contender of one of our protocols."""
-    return lambda problem: Session(problem, protocol, backend, **options)
 
 
 def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
@@ -110,7 +109,6 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
                 contender=contender.name,
                 parties=problem.parties,
                 thresholds=problem.thresholds,
-                grid=problem.grid,
                 phases={
                     "keys": Seconds(*(contender.key_seconds,) * 4, 1),
                     **{phase: Seconds.of(found) for phase, found in watches[contender.name].items()},
@@ -168,19 +166,11 @@ class Accuracy(NamedTuple):
 
 def accuracies(grids: Sequence[str], sizes: Sequence[int], dataset: str) -> list[Accuracy]:
     """Return the distance of the exact trapezoid from scikit-learn's AUC on a bundled data set."""
-    import numpy as np
-    from sklearn.metrics import roc_auc_score
-
-    from fhe_auc import datasets, thresholds
-    from fhe_auc.counts import PartyData
-
-    parties = datasets.load(dataset)
-    y_true = np.concatenate([data.y_true for data in parties])
-    y_score = np.concatenate([data.y_score for data in parties])
-    truth, pooled = float(roc_auc_score(y_true, y_score)), PartyData.from_arrays("all", y_true, y_score)
+    y_true, y_score = pooled(datasets.load(dataset))
+    truth, everybody = float(roc_auc_score(y_true, y_score)), PartyData.from_arrays("all", y_true, y_score)
     found = []
     for grid in grids:
         for size in sizes:
-            exact = trapezoid(count(pooled, thresholds.GRIDS[grid](size)))
+            exact = trapezoid(count(everybody, thresholds.GRIDS[grid](size)))
             found.append(Accuracy(grid, size, abs(exact.auc - truth), exact.resolution))
     return found

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc import thresholds
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.pooled_rows import pooled
 
 _DISTINCT = 20
 _ROWS_PER_PARTY = 100
@@ -20,7 +21,7 @@ _POSITIVE = 0.2
 
 @dataclass(frozen=True)
 class Problem:
-    """So many parties of a hundred made-up rows each, and a grid.
+    """So many parties of a hundred made-up rows each, and thresholds.
 
     The rows of party i are those of party i + 20 and so on: contenders whose submissions take minutes and gigabytes may
     make 20 and send them again and again.
@@ -29,18 +30,16 @@ class Problem:
     ----------
     parties : int
     thresholds : int
-    grid : str
-        One of `fhe_auc.thresholds.GRIDS`.
+        How many, evenly spaced.
     """
 
     parties: int
     thresholds: int
-    grid: str = "uniform"
 
     @cached_property
     def points(self) -> NDArray[np.float64]:
         """The thresholds."""
-        return thresholds.GRIDS[self.grid](self.thresholds)
+        return thresholds.uniform(self.thresholds)
 
     @property
     def distinct(self) -> int:
@@ -69,8 +68,7 @@ class Problem:
     @cached_property
     def pooled(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
         """Labels and scores of everybody: what nobody has, but scikit-learn."""
-        everybody = [self.data(party) for party in range(self.parties)]
-        return np.concatenate([data.y_true for data in everybody]), np.concatenate([data.y_score for data in everybody])
+        return pooled(self.data(party) for party in range(self.parties))
 
     @cached_property
     def sklearn_auc(self) -> float:

@@ -1,4 +1,4 @@
-"""What a study says in a page: ratios first, then times, bytes and the machine."""
+"""What a benchmark says in a page: ratios first, then times, bytes and the machine."""
 
 from __future__ import annotations
 
@@ -8,49 +8,48 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from fhe_auc.files import write_atomically
 from fhe_auc.plot import PAPER_UPLOAD_BYTES
+from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
-from fhe_auc_benchmarks.runtime.study import HEADLINE, Study
 
 _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
             "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip
 
 
-def save_csv(path: Path, study: Study) -> None:
+def save_csv(path: Path, measured: Benchmark) -> None:
     """Save a row for each contender, problem and phase; times in seconds."""
     text = StringIO(newline="")
     writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
     writer.writeheader()
-    for each in study.measurements:
+    for each in measured.measurements:
         for phase, seconds in each.phases.items():
             writer.writerow({**asdict(each), "phase": phase, **seconds._asdict()})
     write_atomically(path, text.getvalue().encode())
 
 
-def save_json(path: Path, study: Study, machine: dict[str, Any]) -> None:
+def save_json(path: Path, measured: Benchmark, machine: dict[str, Any]) -> None:
     """Save everything."""
     measurements = [
         {**asdict(each), "phases": {phase: seconds._asdict() for phase, seconds in each.phases.items()}}
-        for each in study.measurements
+        for each in measured.measurements
     ]
     everything = {
         "machine": machine,
-        "quick": study.quick,
-        "ratios": ratios(study),
+        "quick": measured.quick,
+        "ratios": ratios(measured),
         "measurements": measurements,
-        "throughputs": [{**each._asdict(), "rate": each.rate} for each in study.throughputs],
-        "accuracies": [each._asdict() for each in study.accuracies],
+        "throughputs": [{**each._asdict(), "rate": each.rate} for each in measured.throughputs],
+        "accuracies": [each._asdict() for each in measured.accuracies],
     }
     write_atomically(path, (json.dumps(everything, indent=2) + "\n").encode())
 
 
-def ratios(study: Study) -> dict[str, float]:
-    """Return what the study is about, by name; what was not measured is missing."""
-    at = {(each.contender, each.parties, each.thresholds): each for each in study.measurements}
+def ratios(measured: Benchmark) -> dict[str, float]:
+    """Return what the benchmark is about, by name; what was not measured is missing."""
+    at = {(each.contender, each.parties, each.thresholds): each for each in measured.measurements}
     parties, thresholds = HEADLINE
     found: dict[str, float] = {}
 
@@ -58,7 +57,7 @@ def ratios(study: Study) -> dict[str, float]:
         if above is not None and below is not None:
             found[name] = above.aggregation / below.aggregation
 
-    for backend in dict.fromkeys(each.backend for each in study.throughputs):
+    for backend in dict.fromkeys(each.backend for each in measured.throughputs):
         name = f"{OURS} ({backend})"
         ours = at.get((name, *HEADLINE))
         for peer in (PUBLISHED, TUNED):
@@ -68,10 +67,7 @@ def ratios(study: Study) -> dict[str, float]:
         add(f"{name}, {thresholds} thresholds: 1,000 / {parties} parties", at.get((name, 1000, thresholds)), ours)
         if ours is not None:
             found[f"upload that [FHE] reports / {name}"] = PAPER_UPLOAD_BYTES / ours.upload_bytes
-        rates = {
-            count: median(each.rate for each in study.throughputs if (each.backend, each.processes) == (backend, count))
-            for count in sorted({each.processes for each in study.throughputs})
-        }
+        rates = measured.rates(backend)
         found |= {
             f"{name}, ingest: {count} processes / 1 (wall)": rate / rates[1]
             for count, rate in rates.items()
@@ -80,7 +76,7 @@ def ratios(study: Study) -> dict[str, float]:
     return found
 
 
-def markdown(study: Study, machine: dict[str, Any]) -> str:
+def markdown(measured: Benchmark, machine: dict[str, Any]) -> str:
     """Return the summary."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     parties, thresholds = HEADLINE
@@ -89,12 +85,12 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
         "",
         f"{machine['date']}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
         f"average {machine['load_average']} at the start; {machine['system']}, Python {machine['python']}; {versions}.",
-        f"One thread a process. CPU time; the median of {study.runs} runs, in which all contenders took turns. Keys "
+        f"One thread a process. CPU time; the median of {measured.runs} runs, in which all contenders took turns. Keys "
         "are made once; Paillier, which takes seconds, ran once.",
         "",
         "## Ratios",
         "",
-        *_table(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(study).items())),
+        *_table(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(measured).items())),
         "",
         f"## {parties} parties, {thresholds} thresholds",
         "",
@@ -102,7 +98,7 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
         "",
         *_table(
             ("", "aggregation", "ingest", "circuit", "submit", "recover", "keys", "a party sends", "receives"),
-            (_row(each) for each in study.measurements if (each.parties, each.thresholds) == HEADLINE),
+            (_row(each) for each in measured.measurements if (each.parties, each.thresholds) == HEADLINE),
         ),
         "",
         "## Aggregation, all measurements",
@@ -118,7 +114,7 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
                     _milliseconds(each.phases["ingest"].wall_median + each.phases["circuit"].wall_median),
                     f"{each.upload_bytes:,}",
                 )
-                for each in sorted(study.measurements, key=lambda each: (each.contender, each.parties, each.thresholds))
+                for each in sorted(measured.measurements, key=lambda one: (one.contender, one.parties, one.thresholds))
             ),
         ),
         "",
@@ -130,7 +126,7 @@ def markdown(study: Study, machine: dict[str, Any]) -> str:
             ("", "processes", "submissions", "seconds", "submissions per second"),
             (
                 (each.backend, f"{each.processes}", f"{each.submissions:,}", f"{each.seconds:.2f}", f"{each.rate:,.0f}")
-                for each in study.throughputs
+                for each in measured.throughputs
             ),
         ),
         "",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from fhe_auc_benchmarks.runtime.contender import Session
+from fhe_auc_benchmarks.runtime.contender import OurProtocol
 from fhe_auc_keys import branches
 
 _POLL = 0.005  # seconds
@@ -54,7 +54,7 @@ class _Files:
             yield name, (self.folder / name).read_bytes()
 
 
-def throughput(session: Session, processes: int) -> Throughput:
+def throughput(session: OurProtocol, processes: int) -> Throughput:
     """Return how fast so many processes ingest the submissions of a session.
 
     Submissions are files in the folder for temporary files, read back from the page cache.

@@ -5,7 +5,7 @@ row. Real sessions use `fhe_auc_protocols.dp_noise`, and `fhe_auc_protocols.hist
 source.
 
     distributed    numpy's discrete Laplace law, or every party's Pólya shares one by one
-    local          a bit's reports are binomial (`UnaryEncoding.simulated_tallies`)
+    local          a bit's reports are binomial (`tallies`)
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
 from fhe_auc_protocols.histograms.unary_hierarchy import LevelTally, UnaryHierarchy
 
-__all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local", "local_hierarchy"]
+__all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local", "local_hierarchy", "tallies"]
 
 
 def distributed(
@@ -55,17 +55,44 @@ def distributed_hierarchy(
 def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: np.random.Generator) -> NDArray[np.float64]:
     """Return estimates of the counts from one report a row over all cells, shape (runs, *counts.shape)."""
     encoding = UnaryEncoding(counts.size, epsilon)
-    tallies = encoding.simulated_tallies(counts.ravel(), runs=runs, random=random)
-    return encoding.estimate(tallies, int(counts.sum())).reshape(runs, *counts.shape)
+    drawn = tallies(encoding, counts.ravel(), runs=runs, random=random)
+    return encoding.estimate(drawn, int(counts.sum())).reshape(runs, *counts.shape)
 
 
 def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: np.random.Generator) -> HierarchicalCounts:
     """Return estimates of hierarchical counts from one report a row, on a level of the row's choice."""
     height = counts.height
     chosen = random.multinomial(counts.levels[-1].astype(np.int64), [1 / height] * height)  # of each lowest segment
-    tallies = []
+    reports = []
     for k in range(1, height + 1):
         own = chosen[:, k - 1].reshape(2**k, -1).sum(axis=1)
-        ones = UnaryEncoding(2**k, epsilon).simulated_tallies(own, runs=1, random=random)[0]
-        tallies.append(LevelTally(int(own.sum()), ones))
-    return UnaryHierarchy(height, epsilon).estimate(tallies)
+        ones = tallies(UnaryEncoding(2**k, epsilon), own, runs=1, random=random)[0]
+        reports.append(LevelTally(int(own.sum()), ones))
+    return UnaryHierarchy(height, epsilon).estimate(reports)
+
+
+def tallies(
+    encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw tallies of reports from how many users each cell has, of the law of `UnaryEncoding.tally`.
+
+    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent.
+
+    Parameters
+    ----------
+    encoding : UnaryEncoding
+    counts : ndarray of int64, shape (d,)
+        c_v.
+    without : int
+        Users without a value.
+    runs : int
+    random : numpy Generator
+
+    Returns
+    -------
+    ndarray of int64, shape (runs, d)
+    """
+    others = int(counts.sum()) + without - counts
+    shape = (runs, encoding.cells)
+    drawn: NDArray[np.int64] = random.binomial(counts, 0.5, shape)
+    return drawn + random.binomial(others, encoding.flip_probability, shape)

@@ -1,1 +1,1 @@
-"""The measurements behind the documents: each module prints the tables of a page in docs/evidence."""
+"""The measurements behind the documents: each module but `markdown` prints the tables of a page in docs."""

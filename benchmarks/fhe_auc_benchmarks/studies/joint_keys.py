@@ -18,7 +18,7 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 from fhe_auc.rounds import Party
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys import local_consortium as rehearsal
+from fhe_auc_keys import local_consortium
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 SEALED_PARTIES = 100
@@ -60,7 +60,7 @@ def joint_costs(parties: int) -> dict[str, float]:
     sites = split("credit-default", parties, None, seed=0)
     plugin = SemiHonest()
     session = plugin.prepare(request(sites, thresholds.uniform(100), "joint"))
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     clock = Clock()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     others = [plugin.party(session.manifest, delivery.parties[site.name], site) for site in sites[:-1]]
@@ -108,8 +108,8 @@ def sealing_seconds() -> tuple[float, float]:
     """CPU seconds for sealing to, and opening at, so many parties, and of which certificates take."""
     sites = split("credit-default", SEALED_PARTIES, None, seed=0)
     session: Session = SemiHonest().prepare(request(sites, thresholds.uniform(100), "sealed"))
-    consortium = timed(lambda: rehearsal.Consortium(session.manifest.parties))
-    return timed(lambda: rehearsal.sealed(session)), consortium
+    consortium = timed(lambda: local_consortium.Consortium(session.manifest.parties))
+    return timed(lambda: local_consortium.sealed(session)), consortium
 
 
 def timed(work: Callable[[], object]) -> float:

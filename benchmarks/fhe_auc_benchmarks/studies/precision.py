@@ -272,19 +272,13 @@ def print_tables(
         body.append([*workload, *cells, f"{bound:.1e}", f"{measured / bound:.2f}"])
     multipliers = (f"{multiplier} multiplier" for multiplier in MULTIPLIERS)
     print(table(["backend", "thresholds", "parties", *multipliers, "bound", "worst / bound"], body))
-    print("Worst |AUC error| by class balance, over all numbers of parties and both multipliers:\n")
-    workloads = list(dict.fromkeys(cell[:2] for cell in found))
+    print("Worst |AUC error| by rows and class balance, over all workloads and both multipliers:\n")
     body = [
-        [
-            backend,
-            size,
-            f"{n:,}",
-            *(show(matching(found, backend=backend, thresholds=size, rows=n, balance=b), trials) for b in BALANCES),
-        ]
-        for backend, size in workloads
+        [backend, f"{n:,}", *(show(matching(found, backend=backend, rows=n, balance=b), trials) for b in BALANCES)]
+        for backend in dict.fromkeys(cell.backend for cell in found)
         for n in rows
     ]
-    print(table(["backend", "thresholds", "pooled rows", *BALANCES], body))
+    print(table(["backend", "pooled rows", *BALANCES], body))
     print("What the planner chose, once where it is the same for all numbers of parties:\n")
     parameters = (
         (

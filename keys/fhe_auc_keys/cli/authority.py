@@ -9,11 +9,11 @@ from cryptography import x509
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
-from fhe_auc_keys.authority import MAX_DAYS, Authority
+from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import ExistsError, MissingError
-from fhe_auc_keys.public_keys import check_name, fingerprint, subject_name
+from fhe_auc_keys.public_keys import MAX_DAYS, check_name, fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import read_list
 from fhe_auc_keys.vault import OWN, Vault

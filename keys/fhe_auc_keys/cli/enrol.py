@@ -13,13 +13,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
-from fhe_auc_keys import existing_certificate as bindings
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
+from fhe_auc_keys.existing_certificate import CertifiedKey
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import MALFORMED, check_name, fingerprint
+from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.vault import OWN, Vault
 
@@ -152,12 +152,12 @@ def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:
 def _bound(identity: Identity, chain: Path, key: Path) -> Identity:
     """Return the identity vouched for by the site's own certificate, for as long as that is valid."""
     days_left = (read_certificates(chain)[0].not_valid_after_utc - common.now()).days
-    days = max(1, min(days_left, bindings.MAX_DAYS))
+    days = max(1, min(days_left, MAX_DAYS))
     with common.about(chain):
         return identity.bound(chain.read_bytes(), _private_key(key), days=days, at=common.now())
 
 
-def _private_key(path: Path) -> bindings.CertifiedKey:
+def _private_key(path: Path) -> CertifiedKey:
     data = path.read_bytes()
     try:
         try:

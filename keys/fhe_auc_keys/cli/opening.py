@@ -101,9 +101,7 @@ def open_bundle(
         trusted = trust.extended(Trusted(), authorities, lists, fingerprints).trust
         with common.about(file):
             if data.startswith(JOINT_KIND.magic):
-                announced, roster = open_joint_session(
-                    data, trusted, convener=holder, session=expected, at=common.now()
-                )
+                announced, roster = open_joint_session(data, trusted, signer=holder, session=expected, at=common.now())
                 material = roster.to_bytes()
             else:
                 announced, material = open_aggregator_bundle(
@@ -121,7 +119,7 @@ def open_bundle(
         with common.about(file):
             if data.startswith(JOINT_KIND.magic):
                 announced, _ = keep_joint_session(
-                    data, identity, trusted, store, convener=holder, session=expected, at=common.now(), grid=grid
+                    data, identity, trusted, store, signer=holder, session=expected, at=common.now(), grid=grid
                 )
             else:
                 announced = keep_party_bundle(

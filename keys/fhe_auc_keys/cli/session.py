@@ -17,7 +17,7 @@ from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.joint_session import convene, open_joint_session
+from fhe_auc_keys.joint_session import open_joint_session, prepare_joint_session
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
@@ -100,9 +100,11 @@ def session(
         prepared = plugin.prepare(replace(request, parties=tuple(peers)))
         folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
         if not prepared.manifest.context:
-            document = convene(holder, prepared.manifest, shown, trusted, lifetime=lifetime, at=common.now())
-            announced, _ = open_joint_session(document, trusted, convener=holder.name, session=None, at=common.now())
-            files = _write_convened(folder, document, "joint" if plugin.encrypts else "convened")
+            document = prepare_joint_session(
+                holder, prepared.manifest, shown, trusted, lifetime=lifetime, at=common.now()
+            )
+            announced, _ = open_joint_session(document, trusted, signer=holder.name, session=None, at=common.now())
+            files = _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
         else:
             sealed = seal_session(holder, prepared, peers.values(), trusted, lifetime=lifetime, at=common.now())
             announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
@@ -120,7 +122,7 @@ def session(
     )
 
 
-def _write_convened(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:
+def _write_joint_session(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"session.{suffix}"
     common.write(path, document, common.PUBLIC)

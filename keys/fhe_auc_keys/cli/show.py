@@ -280,7 +280,7 @@ def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
     elif kind == JOINT_KIND:
-        announced, _ = open_joint_session(data, trusted.trust, convener=holder, session=None, at=at)
+        announced, _ = open_joint_session(data, trusted.trust, signer=holder, session=None, at=at)
     else:
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at)
     rows = describe.announcement_rows(announced)

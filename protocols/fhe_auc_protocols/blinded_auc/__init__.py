@@ -1,1 +1,1 @@
-"""The AUC under CKKS, blinded: `semi_honest` for an aggregator that follows the protocol, `malicious` for one that may lie."""
+"""The AUC under CKKS, blinded: `semi_honest`, and `malicious` for an aggregator that may lie."""

@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import math
 import secrets
+from typing import Protocol
 
 from fhe_auc.keystream import UNIFORM_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
 
 
-def multiplier(blinding_bits: int) -> int:
+class Randomness(Protocol):
+    """Where secret numbers come from: the module `secrets`, or what a test has pinned."""
+
+    def randbits(self, k: int, /) -> int:
+        """Return an integer of k random bits."""
+
+    def randbelow(self, exclusive_upper_bound: int, /) -> int:
+        """Return an integer, uniform on those from 0 up to the bound."""
+
+
+def multiplier(blinding_bits: int, randomness: Randomness = secrets) -> int:
     """Return a fresh blinding multiplier: an integer, log-uniform in [2^(blinding_bits-16), 2^blinding_bits]."""
-    fraction = secrets.randbits(UNIFORM_BITS) / 2**UNIFORM_BITS
+    fraction = randomness.randbits(UNIFORM_BITS) / 2**UNIFORM_BITS
     return round(math.pow(2, blinding_bits - MULTIPLIER_RANGE_BITS * fraction))
 
 
-def symmetric_integer(bound: float) -> int:
+def symmetric_integer(bound: float, randomness: Randomness = secrets) -> int:
     """Return a fresh integer, uniform on all integers of absolute value at most `bound`."""
     limit = int(bound)
-    return secrets.randbelow(2 * limit + 1) - limit
+    return randomness.randbelow(2 * limit + 1) - limit

@@ -12,6 +12,7 @@ flood) matters as well: without flooding r is the gcd of the decrypted coefficie
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,11 +20,14 @@ import numpy as np
 from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.ckks.flooding import flood
 from fhe_auc_protocols.blinded_auc import blinding
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 
-def blinded_totals(plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext]) -> Ciphertext:
+def blinded_totals(
+    plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: Randomness = secrets
+) -> Ciphertext:
     """Return the class totals of an AUC, times one fresh multiplier, flooded.
 
     Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
@@ -37,14 +41,16 @@ def blinded_totals(plan: AucPlan, context: PublicContext, sums: Sequence[Ciphert
         The aggregator's keys.
     sums : sequence of Ciphertext
         Of all parties' submissions, block by block.
+    randomness : Randomness
+        Where multiplier and blur come from.
     """
     product = trace(context, plan.packing, products(context, plan.packing, sums))
-    multiplier = blinding.multiplier(plan.blinding_bits)
+    multiplier = blinding.multiplier(plan.blinding_bits, randomness)
     result = context.multiply_integers(product, np.full(plan.packing.slots, multiplier, complex))
     if plan.release_digits is not None:
         # num and tie need a blur each: a common one leaves one combination of the two alone, which tells both.
         bound = 0.5 * 10.0**-plan.release_digits * multiplier
-        blur = complex(blinding.symmetric_integer(bound), blinding.symmetric_integer(bound))
+        blur = complex(blinding.symmetric_integer(bound, randomness), blinding.symmetric_integer(bound, randomness))
         weights = plan.packing.class_vector(np.array([blur / (1 + 1j * CHECK_WEIGHT), 0]))
         neighbour = context.rotate(product, 1)
         context.add_in_place(result, context.multiply_integers(neighbour, weights))

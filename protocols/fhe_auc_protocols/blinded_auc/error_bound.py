@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, disguised_norms
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, split_norms
 
 if TYPE_CHECKING:
     from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -14,7 +14,7 @@ RAREST = 10**6
 """Precision is promised while the rarer class has at least one row in this many."""
 
 MAX_AMPLIFICATION = 10.0
-"""Multipliers of disguised counts are drawn so that they amplify errors at most so often."""
+"""Multipliers of split shares are drawn so that they amplify errors at most so often."""
 
 CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it),
@@ -34,7 +34,7 @@ def error_bound(plan: AucPlan) -> float:
     # num and den have noise of their own, hence the factor √2 (twice, half of it in the line above).
     hiding = math.sqrt(2) * one_total / (plan.least_multiplier * packing.gain * least_den)
     error = math.hypot(CONFIDENCE * hiding, fresh_noise(plan)) + encoding_error(plan)
-    return error * (MAX_AMPLIFICATION if workload.disguised else 1)
+    return error * (MAX_AMPLIFICATION if workload.is_split else 1)
 
 
 def disagreement(plan: AucPlan) -> float:
@@ -64,8 +64,8 @@ def fresh_noise(plan: AucPlan) -> float:
     # √2 for the real part.
     bins = packing.blocks * packing.bins
     x_norm, y_norm = math.sqrt(bins) * math.hypot(1, CHECK_WEIGHT), 1.0
-    if plan.workload.disguised:
-        x_norm, y_norm = disguised_norms(plan.workload, bins)
+    if plan.workload.is_split:
+        x_norm, y_norm = split_norms(plan.workload, bins)
     on_x = y_norm / (2 * packing.x_unit)
     return CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(x_norm, on_x)
 
@@ -73,14 +73,21 @@ def fresh_noise(plan: AucPlan) -> float:
 def encoding_error(plan: AucPlan) -> float:
     """Return the error of encoding in double precision: alike in all bins and copies, it averages out nowhere.
 
-    Worst balances as for noise; the error is as large as the largest slot makes it. Disguised values have random
+    Worst balances as for noise; the error is as large as the largest slot makes it. Split shares have random
     phases, so that over the positions errors add up like noise, and the largest is twice what it would be.
     """
     packing, workload = plan.packing, plan.workload
     balance = min(workload.max_rows, RAREST)
     bins = packing.blocks * packing.bins
-    if not workload.disguised:
+    if not workload.is_split:
         return _ENCODING * balance * max(2 * packing.x_unit * bins, 1 / (2 * packing.x_unit))
-    x_norm, y_norm = disguised_norms(workload, bins)
+    x_norm, y_norm = split_norms(workload, bins)
     worst = max(2 * packing.x_unit * x_norm, y_norm / (2 * packing.x_unit))
     return CONFIDENCE * _ENCODING_DEVIATION * balance * 2 * worst
+
+
+def rare_class_warning(plan: AucPlan) -> tuple[str, ...]:
+    """Return a warning where so many rows are allowed that the rarer class may be too rare for the precision stated."""
+    if plan.workload.max_rows <= RAREST:
+        return ()
+    return (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)

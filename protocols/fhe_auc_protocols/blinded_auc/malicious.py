@@ -1,8 +1,9 @@
 """AUC with an aggregator that may lie: the right AUC, or an error.  [FHE] §IV-D, corrected.
 
-The circuit, rounds and keys are those of `fhe_auc_protocols.blinded_auc.semi_honest`. What parties encrypt is disguised
-(`fhe_auc_protocols.blinded_auc.split_shares`) in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum
-over all parties is added to every ciphertext. A party accepts only if
+The circuit, rounds and keys are those of `fhe_auc_protocols.blinded_auc.semi_honest`. Parties encrypt split
+shares of their counts (`fhe_auc_protocols.blinded_auc.split_shares`) in E executions, two classes each, in the same
+ciphertext; a mask that vanishes only in the sum over all parties is added to every ciphertext. A party accepts only if
+(`fhe_auc_protocols.blinded_auc.result_check`)
 
     - the slots of every class agree,
     - no den' is near zero,
@@ -16,27 +17,24 @@ it away undoes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from fhe_auc import ckks
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import InputError, VerificationError
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.blinded_auc import split_shares
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound, rare_class_warning
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
-from fhe_auc_protocols.blinded_auc.result_check import Recovered, rare_class_warning, slot_error
-from fhe_auc_protocols.blinded_auc.split_shares import Execution, amplification
+from fhe_auc_protocols.blinded_auc.result_check import recover_verified
+from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
 from fhe_auc_protocols.result_warnings import of_auc
 
@@ -54,7 +52,7 @@ class Malicious(BlindedAuc):
     """Plug-in ``malicious``."""
 
     name = "malicious"
-    summary = "CKKS, disguised and executed several times: parties get the right AUC or an error"
+    summary = "CKKS, counts split into shares, executed several times: parties get the right AUC or an error"
     trust = "the aggregator does not collude with a party; that it computes what it should is checked"
     all_parties = True
     options = MappingProxyType(
@@ -96,7 +94,7 @@ class Malicious(BlindedAuc):
 
 
 class MaliciousTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
-    """Disguises a party's counts, and accepts a result only if all executions agree."""
+    """Splits a party's counts into shares, and accepts a result only if all executions agree."""
 
     masked = True
 
@@ -106,8 +104,8 @@ class MaliciousTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
         self._manifest = manifest
         self._data = data
         check_rows(data, self.plan.workload.max_rows)
-        if not self.plan.workload.disguised or manifest.min_parties != len(manifest.parties):
-            raise InputError("the session's manifest is not one for disguised counts of all parties")
+        if not self.plan.workload.is_split or manifest.min_parties != len(manifest.parties):
+            raise InputError("the session's manifest is not one for split shares of all parties")
         if self.plan.workload.classes not in [2 * executions for executions in _EXECUTIONS]:
             # One execution alone would agree with itself.
             raise InputError(
@@ -120,8 +118,8 @@ class MaliciousTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
         return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), counts))
 
     def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
-        """Return AUC and resolution; errors as `recover`."""
-        recovered = recover(decrypted, self.plan, self.executions(common_secret))
+        """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover_verified`."""
+        recovered = recover_verified(decrypted, self.plan, self.executions(common_secret))
         workload = self.plan.workload
         return Evaluation(
             auc=recovered.auc,
@@ -159,50 +157,3 @@ def _loose(chosen: AucPlan) -> tuple[str, ...]:
         f"the tolerance is {times:,.0f} times what numerical errors need: a lying aggregator passes more often, and "
         f"may change the AUC by {chosen.tolerance:g} unnoticed",
     )
-
-
-def recover(slots: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
-    """Return the AUC from the decrypted slots of the result.
-
-    Raises
-    ------
-    VerificationError
-        A check fails; no number is given.
-    """
-    by_class = chosen.packing.by_class(slots)
-    if not np.isfinite(slots).all():
-        raise VerificationError(_REFUSED.format("values are not finite"), check="finite")
-    totals = by_class.mean(axis=1)
-    if np.abs(by_class - totals[:, None]).max() > slot_error(float(np.abs(totals).max()), chosen):
-        raise VerificationError(_REFUSED.format("the slots of a class differ"), check="slots")
-    return accept(totals, chosen, executions)
-
-
-def accept(totals: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
-    """Return the AUC from class totals, num' and den' of each execution in turn; errors as `recover`."""
-    nums, dens = totals[0::2], totals[1::2]
-    # One positive and one negative row give 2·gain·r·R4R5; half of that at the smallest r is as good as zero.
-    zero = chosen.least_multiplier * chosen.packing.gain
-    if any(abs(den) < zero * abs(each.products[2]) for den, each in zip(dens, executions, strict=True)):
-        raise VerificationError(
-            "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is "
-            "forged",
-            check="denominator",
-        )
-    found = np.array([each.recover(*pair) for each, *pair in zip(executions, nums, dens, strict=True)])
-    allowed = chosen.tolerance * amplification(np.array([each.multipliers for each in executions])) / MAX_AMPLIFICATION
-    difference = found[:, None] - found
-    apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
-    if not (apart <= np.hypot(allowed[:, None], allowed)).all():
-        raise VerificationError(_REFUSED.format("the executions disagree"), check="executions")
-    weights = allowed**-2.0 / (allowed**-2.0).sum()
-    value = complex(weights @ found)
-    if not -chosen.tolerance <= value.real <= 1 + chosen.tolerance:
-        raise VerificationError(_REFUSED.format("the AUC is outside its range"), check="range")
-    return Recovered(float(np.clip(value.real, 0, 1)), max(value.imag, 0.0))
-
-
-_REFUSED = (
-    "the result fails its check ({}), so no number is given: the aggregator has not computed what it should, the "
-    "pooled rows are more than max_rows, a message is damaged or a key is wrong"
-)

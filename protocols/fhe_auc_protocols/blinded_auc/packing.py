@@ -121,8 +121,8 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.tile(np.asarray(values, complex), self.slots // self.classes)
 
 
-def disguised_norms(workload: Workload, bins: int) -> tuple[float, float]:
-    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of disguised counts.
+def split_norms(workload: Workload, bins: int) -> tuple[float, float]:
+    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of split shares.
 
     S weights that add up to 1, each at most 3/2 from 1/2, have squares that add up to 2S + 1 at most. All positives may
     count in every bin, all negatives in one. The extra element has |x| ≤ 1, and Σ|y|² ≤ 25/n at n ≥ 24 positions.

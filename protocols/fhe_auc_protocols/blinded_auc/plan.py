@@ -20,7 +20,7 @@ from fhe_auc.errors import CapacityError
 from fhe_auc.plan import Parameter, Terms
 from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
 from fhe_auc_protocols.blinded_auc import plan_text
-from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, disguised_norms
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
 MULTIPLIER_RANGE_BITS = 16
@@ -30,10 +30,10 @@ MAX_BLINDING_BITS = 50
 MAX_TOLERANCE = 1e-3
 
 LEAST_POSITIONS = 256
-"""How many positions disguised counts have at least, if one ciphertext holds them: fewer could be guessed."""
+"""How many positions split shares have at least, if one ciphertext holds them: fewer could be guessed."""
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
-_DISGUISE_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
+_SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
 _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
 
 
@@ -52,8 +52,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     smudging_bits : int
         The same of the noise that each party adds to its partial decryption; 0 without joint keys.
     tolerance : float
-        What says by how much the AUC of disguised executions may differ (`fhe_auc_protocols.blinded_auc.malicious.accept`); at most 1e-3;
-        0 without disguise.
+        What says by how much the AUC of executions with split shares may differ
+        (`fhe_auc_protocols.blinded_auc.result_check.accept`); at most 1e-3; 0 where counts are whole.
 
     Raises
     ------
@@ -214,9 +214,9 @@ def check_blinding(blinding_bits: int) -> None:
 
 def check_tolerance(workload: Workload, tolerance: float) -> None:
     """Raise `CapacityError` for a tolerance that tells no wrong AUC, or that there is no use for."""
-    if not (0 < tolerance <= MAX_TOLERANCE if workload.disguised else tolerance == 0):
+    if not (0 < tolerance <= MAX_TOLERANCE if workload.is_split else tolerance == 0):
         raise CapacityError(
-            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are disguised, and be 0 where "
+            f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are split, and be 0 where "
             f"they are not, got {tolerance:g}"
         )
 
@@ -239,7 +239,7 @@ def fitting_packing(workload: Workload, slots: int) -> Packing | None:
     largest = slots // (2 * workload.classes)
     if not largest:
         return None
-    wanted = max(workload.positions, LEAST_POSITIONS) if workload.disguised else workload.positions
+    wanted = max(workload.positions, LEAST_POSITIONS) if workload.is_split else workload.positions
     bins = min(1 << (wanted - 1).bit_length(), largest)
     blocks = -(-workload.positions // bins)
     return Packing(slots, workload.classes, bins, blocks, _x_bits(workload, blocks * bins))
@@ -247,9 +247,9 @@ def fitting_packing(workload: Workload, slots: int) -> Packing | None:
 
 def _x_bits(workload: Workload, bins: int) -> int:
     """Return the bits of `Packing.x_unit` with which errors on X and on Y weigh about alike."""
-    if not workload.disguised:
+    if not workload.is_split:
         return (bins.bit_length() + 1) // 2
-    x_norm, y_norm = disguised_norms(workload, bins)
+    x_norm, y_norm = split_norms(workload, bins)
     return round(math.log2(2 * math.sqrt(x_norm / y_norm)))
 
 
@@ -257,7 +257,7 @@ def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blindin
     """Return the left-hand side of the capacity inequality."""
     largest_den = 2 * math.log2(workload.max_rows) - 1
     blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
-    redundancy = _DISGUISE_BITS if workload.disguised else _CHECK_BITS
+    redundancy = _SPLIT_BITS if workload.is_split else _CHECK_BITS
     return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + redundancy
 
 

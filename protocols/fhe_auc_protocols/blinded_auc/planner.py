@@ -1,9 +1,9 @@
 """From a workload to CKKS parameters, packing, blinding and flooding: the smallest upload that is precise and safe.
 
-Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.plan`). Precision: the error of the
-AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a target
-(`fhe_auc_protocols.blinded_auc.error_bound`). Scale Δ' buys precision, ρ buys finer-grained blinding, and both come out of the same modulus:
-the planner takes the largest ρ that leaves the precision asked for.
+Two inequalities decide. Capacity: nothing may wrap around the modulus (`fhe_auc_protocols.blinded_auc.plan`).
+Precision: the error of the AUC at the *least* number of rows, worst class balance and smallest multiplier stays below a
+target (`fhe_auc_protocols.blinded_auc.error_bound`). Scale Δ' buys precision, ρ buys finer-grained blinding, and both
+come out of the same modulus: the planner takes the largest ρ that leaves the precision asked for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fhe_auc_protocols.blinded_auc.workload import Workload
 DEFAULT_BLINDING_BITS = 26
 DEFAULT_PRECISION = 1e-7
 DEFAULT_LOOSE_PRECISION = 5e-7
-"""With joint keys every party adds noise, and disguised counts amplify errors: 1e-7 would take a larger ring."""
+"""With joint keys every party adds noise, and split shares amplify errors: 1e-7 would take a larger ring."""
 
 
 def plan(
@@ -67,10 +67,10 @@ def plan(
         The same for each party's noise on its partial decryption; only joint keys have it.
     precision : float or None
         Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or
-        disguised counts 5e-7. With `release_digits` a twentieth of the last digit is enough, and is what is asked for.
+        split shares 5e-7. With `release_digits` a twentieth of the last digit is enough, and is what is asked for.
     tolerance : float or None
-        What disguised executions are accepted with; None: the plan's `disagreement`, below which honest results would
-        be refused.
+        What executions with split shares are accepted with; None: the plan's `disagreement`, below which honest
+        results would be refused.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def plan(
         No parameters with 128-bit security do.
     """
     if precision is None:
-        loose = workload.joint_keys or workload.disguised
+        loose = workload.joint_keys or workload.is_split
         precision = DEFAULT_LOOSE_PRECISION if loose else DEFAULT_PRECISION
     if workload.release_digits is not None:
         precision = max(precision, 0.05 * 10.0**-workload.release_digits)
@@ -135,11 +135,11 @@ def _fill(
             blinding_bits=blinding_bits,
             flooding_bits=flooding_bits,
             smudging_bits=smudging_bits,
-            tolerance=MAX_TOLERANCE if workload.disguised else 0.0,
+            tolerance=MAX_TOLERANCE if workload.is_split else 0.0,
         )
         if not error_bound(candidate) <= precision:  # nan, too
             continue
-        if not workload.disguised:
+        if not workload.is_split:
             return candidate
         least = disagreement(candidate)
         if tolerance is None or least <= tolerance:

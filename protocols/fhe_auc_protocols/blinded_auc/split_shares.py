@@ -1,4 +1,4 @@
-"""How parties disguise their counts from an aggregator that may lie.  [FHE] §IV-D, corrected.
+"""How parties split their counts into shares that an aggregator cannot forge.  [FHE] §IV-D, corrected.
 
 All parties of a session share a secret that the aggregator lacks. From it each execution e = 1…E derives its own, new
 in every session and independent of one another: six complex multipliers R, role bits b, weights w, permutations,
@@ -17,8 +17,8 @@ parties' sums come out as
 
 Whoever changes num' or den' without knowing the R shifts AUC + i·resolution of every execution by another complex
 number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
-that two executions do is about the square of what it was (docs/security/malicious.md), and costs nothing: slots are complex
-anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
+that two executions do is about the square of what it was (docs/security/malicious.md), and costs
+nothing: slots are complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from fhe_auc.thresholds import MAX_SIZE
 MAX_SPLITS = 4
 
 LEAST_EXTRA = 24
-"""Least positions of the extra element of disguised counts: fewer could be guessed (docs/security/malicious.md)."""
+"""Positions that the extra element of split shares has at least: fewer could be guessed (docs/security/malicious.md)."""
 
 _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
 
@@ -32,7 +32,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     release_digits : int or None
         Decimal digits of the AUC that parties may learn; None: all.
     splits : int
-        S: positions that a bin takes where counts are disguised (`fhe_auc_protocols.blinded_auc.split_shares`); 1: they are not.
+        S: shares that the counts of a bin are split into (`fhe_auc_protocols.blinded_auc.split_shares`), a position
+        each; 1: counts are whole.
     joint_keys : bool
         Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit.
     """
@@ -67,15 +68,15 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if digits is None or not 1 <= digits <= 6:
                 raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
             msgspec.structs.force_setattr(self, "release_digits", digits)
-            if self.disguised:
-                raise CapacityError("release_digits does not go with disguised counts")
+            if self.is_split:
+                raise CapacityError("release_digits does not go with split shares")
 
     @property
-    def disguised(self) -> bool:
-        """Whether parties disguise their counts from an aggregator that may lie."""
+    def is_split(self) -> bool:
+        """Whether parties split their counts into shares, against an aggregator that may lie."""
         return self.splits > 1
 
     @property
     def positions(self) -> int:
-        """Bins that packing must have: one a threshold; with disguised counts S, and some for the extra element."""
-        return self.splits * self.thresholds + LEAST_EXTRA if self.disguised else self.thresholds
+        """Bins that packing must have: one a threshold; with split shares S, and some for the extra element."""
+        return self.splits * self.thresholds + LEAST_EXTRA if self.is_split else self.thresholds

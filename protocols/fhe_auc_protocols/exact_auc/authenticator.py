@@ -1,7 +1,7 @@
 """What parties submit so that no aggregator can change the result unnoticed: a one-time polynomial authenticator.
 
 Everything is modulo a prime t, and happens once for each of the session's primes. X and Y are the sums over all parties
-of their entries (`fhe_auc_protocols.exact_auc.packing`), s stands for one of the sums num, tie, den, and z for a variable:
+of their entries (`fhe_auc_protocols.exact_auc.packing`), s is one of the sums num, tie, den, and z a variable:
 
     f_s(z) = Σ_{entries of s} (X + X'z)(Y + Y'z)        f_s(0) is what is wanted: num, tie or den
     H_s(z) = f_s(z) + μ_s·z + μ'_s·z²

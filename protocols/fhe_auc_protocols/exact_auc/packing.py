@@ -6,7 +6,7 @@ slots: of num, of den, and with `ties` of tie (`fhe_auc.counts`). Entries of a b
     num of every bin | tie of every bin | den                  n entries
 
 Without authentication a ciphertext holds X on the left, Y on the right, and nothing else. With it, entries stand four
-times, with their authenticators X' and Y' (`fhe_auc_protocols.exact_auc.authenticator`), and behind them two slots a sum:
+times, with their authenticators X' and Y' (`fhe_auc_protocols.exact_auc.authenticator`); behind them, two slots a sum:
 
     left    X | X  | X' | X' | μ   | μ'                        μ, μ' one slot for each of the sums
     right   Y | Y' | Y  | Y' | one | one

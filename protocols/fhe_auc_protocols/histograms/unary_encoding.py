@@ -96,31 +96,6 @@ class UnaryEncoding:
         reports[users, cells[users]] = words[users, cells[users]] < np.uint64(_HALF)
         return reports
 
-    def simulated_tallies(
-        self, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """Draw tallies from how many users each cell has: SIMULATED, of the same law, seeded, protecting nobody.
-
-        A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent.
-
-        Parameters
-        ----------
-        counts : ndarray of int64, shape (d,)
-            c_v.
-        without : int
-            Users without a value.
-        runs : int
-        random : numpy Generator
-
-        Returns
-        -------
-        ndarray of int64, shape (runs, d)
-        """
-        others = int(counts.sum()) + without - counts
-        shape = (runs, self.cells)
-        drawn: NDArray[np.int64] = random.binomial(counts, 0.5, shape)
-        return drawn + random.binomial(others, self.flip_probability, shape)
-
     def estimate(self, tally: ArrayLike, reports: int) -> NDArray[np.float64]:
         """Return the unbiased estimate Ĉ of the users in each cell, from a tally of so many reports."""
         q = self.flip_probability

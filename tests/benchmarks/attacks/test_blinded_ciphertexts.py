@@ -34,7 +34,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, Sums, Totals, View
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, Totals, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
 from fhe_auc_keys.sealed_roles import Result
@@ -111,7 +111,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
     def lie(view: View) -> bytes:
         if place == "totals":
             return Totals.honest(view).blinded(np.ones(view.plan.packing.classes)).finish()
-        positions = Positions(view, Sums(view).of(view.parties))
+        positions = Positions(view, view.sum_of(view.parties))
         return positions.totals(np.ones(positions.shape)).finish()
 
     scene = Scene(protocol, backend)
@@ -123,7 +123,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
     def lie(view: View) -> bytes:
-        sums = Sums(view).of(view.parties)
+        sums = view.sum_of(view.parties)
         return view.finish(Positions(view, sums).power_sum(power, 1.0))
 
     scene = Scene(protocol, backend)

@@ -14,8 +14,8 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.cli import attack
 from fhe_auc_benchmarks.attacks.outcome import HARM, Outcome, clopper_pearson
-from fhe_auc_protocols.blinded_auc.malicious import accept
 from fhe_auc_protocols.blinded_auc.plan import fitting_packing
+from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 

@@ -314,7 +314,9 @@ def test_an_internal_error_tells_its_place_but_quotes_nothing(monkeypatch: pytes
     monkeypatch.setattr(registry, "names", fail)
     result = call("protocols")
     assert (result.exit_code, result.stdout) == (1, "")
-    expected = r"internal error: ZeroDivisionError in .*test_commands.py, line \d+ \(run with --debug for the traceback\)\n"
+    expected = (
+        r"internal error: ZeroDivisionError in .*test_commands.py, line \d+ \(run with --debug for the traceback\)\n"
+    )
     assert re.fullmatch(expected, result.stderr)
     assert "0.123" in call("protocols", "--debug").stderr
 

@@ -44,7 +44,7 @@ from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
 from fhe_auc.protocol import Request
-from fhe_auc.site_state import Rehearsal, custodian
+from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
 
 GRID = np.linspace(0, 1, 16)
@@ -91,7 +91,7 @@ class FakeGrid:
 class Consortium:
     """Three sites with key stores, and the run configuration of their session."""
 
-    made: Rehearsal
+    made: LocalSites
     folder: Path
     sites: dict[str, PartyData]
 
@@ -120,7 +120,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def rehearsed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Consortium]:
+def made_consortium(
+    site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Consortium]:
     """A consortium for each policy, made once: most of a test's time would be spent on its certificates and keys."""
     names = tuple(data.name for data in site_rows)
 
@@ -128,18 +130,18 @@ def rehearsed(site_rows: list[PartyData], tmp_path_factory: pytest.TempPathFacto
     def made(min_parties: int) -> Consortium:
         folder = tmp_path_factory.mktemp("consortium")
         request = Request(parties=names, thresholds=GRID, min_parties=min_parties)
-        rehearsal = custodian().rehearse(registry.load("semi-honest").prepare(request), folder, {})
+        made = site_storage().local_sites(registry.load("semi-honest").prepare(request), folder, {})
         for data in site_rows:
             np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
-        return Consortium(rehearsal, folder, {data.name: data for data in site_rows})
+        return Consortium(made, folder, {data.name: data for data in site_rows})
 
     return made
 
 
 @pytest.fixture
-def convene(rehearsed: Callable[[int], Consortium], tmp_path: Path) -> Callable[..., Consortium]:
-    def convened(min_parties: int = 2) -> Consortium:
-        made = rehearsed(min_parties)
+def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path) -> Callable[..., Consortium]:
+    def new(min_parties: int = 2) -> Consortium:
+        made = made_consortium(min_parties)
         folder = tmp_path / "consortium"
         shutil.copytree(made.folder, folder, copy_function=os.link)  # what changes there is written anew
 
@@ -147,9 +149,9 @@ def convene(rehearsed: Callable[[int], Consortium], tmp_path: Path) -> Callable[
             return {name: value.replace(str(made.folder), str(folder)) for name, value in config.items()}
 
         sites = {name: moved(config) for name, config in made.made.sites.items()}
-        return Consortium(Rehearsal(moved(made.made.aggregator), sites), folder, made.sites)
+        return Consortium(LocalSites(moved(made.made.aggregator), sites), folder, made.sites)
 
-    return convened
+    return new
 
 
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
@@ -193,8 +195,10 @@ def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
     return Node(answer)
 
 
-def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(convene: Callable[..., Consortium]) -> None:
-    consortium = convene()
+def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    consortium = new_consortium()
     grid: Any = consortium.grid()
     record = evaluate(grid, consortium.config())
     assert record.counted == ("north", "south", "east")
@@ -223,11 +227,11 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(conve
 )
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
-    fault: Answer, why: str, nodes: str, convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    fault: Answer, why: str, nodes: str, new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
-    consortium = convene(2)
+    consortium = new_consortium(2)
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = evaluate(consortium.grid(east=Node(fault)), consortium.config(**changes))  # type: ignore[arg-type]
     assert (record.counted, record.missing) == (("north", "south"), ("east",))
@@ -241,9 +245,9 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
 
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
 def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_the_site(
-    nodes: str, convene: Callable[..., Consortium]
+    nodes: str, new_consortium: Callable[..., Consortium]
 ) -> None:
-    consortium = convene(3)
+    consortium = new_consortium(3)
     secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
     with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
         evaluate(consortium.grid(east=secret), consortium.config(nodes=nodes))  # type: ignore[arg-type]
@@ -254,9 +258,9 @@ def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_
 
 
 def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(
-    convene: Callable[..., Consortium],
+    new_consortium: Callable[..., Consortium],
 ) -> None:
-    consortium = convene(2)
+    consortium = new_consortium(2)
     lost = in_round(2, silent, consortium.site("east"))
     record = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
     assert record.counted == ("north", "south", "east")  # its rows are in the result
@@ -264,14 +268,16 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(
     assert not consortium.result("east").exists()
 
 
-def test_a_site_that_joins_late_is_waited_for(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(3)
+def test_a_site_that_joins_late_is_waited_for(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(3)
     late = Node(consortium.site("east").answer, joins_at=1.0)
     assert evaluate(consortium.grid(east=late), consortium.config()).counted == ("north", "south", "east")  # type: ignore[arg-type]
 
 
-def test_an_answer_that_comes_twice_or_to_another_question_counts_once(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(3)
+def test_an_answer_that_comes_twice_or_to_another_question_counts_once(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    consortium = new_consortium(3)
     grid: Any = consortium.grid()
     well = consortium.site("east").answer
 
@@ -286,40 +292,44 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(convene: 
     assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
 
 
-def test_two_nodes_that_say_they_are_the_same_party_end_the_session(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(2)
+def test_two_nodes_that_say_they_are_the_same_party_end_the_session(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(2)
     grid: Any = consortium.grid()
     grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
     with pytest.raises(EvaluationError, match="nodes 1 and 2 both answer as party 'north'"):
         evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
 
 
-def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(2)
+def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    consortium = new_consortium(2)
     grid: Any = consortium.grid(east=consortium.site("north"))
     record = evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
     assert record.counted == ("north", "south")
     assert dict(record.refused)["east"].startswith("message with sender 'north'")
 
 
-def test_nodes_that_are_not_named_are_not_addressed(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(3)
+def test_nodes_that_are_not_named_are_not_addressed(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(3)
     grid: Any = consortium.grid()
     grid.nodes[7] = Node(lambda message: pytest.fail("addressed"))
     evaluate(grid, consortium.config(nodes="north:1, south:2, east:3"))
     assert {message.metadata.dst_node_id for message in grid.pushed} == {1, 2, 3}
 
 
-def test_strangers_are_passed_over_where_no_nodes_are_named(convene: Callable[..., Consortium]) -> None:
-    consortium = convene(3)
+def test_strangers_are_passed_over_where_no_nodes_are_named(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(3)
     grid: Any = consortium.grid()
     grid.nodes = {9: Node(saying(packed(b"?"))), **grid.nodes}
     assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
 
 
-def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(convene: Callable[..., Consortium]) -> None:
+def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(
+    new_consortium: Callable[..., Consortium],
+) -> None:
     """A server that begins a session anew gets what it had: a site answers a round in one way."""
-    consortium = convene(3)
+    consortium = new_consortium(3)
     first: Any = consortium.grid()
     sent: list[bytes] = []
     for node in first.nodes.values():
@@ -345,9 +355,9 @@ def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(convene
     ],
 )
 def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
-    changes: dict[str, Any], message: str, convene: Callable[..., Consortium]
+    changes: dict[str, Any], message: str, new_consortium: Callable[..., Consortium]
 ) -> None:
-    consortium = convene()
+    consortium = new_consortium()
     grid: Any = consortium.grid()
     with pytest.raises(InputError, match=message):
         evaluate(grid, consortium.config(**changes))
@@ -355,8 +365,8 @@ def test_a_run_configuration_that_does_not_fit_the_session_is_refused(
     assert message in consortium.record()["error"]["message"]
 
 
-def test_what_the_configuration_expects_and_finds_is_taken(convene: Callable[..., Consortium]) -> None:
-    consortium = convene()
+def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium()
     changes = {"protocol": "semi-honest", "thresholds": "uniform:16", "min-parties": 2}
     assert len(evaluate(consortium.grid(), consortium.config(**changes)).counted) == 3  # type: ignore[arg-type]
 
@@ -374,10 +384,10 @@ def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
     changes: dict[str, str],
     kind: str,
     logged: str,
-    convene: Callable[..., Consortium],
+    new_consortium: Callable[..., Consortium],
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    consortium = convene()
+    consortium = new_consortium()
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
     message.metadata.__dict__["_message_id"] = "m"
     reply = consortium.site("north", **changes).answer(message)
@@ -387,9 +397,9 @@ def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
 
 
 def test_an_error_that_nobody_foresaw_does_not_travel_either(
-    convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = convene()
+    consortium = new_consortium()
 
     def burst(*_: object, **__: object) -> None:
         raise RuntimeError("score 0.123 of patient 7")
@@ -403,9 +413,9 @@ def test_an_error_that_nobody_foresaw_does_not_travel_either(
 
 
 def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record_does_not_stand_for_it(
-    convene: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    consortium = convene()
+    consortium = new_consortium()
     (consortium.folder / "record.json").write_text('{"counted": ["north", "south", "east"]}')
     grid: Any = consortium.grid()
 
@@ -430,13 +440,13 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
 def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     changes: dict[str, str],
     why: str,
-    convene: Callable[..., Consortium],
+    new_consortium: Callable[..., Consortium],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told: list[str] = []
     monkeypatch.setattr(client_app, "log", lambda level, text, *given: told.append(text % given))
     monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
-    consortium = convene()
+    consortium = new_consortium()
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
     message.metadata.__dict__["_message_id"] = "m"
     reply = consortium.site("north", **changes).answer(message)
@@ -553,7 +563,7 @@ def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
 
 
 def opening(consortium: Consortium) -> bytes:
-    manifest, material = custodian().aggregator(consortium.made.aggregator)
+    manifest, material = site_storage().aggregator(consortium.made.aggregator)
     return registry.load(manifest.protocol).aggregator(manifest, material).start()
 
 

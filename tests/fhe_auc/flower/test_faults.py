@@ -23,7 +23,7 @@ from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request
-from fhe_auc.site_state import custodian
+from fhe_auc.site_state import site_storage
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
 
@@ -43,7 +43,7 @@ class Deployment:
         session = plugin.prepare(Request(parties=tuple(self.names), thresholds=GRID, min_parties=min_parties))
         folder = runtime.folder / "session"
         folder.mkdir(mode=0o700)
-        made = custodian().rehearse(session, folder, {})
+        made = site_storage().local_sites(session, folder, {})
         runtime.start_superlink()
         self.configs, self.keys, nodes = {}, {}, []
         for number, data in enumerate(sites):

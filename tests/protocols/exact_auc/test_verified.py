@@ -250,7 +250,7 @@ def joint_roles(protocol: str, data: Sequence[PartyData]) -> tuple[Aggregator, l
     plugin = PLUGINS[protocol]
     names = tuple(each.name for each in data)
     session = plugin.prepare(Request(parties=names, thresholds=GRID, keys="joint", max_rows=1000))
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     return aggregator, [plugin.party(session.manifest, delivery.parties[each.name], each) for each in data]
 

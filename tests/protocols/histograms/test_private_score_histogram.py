@@ -59,7 +59,7 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     """Return the noise of a real encrypted session in which the last parties vanish."""
     plugin = PLUGINS["histogram-distributed-dp"]
     session = plugin.prepare(request(len(parties), size, backend="tenseal", **changes))
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties[:answering]]
     message = aggregator.start()
@@ -177,7 +177,7 @@ def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
     encoding = UnaryEncoding(5, 1.5)
     random = np.random.default_rng(0)
     found = encoding.estimate(
-        encoding.simulated_tallies(counts, without=100, runs=4000, random=random), counts.sum() + 100
+        simulation.tallies(encoding, counts, without=100, runs=4000, random=random), counts.sum() + 100
     )
     variance = encoding.variance(counts, counts.sum() + 100)
     assert (np.abs(found.mean(axis=0) - counts) < 6 * np.sqrt(variance / 4000)).all()
@@ -191,8 +191,8 @@ def test_the_simulation_has_the_law_of_the_reports() -> None:
     cells = np.repeat([0, 2, NO_VALUE], [30, 10, 20])
     encoding, random = UnaryEncoding(3, 1.0), np.random.default_rng(1)
     real = np.array([encoding.tally(cells, randomness.SeededExperiment(random)) for _ in range(400)])
-    simulated = encoding.simulated_tallies(np.array([30, 0, 10]), without=20, runs=400, random=random)
-    wrong = encoding.simulated_tallies(np.array([30, 0, 10]), runs=400, random=random)
+    simulated = simulation.tallies(encoding, np.array([30, 0, 10]), without=20, runs=400, random=random)
+    wrong = simulation.tallies(encoding, np.array([30, 0, 10]), runs=400, random=random)
     for cell in range(3):
         assert stats.ks_2samp(real[:, cell], simulated[:, cell]).pvalue > 1e-7
         assert stats.ks_2samp(real[:, cell], wrong[:, cell]).pvalue < 1e-7

@@ -242,7 +242,7 @@ def prepared(**changes: Any) -> dict[str, Any]:
     """A session of three sites, and the aggregator's context."""
     plugin = BoundariesFederated()
     session = plugin.prepare(request(backend="tenseal", **changes))
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
     context = ckks.load_public(delivery.aggregator)
     return {"session": session, "delivery": delivery, "opening": opening, "context": context, "parties": sites()}

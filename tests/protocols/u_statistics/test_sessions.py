@@ -61,7 +61,7 @@ def request(parties: list[PartyData], size: int = 16, **changes: Any) -> Request
 def roles(name: str, parties: list[PartyData], **changes: Any) -> tuple[Any, list[Any], Manifest]:
     plugin = PLUGINS[name]()
     session = plugin.prepare(request(parties, **changes))
-    delivery = plugin.rehearse(session)
+    delivery = plugin.local_delivery(session)
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     return (
         aggregator,

@@ -1,8 +1,8 @@
 """What a lying aggregator has in hand, and the three places at which it may lie.
 
-Sums        which submissions are added up, and what stands for one that is not
-Positions   X and Y of every position, before they are multiplied
-Totals      the class totals, after the trace
+View.sum_of   which submissions are added up, and what stands for one that is not
+Positions     X and Y of every position, before they are multiplied
+Totals        the class totals, after the trace
 """
 
 from __future__ import annotations
@@ -123,42 +123,28 @@ class View:
         """Return secrets of all executions, drawn as parties draw them, but from another common secret."""
         return split_shares.executions(self.generator.bytes(32), self.generator.bytes(32), self.plan)
 
-
-# --- The three places -------------------------------------------------------------------------------------------------
-
-
-class Sums:
-    """Which submissions are added up: the liar's own choice, and its own encryptions among them."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    def of(self, parties: Iterable[str], *others: Submission) -> list[Ciphertext]:
-        """Return the sum over the submissions of `parties`, as often as each is named, and over `others`."""
-        return self.added_up([*(self._view.submissions[party] for party in parties), *others])
-
-    def added_up(self, submissions: Sequence[Submission]) -> list[Ciphertext]:
-        """Return the sum, block by block; submissions stay as they are."""
-        context = self._view.context
-        ones = np.ones(context.parameters.slots, complex)
-        sums = [context.multiply_integers(block, ones) for block in submissions[0]]
-        for submission in submissions[1:]:
+    def sum_of(self, parties: Iterable[str], *others: Submission) -> list[Ciphertext]:
+        """Return the sum over the submissions of `parties`, as often as each is named, and over `others`; by block."""
+        added: list[Submission] = [*(self.submissions[party] for party in parties), *others]
+        ones = np.ones(self.context.parameters.slots, complex)
+        sums = [self.context.multiply_integers(block, ones) for block in added[0]]  # submissions stay as they are
+        for submission in added[1:]:
             for total, block in zip(sums, submission, strict=True):
-                context.add_in_place(total, block)
+                self.context.add_in_place(total, block)
         return sums
 
     def encrypted(self, blocks: Sequence[Slots]) -> list[Ciphertext]:
         """Return a submission made with the public key, which has no mask."""
-        return [self._view.context.encrypt(block) for block in blocks]
+        return [self.context.encrypt(block) for block in blocks]
 
     def made_up(self) -> list[Slots]:
         """Return what a party with made-up rows would encrypt; where that takes the common secret, with one made up."""
-        view, workload, packing = self._view, self._view.plan.workload, self._view.plan.packing
-        bins = view.generator.integers(0, 1 + view.rows // workload.thresholds, (2, workload.thresholds))
+        workload, packing = self.plan.workload, self.plan.packing
+        bins = self.generator.integers(0, 1 + self.rows // workload.thresholds, (2, workload.thresholds))
         counts = Counts(*(np.cumsum(side[::-1])[::-1] for side in bins))
-        if not workload.disguised:
+        if not workload.is_split:
             return packing.pack(*class_vectors(counts))
-        return packing.pack(*split_shares.class_vectors(view.guessed_executions(), counts))
+        return packing.pack(*split_shares.class_vectors(self.guessed_executions(), counts))
 
 
 class Positions:
@@ -231,7 +217,7 @@ class Totals:
     @classmethod
     def honest(cls, view: View) -> Totals:
         """Return the totals that an honest aggregator has before blinding."""
-        return cls.of(view, Sums(view).of(view.parties))
+        return cls.of(view, view.sum_of(view.parties))
 
     @classmethod
     def of(cls, view: View, sums: Sequence[Ciphertext]) -> Totals:

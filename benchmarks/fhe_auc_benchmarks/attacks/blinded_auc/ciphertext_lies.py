@@ -18,7 +18,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
     Floats,
     Positions,
     Submission,
-    Sums,
     Totals,
     View,
 )
@@ -53,16 +52,16 @@ def add_polynomial(view: View) -> bytes:
     weight = -5 * view.change
     if len(power) == 1:
         weight *= view.rows / view.plan.workload.thresholds  # about the size of the factor that is missing
-    sums = Sums(view).of(view.parties)
+    sums = view.sum_of(view.parties)
     summand = Positions(view, sums).power_sum(power, weight)
     return Totals.of(view, sums).blinded().plus(summand).finish()
 
 
 def scale_but_guessed(view: View) -> bytes:
     """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
-    workload, positions = view.plan.workload, Positions(view, Sums(view).of(view.parties))
+    workload, positions = view.plan.workload, Positions(view, view.sum_of(view.parties))
     weights = np.ones(positions.shape)
-    main = workload.splits * workload.thresholds if workload.disguised else positions.shape[1]
+    main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
     for row in weights[::2]:
         row[view.generator.permutation(positions.shape[1])[:main]] = 1 - view.change
     return positions.totals(weights).finish()
@@ -100,14 +99,13 @@ def replay_session(view: View) -> bytes:
 def replace_with_zero(view: View) -> bytes:
     """Put an encryption of zero in the place of a party's submission."""
     slots = np.zeros(view.plan.packing.slots, complex)
-    submission = Sums(view).encrypted([slots] * view.plan.packing.blocks)
+    submission = view.encrypted([slots] * view.plan.packing.blocks)
     return _with_replaced(view, view.one(view.parties), submission)
 
 
 def replace_with_counts(view: View) -> bytes:
     """Put an encryption of made-up counts in the place of a party's submission."""
-    sums = Sums(view)
-    return _with_replaced(view, view.one(view.parties), sums.encrypted(sums.made_up()))
+    return _with_replaced(view, view.one(view.parties), view.encrypted(view.made_up()))
 
 
 def zero_slots(view: View) -> bytes:
@@ -122,7 +120,7 @@ def scale_slots(view: View) -> bytes:
 
 def shift_bins(view: View) -> bytes:
     """Multiply each X by the Y of the next position; the last X of a block, which has none, by nothing."""
-    positions = Positions(view, Sums(view).of(view.parties))
+    positions = Positions(view, view.sum_of(view.parties))
     weights = np.full(positions.shape, 2.0)
     weights[:, view.plan.packing.bins - 1 :: view.plan.packing.bins] = 0
     return positions.totals(weights, np.zeros(positions.shape), shift=1).finish()
@@ -136,7 +134,7 @@ def swap_executions(view: View) -> bytes:
     """
     supposed_auc = view.between(0.6, 0.9)
     weights = np.ones(view.plan.packing.classes, complex)
-    if not view.plan.workload.disguised:
+    if not view.plan.workload.is_split:
         weights[:2] = 1 / supposed_auc, supposed_auc
         return Totals.honest(view).blinded(weights).finish()
     (main, extra, totals), (other_main, other_extra, other_totals) = (
@@ -159,7 +157,7 @@ def stop_rotations(view: View) -> bytes:
     halfway = sum(step < packing.half // 2 for step in steps)
     kept = (steps[:-1], steps[:halfway], steps[1:])[int(view.generator.integers(3))]
     view.multiplier = int(view.plan.least_multiplier)
-    total = products(context, packing, Sums(view).of(view.parties))
+    total = products(context, packing, view.sum_of(view.parties))
     for step in kept:
         context.add_in_place(total, context.rotate(total, step))
     return Totals(view, total).blinded().finish()
@@ -169,7 +167,7 @@ def chosen_values(view: View) -> bytes:
     """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
     auc = view.between(0.95, 0.99)
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
-    redundancy = 0 if view.plan.workload.disguised else 1j * CHECK_WEIGHT
+    redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
     pair = [auc * den, den * (1 + redundancy)]
     values = view.plan.packing.class_vector(np.tile(pair, view.plan.packing.classes // 2))
     return view.finish(view.context.encrypt(values, degree=2))
@@ -209,20 +207,20 @@ Lie: TypeAlias = Callable[[View], bytes]
 
 
 def _result_over(view: View, parties: Sequence[str]) -> bytes:
-    return Totals.of(view, Sums(view).of(parties)).blinded().finish()
+    return Totals.of(view, view.sum_of(parties)).blinded().finish()
 
 
 def _with_replaced(view: View, replaced: str, submission: Submission) -> bytes:
     others = [party for party in view.parties if party != replaced]
-    return Totals.of(view, Sums(view).of(others, submission)).blinded().finish()
+    return Totals.of(view, view.sum_of(others, submission)).blinded().finish()
 
 
 def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
     """Return the result where a random quarter of the positions of every num class has other weights than 1."""
-    place = Positions(view, Sums(view).of(view.parties))
+    place = Positions(view, view.sum_of(view.parties))
     weights = np.ones(place.shape)
     # Where positions are not permuted, those beyond the thresholds are empty.
-    used = place.shape[1] if view.plan.workload.disguised else view.plan.workload.thresholds
+    used = place.shape[1] if view.plan.workload.is_split else view.plan.workload.thresholds
     chosen = max(used // 4, 1)
     for row in weights[::2]:
         row[view.generator.permutation(used)[:chosen]] = draw(chosen)
@@ -235,7 +233,7 @@ def _under_other_keys(view: View, *, submission: bool) -> bytes:
     That is what another session's is, where every session has keys of its own.
     """
     own = ckks.generate(view.plan.parameters)
-    values = Sums(view).made_up()[0]
+    values = view.made_up()[0]
     kind = "submission" if submission else "result"
     data = own.secret.encrypt(values) if submission else own.public.dump_result(own.public.encrypt(values, degree=2))
     return container.seal(kind, view.context.fingerprint, container.open_for(kind, own.public.fingerprint, data))

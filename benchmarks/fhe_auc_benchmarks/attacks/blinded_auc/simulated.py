@@ -1,6 +1,6 @@
 """The strategies on the numbers that ciphertexts hold (`simulated_lies`), in millions of trials.
 
-What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.malicious.accept`, vectorised
+What an attack leaves goes through the checks of `fhe_auc_protocols.blinded_auc.result_check.accept`, vectorised
 (`checked`; a test compares the two).
 """
 
@@ -41,7 +41,7 @@ class Verdicts(NamedTuple):
 
 
 def checked(totals: Totals, multipliers: Complex, chosen: AucPlan) -> Verdicts:
-    """Return what `malicious.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
+    """Return what `result_check.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
     products = multipliers[..., 0::2] * multipliers[..., 1::2]
     main, extra, whole = (products[..., index] for index in range(3))
     zero = chosen.least_multiplier * chosen.packing.gain * np.abs(whole)

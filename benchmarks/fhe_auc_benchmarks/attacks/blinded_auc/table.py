@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fhe_auc import quantities
@@ -10,10 +11,9 @@ from fhe_auc_benchmarks.attacks.blinded_auc import bounds, ciphertexts, simulate
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
-from fhe_auc_benchmarks.attacks.table import AttackTable
 
 
-class BlindedAucTable(AttackTable):
+class BlindedAucTable:
     """Attacks on ``malicious``, and on ``semi-honest``.
 
     Parameters
@@ -25,7 +25,7 @@ class BlindedAucTable(AttackTable):
     seed : int
     """
 
-    descriptions: Mapping[str, str] = {name: strategy.description for name, strategy in STRATEGIES.items()}
+    descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
     header = ("attack", "semi-honest", "malicious, real", "simulated", "bound", "")
 
     def __init__(self, setting: Setting, trials: int, simulated_trials: int, seed: int) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts, simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import DESCRIPTIONS, STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE, Outcome
-from fhe_auc_benchmarks.attacks.table import AttackTable
 from fhe_auc_protocols.exact_auc.result_check import soundness_of_check
 
 _REAL_PRIME = 2_199_023_288_321  # the first above 2^41 that is 1 modulo 16384
@@ -17,7 +17,7 @@ _GUESSING = "see everything in the clear, and choose the result that passes for 
 _COLUMNS = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", "one prime"), ("simulated", "toy")
 
 
-class ExactAucTable(AttackTable):
+class ExactAucTable:
     """Attacks on ``verified``, and on ``exact``.
 
     Parameters
@@ -27,7 +27,7 @@ class ExactAucTable(AttackTable):
     seed : int
     """
 
-    descriptions: Mapping[str, str] = {**DESCRIPTIONS, simulated.GUESS: _GUESSING}
+    descriptions = MappingProxyType({**DESCRIPTIONS, simulated.GUESS: _GUESSING})
     header = ("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", "")
 
     def __init__(self, trials: int, simulated_trials: int, seed: int) -> None:

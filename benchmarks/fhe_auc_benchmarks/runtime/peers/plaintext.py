@@ -7,6 +7,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.counts import Counts
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 
@@ -70,8 +71,7 @@ class PooledRows(Contender):
 
     def ingest(self) -> None:
         """Pool."""
-        self._y_true = np.concatenate([data.y_true for data in self._sent])
-        self._y_score = np.concatenate([data.y_score for data in self._sent])
+        self._y_true, self._y_score = pooled(self._sent)
 
     def circuit(self) -> None:
         """Sort and integrate."""

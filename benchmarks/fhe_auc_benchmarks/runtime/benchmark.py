@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
+from statistics import median
 
 from fhe_auc import ckks
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_benchmarks.runtime.contender import Session, VerifiedSession
+from fhe_auc_benchmarks.runtime.contender import OurProtocol, OurVerified
 from fhe_auc_benchmarks.runtime.measure import (
     FLOOR,
     OURS,
@@ -19,7 +20,6 @@ from fhe_auc_benchmarks.runtime.measure import (
     Measurement,
     accuracies,
     measure,
-    session,
 )
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
@@ -35,8 +35,8 @@ PAPER_PARTIES = 15
 
 ACCURACY_DATA = "credit-default"
 _ACCURACY_GRIDS = ("uniform", "hybrid")
-_MOST_UNPACKED = 100  # parties of the peers that take seconds there: the quick study stops here
-_MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the disguised counts
+_MOST_UNPACKED = 100  # parties of the peers that take seconds there: the quick benchmark stops here
+_MALICIOUS_THRESHOLDS = 100  # up to which one ciphertext of the smaller ring holds the split shares
 _MOST_MALICIOUS_THRESHOLDS = 1000  # beyond that no parameters do
 
 Report = Callable[[str, int, int], None]
@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass
-class Study:
+class Benchmark:
     """All measurements.
 
     Attributes
@@ -70,6 +70,14 @@ class Study:
     def runs(self) -> int:
         """Runs of each measurement, after one that warms up."""
         return 3 if self.quick else 9
+
+    def rates(self, backend: str) -> dict[int, float]:
+        """Return submissions per second by number of processes: medians, where there are several runs."""
+        found: dict[int, list[float]] = {}
+        for each in self.throughputs:
+            if each.backend == backend:
+                found.setdefault(each.processes, []).append(each.rate)
+        return {processes: median(found[processes]) for processes in sorted(found)}
 
     def run(self, report: Report) -> None:
         """Do everything; `report` is called with what, and how many percent are done."""
@@ -104,18 +112,21 @@ class Study:
     def _ours(self, *others: str) -> list[Maker]:
         names = (OURS, *others)
         return [
-            session(name, backend, resend=True, min_parties=2)
+            partial(OurProtocol, protocol=name, backend=backend, resend=True, min_parties=2)
             for name in names
             for backend in ckks.available_backends()
         ]
 
     def _malicious(self) -> list[Maker]:
-        return [session("malicious", backend) for backend in ckks.available_backends()]
+        return [partial(OurProtocol, protocol="malicious", backend=backend) for backend in ckks.available_backends()]
 
     def _exact(self) -> list[Maker]:
         found: list[Maker] = []
         for backend in ckks.available_backends():
-            found += [session("exact", backend, resend=True), partial(VerifiedSession, backend=backend)]
+            found += [
+                partial(OurProtocol, protocol="exact", backend=backend, resend=True),
+                partial(OurVerified, backend=backend),
+            ]
         return found
 
     def _everybody(self) -> list[Maker]:
@@ -139,7 +150,7 @@ class Study:
         repeats = 1 if self.quick else 5
 
         def run() -> None:
-            prepared = Session(Problem(submissions, HEADLINE[1]), OURS, backend, resend=True)
+            prepared = OurProtocol(Problem(submissions, HEADLINE[1]), OURS, backend, resend=True)
             for _ in range(repeats):
                 self.throughputs += [throughput(prepared, each) for each in processes]
 

@@ -1,0 +1,118 @@
+"""What pip installs works outside the repository: our wheel, and a protocol that somebody else ships."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "protocol_plugin"
+IMPORTED = {"fhe_auc", "fhe_auc_keys", "fhe_auc_protocols", "fhe_auc_benchmarks"}
+
+Run = Callable[..., Any]
+
+pytestmark = pytest.mark.xdist_group("wheel")  # built once
+
+
+def install(target: Path, source: Path) -> None:
+    """Build a wheel of `source` and install it, without its dependencies, into a folder; needs no network."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
+    found = subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", "--target", str(target), str(source)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with our wheel and the example's, as pip lays them out."""
+    target = tmp_path_factory.mktemp("site-packages")
+    for source in (ROOT, EXAMPLE):
+        install(target, source)
+    return target
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path) -> Run:
+    """Return a function that runs Python on what is installed, in a folder with stray modules."""
+    (tmp_path / "keys.py").write_text("raise RuntimeError('a stray keys.py was imported')\n")
+    (tmp_path / "protocols").mkdir()
+    (tmp_path / "protocols" / "__init__.py").write_text("raise RuntimeError('stray protocols were imported')\n")
+    for site, rows in {
+        "north": "1,0.875\n0,0.25\n1,0.625\n0,0.375\n",
+        "south": "0,0.125\n1,0.3125\n1,0.75\n0,0.5\n",
+    }.items():
+        (tmp_path / f"{site}.csv").write_text("y_true,y_score\n" + rows)
+    environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
+
+    def call(code: str, *arguments: str) -> Any:
+        # "-c" puts the current folder first on the path: stray modules win over ours, if ours had their names.
+        found = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert found.returncode == 0, found.stderr[-2000:]
+        return json.loads(found.stdout)
+
+    return call
+
+
+COMMAND = "from fhe_auc.cli import main; main()"
+AUC = 14 / 16  # of the eight rows: of 16 pairs, all but those of 0.3125 with 0.375 and with 0.5 are in order
+
+
+def test_the_wheel_holds_our_four_packages_and_no_generic_name(installed: Path) -> None:
+    found = {each.name for each in installed.iterdir() if each.is_dir() and "." not in each.name}
+    assert found - {"bin", "__pycache__"} == IMPORTED
+    assert (installed / "fhe_auc" / "data" / "covid_clinics.npz").is_file()
+
+
+def test_what_runs_is_the_installed_wheel(installed: Path, run: Run) -> None:
+    code = "import json, sys, fhe_auc_keys.store, fhe_auc_protocols.blinded_auc.semi_honest, fhe_auc_benchmarks\n"
+    code += "print(json.dumps([sys.modules[name].__file__ for name in sys.argv[1:]]))"
+    for file in run(code, *sorted(IMPORTED)):
+        assert Path(file).is_relative_to(installed)
+
+
+@pytest.mark.parametrize("protocol", ["semi-honest", "verified"])
+def test_a_command_runs_beside_stray_modules_of_generic_names(run: Run, protocol: str) -> None:
+    found = run(
+        COMMAND, "evaluate", "north.csv", "south.csv", "--json", "--thresholds", "uniform:17", "--protocol", protocol
+    )
+    assert found["auc"] == pytest.approx(AUC, abs=1e-6)
+
+
+def test_somebody_elses_encrypted_protocol_evaluates_like_ours(run: Run) -> None:
+    found = run(
+        COMMAND,
+        "evaluate",
+        "north.csv",
+        "south.csv",
+        "--json",
+        "--thresholds",
+        "uniform:17",
+        "--protocol",
+        "pooled-counts",
+    )
+    assert found["auc"] == AUC
+    assert found["protocol"] == "pooled-counts"
+    assert found["keys"] == "sealed"
+
+
+def test_somebody_elses_protocol_is_planned(run: Run) -> None:
+    found = run(COMMAND, "plan", "--protocol", "pooled-counts", "--parties", "50", "--json")
+    assert {plan["blocks"] for plan in found["plans"].values()} == {1}

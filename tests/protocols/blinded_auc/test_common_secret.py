@@ -1,0 +1,168 @@
+"""The parties' common secret, from which shares and masks are derived, stays with the parties."""
+
+from __future__ import annotations
+
+import base64
+import gc
+import itertools
+import mmap
+import secrets
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc.counts import PartyData
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Delivery, Session
+from fhe_auc.serialise import decode, encode
+from fhe_auc.zero_sum_masks import pad_key
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.split_shares import Stream
+from tests.support.malicious_sessions import Roles, backends, engine, joint, request, sites
+
+
+def needles(manifest: Manifest, common_secret: bytes) -> dict[str, bytes]:
+    """The common secret, and every key derived from it."""
+    found = {"the common secret": common_secret}
+    chosen = manifest.decoded_plan(AucPlan)
+    for number in range(chosen.workload.classes // 2):
+        found[f"key of execution {number}"] = Stream(common_secret, manifest.digest, "execution", number).key
+    for index, block in itertools.product(range(len(manifest.parties)), range(chosen.packing.blocks)):
+        found[f"key of mask {index}, {block}"] = pad_key(common_secret, manifest, index, block)
+    return found
+
+
+def forms(needle: bytes) -> list[bytes]:
+    """Halves of it (in case a copy is torn), also as text."""
+    return [needle[:16], needle[16:], needle[:15].hex().encode(), base64.b64encode(needle[:15]), needle[::-1][:16]]
+
+
+_OUTSIDE = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.FrameType, types.CodeType)
+
+
+def held_by(root: Any) -> Iterator[bytes]:
+    """Everything that the object holds, recursively, as bytes; modules, classes and code are not its own."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, _OUTSIDE):
+            continue
+        seen.add(id(item))
+        if isinstance(item, (bytes, bytearray)):
+            yield bytes(item)
+        elif isinstance(item, str):
+            yield item.encode(errors="surrogatepass")
+        elif isinstance(item, np.ndarray):
+            yield item.tobytes()
+        elif isinstance(item, int):
+            yield item.to_bytes((item.bit_length() + 8) // 8, "little", signed=True)
+        elif hasattr(item, "to_bytes"):
+            yield item.to_bytes()
+        waiting.extend(gc.get_referents(item))
+
+
+_AGGREGATOR = """
+import re, sys
+from fhe_auc.manifest import Manifest
+from fhe_auc.serialise import decode
+from fhe_auc_protocols.blinded_auc.malicious import Malicious
+
+shape = tuple[bytes, bytes, list[str], list[bytes], str]
+manifest, material, names, submissions, image = decode(sys.stdin.buffer.read(), shape, "")
+role = Malicious().aggregator(Manifest.from_bytes(manifest), material)
+role.start()
+for name, submission in zip(names, submissions, strict=True):
+    role.receive(name, submission)
+result = role.finish_round()
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory, open(image, "wb") as out:
+    for line in maps.readlines():
+        start, end, access = re.match(r"(\\w+)-(\\w+) (\\S+)", line).groups()
+        if "w" not in access or "[v" in line:
+            continue
+        try:
+            memory.seek(int(start, 16))
+            out.write(memory.read(int(end, 16) - int(start, 16)))
+        except (OSError, ValueError, OverflowError):
+            continue
+print(len(result))
+"""
+
+
+def played(plugin: Malicious, session: Session, delivery: Delivery, parties: list[PartyData]) -> tuple:
+    """Play a session; return the aggregator, the party roles, and every message of either side."""
+    aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
+    roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
+    messages = []
+    message = aggregator.start()
+    while message is not None:
+        messages.append(message)
+        for role in roles:
+            messages.append(role.respond(message))
+            aggregator.receive(role.name, messages[-1])
+        message = aggregator.finish_round()
+    return aggregator, roles, messages
+
+
+class TestTheSecretStaysWithTheParties:
+    @backends
+    def test_no_message_and_nothing_the_aggregator_holds_has_it(self, backend):
+        parties = sites(3)
+        plugin = Malicious()
+        session = plugin.prepare(request(parties, backend=backend))
+        delivery = plugin.rehearse(session)
+        aggregator, roles, messages = played(plugin, session, delivery, parties)
+        secret = decode(session.party_material, PartySecrets, "").common_secret
+        assert {role._common_secret for role in roles} == {secret}
+
+        places = [*messages, session.manifest.to_bytes(), session.aggregator_material, delivery.aggregator]
+        places += held_by(aggregator)
+        assert any(session.manifest.digest in place for place in places)  # the search finds what is there
+        assert any(secret in place for place in held_by(roles[0]))
+        assert sum(map(len, places)) > 10**6
+        for name, needle in needles(session.manifest, secret).items():
+            for form in forms(needle):
+                assert not any(form in place for place in places), name
+
+    @backends
+    def test_the_memory_of_the_aggregators_process_does_not_have_it(self, backend, run_child, tmp_path):
+        parties = sites(3)
+        found = engine(backend)
+        manifest, secret = found.manifest([data.name for data in parties]), secrets.token_bytes(32)
+        roles = Roles(manifest, found.keys, [MaliciousTask(manifest, data) for data in parties], secret)
+        opening = roles.aggregator.start()
+        submissions = [party.respond(opening) for party in roles.parties]
+        image = tmp_path / "image"
+        names = [party.name for party in roles.parties]
+        material = found.session.aggregator_material
+        assert run_child(_AGGREGATOR, data=encode((manifest.to_bytes(), material, names, submissions, str(image))))
+        with open(image, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+            # What it has is found: its session, and the start of a submission.
+            assert memory.find(manifest.session) >= 0
+            assert memory.find(manifest.digest) >= 0
+            for name, needle in needles(manifest, secret).items():
+                assert memory.find(needle[:16]) < 0, name
+                assert memory.find(needle[16:]) < 0, name
+        Path(image).unlink()
+
+    @joint
+    @pytest.mark.slow
+    def test_with_joint_keys_the_parties_agree_on_it_and_no_message_has_it(self):
+        parties = sites(3)
+        plugin = Malicious()
+        session = plugin.prepare(request(parties, keys="joint"))
+        aggregator, roles, messages = played(plugin, session, plugin.rehearse(session), parties)
+        (secret,) = {role._state.common_secret for role in roles}
+        places = [*messages, *held_by(aggregator)]
+        assert any(session.manifest.digest in place for place in places)
+        wanted = needles(session.manifest, secret)
+        wanted.update({f"part of {role.name}": role._state.secret_part for role in roles})
+        for name, needle in wanted.items():
+            for form in forms(needle):
+                assert not any(form in place for place in places), name

@@ -1,0 +1,246 @@
+"""What the protocol for an aggregator that may lie refuses before anything is computed: requests and manifests."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+import fhe_auc
+from fhe_auc import ckks
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import CapacityError, InputError, TooFewPartiesError
+from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.malicious_sessions import (
+    CLOSE,
+    backends,
+    engine,
+    exact,
+    joint,
+    manifest_for,
+    plan_for,
+    request,
+    sites,
+    task_for,
+    workload_for,
+)
+
+SECRET = bytes(32)
+
+
+class TestRequests:
+    @pytest.mark.parametrize(
+        ("options", "shown"),
+        [
+            ({"release_digits": 3}, "no option 'release_digits'"),
+            ({"split": 2}, "no option 'split'"),
+            ({"splits": 1}, "splits must lie between 2 and 4, got 1"),
+            ({"splits": 0}, "splits must lie between 2 and 4"),
+            ({"splits": 5}, "splits must lie between 2 and 4, got 5"),
+            ({"splits": -2}, "splits must lie between 2 and 4"),
+            ({"splits": 2.5}, "splits"),
+            ({"splits": "2"}, "splits"),
+            ({"splits": None}, "splits"),
+            ({"splits": True}, "splits"),
+            ({"splits": [2]}, "splits"),
+            ({"executions": 1}, "executions must be one of 2, 4, 8, got 1"),
+            ({"executions": 3}, "executions must be one of 2, 4, 8, got 3"),
+            ({"executions": 16}, "executions must be one of 2, 4, 8"),
+            ({"executions": 0}, "executions must be one of 2, 4, 8"),
+            ({"executions": "4"}, "executions"),
+            ({"executions": None}, "executions"),
+            ({"executions": True}, "executions"),
+            ({"executions": [4]}, "executions"),
+            ({"tolerance": "1e-6"}, "tolerance must be a number, got '1e-6'"),
+            ({"tolerance": [1e-6]}, "tolerance must be a number"),
+            ({"tolerance": 1e-6j}, "tolerance must be a number"),
+            ({"tolerance": 0}, "tolerance must lie above 0"),
+            ({"tolerance": -1e-6}, "tolerance must lie above 0"),
+            ({"tolerance": 1e-15}, "error below 1e-15"),
+            ({"tolerance": 1.1e-3}, "tolerance must lie above 0 and at most at 0.001"),
+            ({"tolerance": 1}, "tolerance must lie above 0"),
+            ({"tolerance": float("inf")}, "tolerance must lie above 0"),
+            ({"tolerance": float("nan")}, "tolerance must lie above 0"),
+            ({"tolerance": True}, "tolerance"),
+            ({"tolerance": False}, "tolerance must lie above 0"),
+        ],
+        ids=str,
+    )
+    def test_options_that_make_no_sense_are_refused_before_there_are_keys(self, options, shown, monkeypatch):
+        monkeypatch.setattr(ckks, "generate", None)
+        with pytest.raises(InputError, match=re.escape(shown)):
+            fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
+
+    @pytest.mark.parametrize("options", [{"splits": np.int64(3)}, {"executions": np.int32(2)}], ids=str)
+    def test_numpy_integers_are_integers(self, options):
+        workload = Malicious().workload(request(sites(2), options=options))
+        assert workload.splits == options.get("splits", 2)
+        assert workload.classes == 2 * options.get("executions", 4)
+
+    @backends
+    def test_a_tight_tolerance_takes_a_larger_ring_or_coarser_blinding(self, backend):
+        loose, tight = plan_for(backend=backend), plan_for(backend=backend, tolerance=4e-7)
+        assert tight.tolerance == 4e-7
+        assert disagreement(tight) <= 4e-7 < error_bound(loose)
+        assert (
+            tight.submission_bytes > loose.submission_bytes
+            or loose.blinding_bits > tight.blinding_bits >= planner.DEFAULT_BLINDING_BITS
+        )
+
+    @backends
+    @pytest.mark.parametrize("tolerance", [5e-8, 1e-9])
+    def test_a_tolerance_that_honest_errors_would_exceed_is_refused(self, backend, tolerance):
+        with pytest.raises(CapacityError, match=f"with an AUC error below {tolerance:g} .*lower max_rows"):
+            plan_for(backend=backend, tolerance=tolerance)
+
+    @backends
+    @pytest.mark.parametrize(("splits", "grid"), [(3, 10_000), (4, 10_000)])
+    def test_where_splits_cost_too_much_precision_fewer_rows_help_as_the_refusal_says(self, backend, splits, grid):
+        with pytest.raises(CapacityError, match="lower max_rows"):
+            plan_for(backend=backend, splits=splits, thresholds=grid)
+        chosen = plan_for(backend=backend, splits=splits, thresholds=grid, max_rows=10**5)
+        assert error_bound(chosen) <= planner.DEFAULT_LOOSE_PRECISION
+
+    @backends
+    def test_a_loose_tolerance_changes_nothing_but_what_is_accepted(self, backend):
+        normal, loose = plan_for(backend=backend), plan_for(backend=backend, tolerance=1e-3)
+        assert normal.tolerance == disagreement(normal)
+        assert msgspec.structs.replace(loose, tolerance=normal.tolerance) == normal
+
+    @pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=joint)])
+    @pytest.mark.parametrize("least", [2, 3])
+    def test_nobody_can_be_left_out(self, keys, least):
+        with pytest.raises(InputError, match="min_parties does not apply"):
+            Malicious().prepare(request(sites(4), min_parties=least, keys=keys))
+
+    def test_all_parties_said_explicitly_is_all_parties(self):
+        session = Malicious().prepare(request(sites(2), min_parties=2))
+        assert session.manifest.min_parties == 2
+
+    def test_the_plug_in_is_installed(self):
+        from fhe_auc import registry
+
+        assert isinstance(registry.load("malicious"), Malicious)
+
+    @backends
+    def test_without_a_party_the_round_stays_open_and_names_it(self, backend):
+        parties = sites(4)
+        roles = engine(backend).roles(parties)
+        opening = roles.aggregator.start()
+        *present, late = roles.parties
+        for party in present:
+            roles.aggregator.receive(party.name, party.respond(opening))
+        with pytest.raises(TooFewPartiesError, match=r"3 of 4 parties submitted.*missing: 'site 3'"):
+            roles.aggregator.finish_round()
+        roles.aggregator.receive(late.name, late.respond(opening))
+        result = roles.aggregator.finish_round()
+        for party in roles.parties:
+            roles.aggregator.receive(party.name, party.respond(result))
+            assert party.result().auc == pytest.approx(exact(parties, np.linspace(0, 1, 16)).auc, abs=CLOSE)
+
+    @backends
+    def test_the_opening_is_answered_once(self, backend):
+        roles = engine(backend).roles(sites(2))
+        opening = roles.aggregator.start()
+        party = roles.parties[0]
+        party.respond(opening)
+        with pytest.raises(fhe_auc.errors.MessageError, match="round"):
+            party.respond(opening)
+
+
+class TestManifests:
+    def test_one_of_the_semi_honest_protocol_is_refused(self):
+        chosen = plan(Workload(thresholds=16, parties=5), "tenseal")
+        with pytest.raises(InputError, match="not one for split shares of all parties"):
+            task_for(manifest_for(chosen=chosen))
+
+    @backends
+    def test_the_roles_of_both_protocols_refuse_the_others_manifest(self, backend):
+        semi = SemiHonest().prepare(request(sites(2), backend=backend))
+        with pytest.raises(InputError, match="not one for split shares"):
+            Malicious().party(semi.manifest, semi.party_material, sites(2)[0])
+
+    def test_a_semi_honest_party_refuses_a_manifest_for_split_shares(self):
+        data = PartyData.from_arrays("site 0", [0, 1], [0.2, 0.7])
+        with pytest.raises(InputError, match="not one for whole counts"):
+            SemiHonestTask(manifest_for(), data)
+
+    @pytest.mark.parametrize("least", [2, 3])
+    def test_one_that_lets_parties_be_left_out_is_refused(self, least):
+        with pytest.raises(InputError, match="of all parties"):
+            task_for(manifest_for(4, min_parties=least))
+
+    @pytest.mark.parametrize("classes", [1, 2, 32])
+    def test_a_plan_for_another_number_of_executions_than_the_protocol_has_is_refused(self, classes):
+        """One execution agrees with itself, whatever the aggregator has done."""
+        with pytest.raises(InputError):
+            task_for(manifest_for(chosen=plan_for(classes=classes)))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"tolerance": 0.0},
+            {"tolerance": -1e-7},
+            {"tolerance": 2e-3},
+            {"tolerance": math.nan},
+            {"tolerance": math.inf},
+            {"workload": workload_for(splits=4, thresholds=100)},
+            {"workload": workload_for(splits=1)},
+            {"workload": workload_for(classes=4)},
+            {"workload": workload_for(classes=16)},
+            {"workload": workload_for(thresholds=200)},
+            {"flooding_bits": 29},
+        ],
+        ids=str,
+    )
+    def test_a_plan_whose_parts_do_not_fit_is_refused(self, changes):
+        chosen = plan_for()
+        with pytest.raises(CapacityError):
+            msgspec.structs.replace(chosen, **changes)
+
+    @pytest.mark.parametrize("splits", [-1, 0, 5, 2.5, "2", True])
+    def test_a_workload_with_splits_out_of_range_is_refused(self, splits):
+        with pytest.raises(CapacityError, match="splits"):
+            workload_for(splits=splits)
+
+    def test_release_digits_do_not_go_with_split_shares(self):
+        with pytest.raises(CapacityError, match="release_digits does not go with split shares"):
+            workload_for(release_digits=3)
+
+    def test_a_party_larger_than_the_bound_is_refused(self):
+        manifest = manifest_for(chosen=plan_for(max_rows=100))
+        with pytest.raises(InputError, match="more rows than the session's max_rows"):
+            MaliciousTask(manifest, PartyData.from_arrays("site 0", [0, 1] * 60, np.linspace(0, 1, 120)))
+
+    def test_every_part_of_the_manifest_changes_all_secrets(self):
+        genuine = manifest_for()
+        others = [
+            manifest_for(session=b"\1" * 16),
+            manifest_for(parties=4),
+            manifest_for(context=b"\1" * 32),
+            manifest_for(grid=np.linspace(0, 2, 16).tobytes()),
+            manifest_for(chosen=plan_for(tolerance=1e-5)),
+        ]
+        multipliers = [task_for(each).executions(SECRET)[0].multipliers for each in (genuine, *others)]
+        assert len({complex(value) for row in multipliers for value in row}) == 6 * len(multipliers)
+
+    def test_all_parties_derive_the_same_executions(self):
+        manifest = manifest_for(4)
+        ours, others = (task_for(manifest, index).executions(SECRET) for index in (0, 3))
+        for mine, theirs in zip(ours, others, strict=True):
+            np.testing.assert_array_equal(mine.multipliers, theirs.multipliers)
+            np.testing.assert_array_equal(mine.order, theirs.order)
+
+    def test_executions_are_as_many_as_half_the_classes_and_all_different(self):
+        for classes in (4, 8, 16):
+            executions = task_for(manifest_for(chosen=plan_for(classes=classes))).executions(SECRET)
+            assert len(executions) == classes // 2
+            assert len({complex(value) for each in executions for value in each.multipliers}) == 3 * classes

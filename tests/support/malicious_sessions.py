@@ -1,0 +1,189 @@
+"""Sessions of the protocol for an aggregator that may lie: sites, keys made once for many, roles, and plans."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from functools import lru_cache, partial, reduce
+from operator import add
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc import ckks, thresholds
+from fhe_auc.ckks.computation import SealedCkks
+from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.serialise import decode
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.blinded_auc import split_shares
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
+from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS, Malicious, MaliciousTask
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.blinded_auc import encoded
+
+BACKENDS = ckks.available_backends()
+backends = pytest.mark.parametrize("backend", BACKENDS)
+joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+
+CLOSE = 1e-6
+
+
+def exact(parties: Sequence[PartyData], grid: Any) -> Trapezoid:
+    return trapezoid(reduce(add, (count(data, grid) for data in parties)))
+
+
+def sites(number: int, *, rows: int = 400, seed: int = 1) -> list[PartyData]:
+    """Sites of different sizes and levels; every second one beyond the third has one class only."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for index, share in enumerate(rng.dirichlet(np.full(number, 3.0))):
+        size = 2 + int(share * rows)
+        labels = rng.random(size) < 0.3
+        labels[:2] = True, False
+        if index >= 2 and index % 2:
+            labels[:] = index % 4 == 1
+        scores = np.clip(rng.normal(0.35 + 0.25 * labels + 0.02 * index, 0.15), 0, 1)
+        found.append(PartyData.from_arrays(f"site {index}", labels, scores))
+    return found
+
+
+def request(parties: Sequence[PartyData], grid: Any = "uniform:16", **changes: Any) -> Request:
+    return Request(parties=tuple(data.name for data in parties), thresholds=thresholds.resolve(grid), **changes)
+
+
+class CountsTask(MaliciousTask):
+    """The task of a party that has ready counts in the place of rows."""
+
+    def __init__(self, manifest: Manifest, party: str, counts: Counts) -> None:
+        super().__init__(manifest, PartyData.from_arrays(party, [0, 1], [0.2, 0.7]))
+        self._counts = counts
+
+    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
+        return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), self._counts))
+
+
+class Roles:
+    """All roles of one session, on contexts that are there already."""
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        keys: ckks.KeyPair,
+        tasks: Sequence[MaliciousTask],
+        common_secret: bytes,
+        randomness: Randomness = secrets,
+    ) -> None:
+        self.manifest = manifest
+        chosen = manifest.decoded_plan(AucPlan)
+        computation = SealedCkks(manifest, chosen, partial(blinded_totals, chosen, randomness=randomness))
+        self.aggregator = SealedAggregator(manifest, computation, keys.public)
+        self.parties = [
+            SealedParty(manifest, computation, keys.secret, task, common_secret=common_secret) for task in tasks
+        ]
+        self.messages: list[bytes] = []
+
+    def broadcast(self, message: bytes) -> None:
+        self.messages.append(message)
+        for party in self.parties:
+            answer = party.respond(message)
+            self.messages.append(answer)
+            self.aggregator.receive(party.name, answer)
+
+    def run(self) -> list[Evaluation]:
+        message: bytes | None = self.aggregator.start()
+        while message is not None:
+            self.broadcast(message)
+            message = self.aggregator.finish_round()
+        return [party.result() for party in self.parties]
+
+
+class Engine:
+    """One context for many sessions of one plan.
+
+    Keys take longer than all else. Their reuse changes nothing for honest sessions: each has a session id, and with it
+    a digest and shares of its own, and a fresh common secret too. Any subset of the plan's parties may meet.
+    """
+
+    def __init__(self, backend: str, *, parties: int, grid: Any = "uniform:16", **changes: Any) -> None:
+        names = tuple(f"site {number}" for number in range(parties))
+        asked = Request(parties=names, thresholds=thresholds.resolve(grid), backend=backend, **changes)
+        self.session = Malicious().prepare(asked)
+        material = decode(self.session.party_material, PartySecrets, "material")
+        public = ckks.load_public(self.session.aggregator_material)
+        self.keys = ckks.KeyPair(public, ckks.load_secret(material.context))
+        self.grid = self.session.manifest.thresholds
+        self.plan = self.session.manifest.decoded_plan(AucPlan)
+
+    def manifest(self, parties: Sequence[str]) -> Manifest:
+        """The manifest of a new session of these parties."""
+        return msgspec.structs.replace(
+            self.session.manifest,
+            session=secrets.token_bytes(16),
+            parties=tuple(parties),
+            min_parties=len(parties),
+        )
+
+    def roles(self, parties: Sequence[PartyData], randomness: Randomness = secrets) -> Roles:
+        manifest = self.manifest([data.name for data in parties])
+        tasks = [MaliciousTask(manifest, data) for data in parties]
+        return Roles(manifest, self.keys, tasks, secrets.token_bytes(32), randomness)
+
+    def roles_with(self, counts: Counts, randomness: Randomness = secrets) -> Roles:
+        """The roles of a session of one party, which has these counts."""
+        manifest = self.manifest(["site 0"])
+        task = CountsTask(manifest, "site 0", counts)
+        return Roles(manifest, self.keys, [task], secrets.token_bytes(32), randomness)
+
+    def run(self, parties: Sequence[PartyData], randomness: Randomness = secrets) -> list[Evaluation]:
+        return self.roles(parties, randomness).run()
+
+
+@lru_cache(maxsize=8)
+def engine(backend: str, **options: Any) -> Engine:
+    """The engine of five parties at uniform:16."""
+    return Engine(backend, parties=5, options=options)
+
+
+def assert_silent(error: BaseException) -> None:
+    """No digit in what a refusal says, nor in what it might chain, but for the range that any AUC has."""
+    while error is not None:
+        assert not re.search(r"\d", repr(error.args).replace("between 0 and 1", "")), error.args
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+
+
+def workload_for(**changes: Any) -> Workload:
+    return Workload(**{"thresholds": 16, "parties": 5, "classes": 8, "splits": 2, **changes})
+
+
+@lru_cache(maxsize=32)
+def plan_for(*, backend: str = "tenseal", tolerance: float | None = None, **changes: Any) -> AucPlan:
+    return plan(workload_for(**changes), backend, flooding_bits=FLOODING_BITS, tolerance=tolerance)
+
+
+def manifest_for(parties: int = 3, chosen: AucPlan | None = None, **changes: Any) -> Manifest:
+    """A manifest without keys."""
+    values = {
+        "protocol": "malicious",
+        "session": bytes(16),
+        "parties": tuple(f"site {number}" for number in range(parties)),
+        "grid": np.linspace(0, 1, 16).tobytes(),
+        "min_parties": parties,
+        "keys": "sealed",
+        "context": bytes(32),
+        "plan": encoded(plan_for() if chosen is None else chosen),
+    }
+    return Manifest(**{**values, **changes})
+
+
+def task_for(manifest: Manifest, index: int = 0) -> MaliciousTask:
+    return MaliciousTask(manifest, PartyData.from_arrays(manifest.parties[index], [0, 1], [0.2, 0.7]))
