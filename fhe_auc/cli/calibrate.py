@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.histograms import HistogramSession, histogram_options
-from fhe_auc.cli.target import check_target
+from fhe_auc.cli.histogram_session import HistogramSession, histogram_options
+from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def calibrate(ctx: click.Context) -> None:
 )
 @inputs.party_files
 @histogram_options
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help="The map: a .json file.")
-@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@out_file_options("The map: a .json file.")
 @output.json_option
 def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: bool, as_json: bool) -> None:
     """Make a calibration map from the pooled score histogram.
@@ -60,7 +59,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
     """
     from fhe_auc import calibration_file, metrics
 
-    _check_target(out, ".json", force=force)
+    _check_out_file(out, ".json", force=force)
     pooled = session.run(files.read())
     found = metrics.bayesian_binning(pooled.histogram)
     before, after = (
@@ -83,8 +82,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
             ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
         ]
     )
-    for warning in warnings:
-        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+    output.print_warnings(warnings)
 
 
 @calibrate.command(
@@ -99,14 +97,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
 @click.option(
     "--column", metavar="NAME", default="y_calibrated", show_default=True, help="Name of the column that is added."
 )
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="The copy to write, of the same kind: .csv, .parquet or .npz.",
-)
-@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
 def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path, force: bool, as_json: bool) -> None:
     """Write a copy of FILE with one column more: the calibrated scores.
@@ -120,7 +111,7 @@ def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path,
 
     if not column.strip():
         raise InputError("the column that is added needs a name")
-    _check_target(out, file.suffix.lower(), force=force)
+    _check_out_file(out, file.suffix.lower(), force=force)
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out")
     found = calibration_file.load(map_file)
@@ -133,10 +124,10 @@ def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path,
         output.print_text(f"{len(scores):,} rows, with the calibrated score in column {column!r}: {out}")
 
 
-def _check_target(path: Path, suffix: str, *, force: bool) -> None:
+def _check_out_file(path: Path, suffix: str, *, force: bool) -> None:
     if path.suffix.lower() != suffix:
         raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}")
-    check_target(path, force=force)
+    check_out_file(path, force=force)
 
 
 def _require_covered(found: CalibrationMap, scores: NDArray[np.float64], file: Path) -> None:

@@ -123,6 +123,12 @@ def _print(renderable: RenderableType) -> None:
         click.echo(line.rstrip(), color=True)  # rich pads lines to the width; click is not to take its colours out
 
 
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Print on stdout, below a result, what its reader ought to know."""
+    for warning in warnings:
+        print_text(styled(f"warning: {warning}", "yellow"))
+
+
 def examples(*lines: str) -> str:
     """Return an epilog for a command's help: example calls, each on a line of its own."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.histograms import HistogramSession, Pooled, histogram_options
-from fhe_auc.cli.session import interval_text
+from fhe_auc.cli.evaluation_table import interval_text
+from fhe_auc.cli.histogram_session import HistogramSession, Pooled, histogram_options
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
@@ -219,8 +219,7 @@ def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) ->
     output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")
-    for warning in facts.warnings:
-        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+    output.print_warnings(facts.warnings)
 
 
 def _decision(decision: Decision) -> list[tuple[output.Cell, ...]]:

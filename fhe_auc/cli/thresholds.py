@@ -9,7 +9,7 @@ import click
 
 from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.target import check_target
+from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.errors import InputError
 
 
@@ -40,8 +40,7 @@ from fhe_auc.errors import InputError
 @inputs.backend_option
 @inputs.key_options
 @inputs.max_rows
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help="A .txt or .csv file.")
-@click.option("--force", is_flag=True, help="Overwrite it if it is there.")
+@out_file_options("A .txt or .csv file.")
 @output.json_option
 def thresholds(
     files: inputs.PartyFiles,
@@ -68,7 +67,7 @@ def thresholds(
     from fhe_auc.api import federated_thresholds
 
     grids.check_savable(out)
-    check_target(out, force=force)
+    check_out_file(out, force=force)
     registry.finding(protocol).check_options({"bins": bins, **options})
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
@@ -102,5 +101,4 @@ def thresholds(
             ("whole session", quantities.seconds_text(time.perf_counter() - started), "all roles in this process"),
         ]
     )
-    for warning in found.warnings:
-        output.print_text(output.styled(f"warning: {warning}", "yellow"))
+    output.print_warnings(found.warnings)

@@ -15,7 +15,8 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.session import SessionOptions, print_evaluation, session_options
+from fhe_auc.cli.evaluation_table import print_evaluation
+from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.flower import require_flower

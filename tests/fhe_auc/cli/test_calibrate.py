@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import calibration_file, datasets, metrics, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histograms import HistogramSession
+from fhe_auc.cli.histogram_session import HistogramSession
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.metrics import CalibrationMap, Histogram

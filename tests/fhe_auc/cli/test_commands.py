@@ -26,7 +26,9 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
 from fhe_auc import ckks, quantities, registry, thresholds
-from fhe_auc.cli import main, output, session
+from fhe_auc.cli import main, output
+from fhe_auc.cli.evaluation_table import interval_text
+from fhe_auc.cli.session import SessionOptions
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import CapacityError
 from fhe_auc.evaluation import Evaluation
@@ -282,7 +284,7 @@ def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path) -> Non
 
 
 def test_the_figure_is_refused_before_anything_is_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session.SessionOptions, "run", lambda *_: pytest.fail("computed first"))
+    monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
     Path("taken.png").mkdir()
     assert_fails(call("demo", "--plot", "taken.png"), 2, "is a folder")
 
@@ -312,7 +314,9 @@ def test_an_internal_error_tells_its_place_but_quotes_nothing(monkeypatch: pytes
     monkeypatch.setattr(registry, "names", fail)
     result = call("protocols")
     assert (result.exit_code, result.stdout) == (1, "")
-    expected = r"internal error: ZeroDivisionError in .*test_cli.py, line \d+ \(run with --debug for the traceback\)\n"
+    expected = (
+        r"internal error: ZeroDivisionError in .*test_commands.py, line \d+ \(run with --debug for the traceback\)\n"
+    )
     assert re.fullmatch(expected, result.stderr)
     assert "0.123" in call("protocols", "--debug").stderr
 
@@ -400,8 +404,7 @@ def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> 
     request = Request(
         parties=("a", "b"), thresholds=thresholds.uniform(20), backend="tenseal", options={"executions": 2}
     )
-    made = registry.load("malicious").prepare(request).manifest.plan
-    assert isinstance(made, AucPlan)
+    made = registry.load("malicious").prepare(request).manifest.decoded_plan(AucPlan)
     assert (shown["classes"], shown["precision"]) == (made.packing.classes, error_bound(made))
 
 
@@ -417,7 +420,7 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
             raise CapacityError("too large")
         return real(workload, backend, **options)
 
-    monkeypatch.setattr("fhe_auc_protocols.blinded_auc.protocol.plan", picky)
+    monkeypatch.setattr(planner, "plan", picky)
     monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))
     result = call("plan", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
@@ -433,8 +436,8 @@ def test_protocols_are_listed_with_whom_they_trust() -> None:
 
 def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no_such_module:Protocol", registry.GROUP)
-    installed = {**registry._installed(), "broken": {broken}}
-    monkeypatch.setattr(registry, "_installed", lambda: installed)
+    installed = {**registry._installed(registry.GROUP), "broken": {broken}}
+    monkeypatch.setattr(registry, "_installed", lambda group: installed)
     result = call("protocols", "--json")
     answer = json.loads(result.stdout)
     assert "semi-honest" in [entry["name"] for entry in answer["protocols"]]
@@ -657,7 +660,7 @@ def test_the_interval_is_rounded_outwards(resolution: float, digits: int | None,
         download_bytes_per_party=1,
         seconds={},
     )
-    assert session.interval_text(evaluation, digits) == text
+    assert interval_text(evaluation, digits) == text
 
 
 def test_options_for_files_are_the_same_in_every_command_that_takes_them() -> None:

@@ -18,7 +18,7 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 
 from fhe_auc import ckks, datasets, registry, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histograms import HistogramSession
+from fhe_auc.cli.histogram_session import HistogramSession
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
@@ -196,9 +196,9 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]
 
 
 class NoisyTask(FederatedTask):
-    def outcome(self, slots: ckks.Slots, parties: int) -> Evaluation:
+    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
         noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
-        exact = super().outcome(slots, parties)
+        exact = super().read(decrypted, parties, common_secret)
         return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
 
 
@@ -216,7 +216,7 @@ class Noisy(HistogramFederated):
 def with_noisy_model(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = {"histogram-federated": HistogramFederated, "histogram-local-dp": Noisy}
     points = {name: {Installed(name, kind)} for name, kind in installed.items()}
-    monkeypatch.setattr(registry, "_installed", lambda: points)
+    monkeypatch.setattr(registry, "_installed", lambda group: points)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fhe_auc.cli import inputs
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session import SessionOptions, shared_options
 from fhe_auc.errors import EvaluationError, ThresholdError, UnknownProtocolError
 
 if TYPE_CHECKING:
@@ -93,41 +93,26 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Who is trusted with what: NAME stands for the protocol histogram-NAME. See `fhe-auc protocols`.",
     )
     @click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise.")
-    @inputs.protocol_options
-    @inputs.thresholds_option
-    @inputs.backend_option
-    @inputs.key_options
-    @inputs.row_bounds
+    @shared_options
     @functools.wraps(command)
     def with_session(
         *args: Any,
         model: str,
         epsilon: float | None,
         options: dict[str, int | float | str],
-        thresholds: str,
-        backend: str | None,
-        keys: str,
-        smudging_bits: int | None,
-        max_rows: int,
-        min_rows: int,
+        chosen: Mapping[str, Any],
         **others: Any,
     ) -> Any:
         from fhe_auc import registry
 
         session = SessionOptions.checked(
-            registry.evaluating(_protocol(model)),
-            thresholds=thresholds,
-            backend=backend,
-            keys=keys,
-            smudging_bits=smudging_bits,
-            options=inputs.with_flags(options, epsilon=epsilon),
-            max_rows=max_rows,
-            min_rows=min_rows,
+            registry.evaluating(_protocol(model)), options=inputs.with_flags(options, epsilon=epsilon), **chosen
         )
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise ThresholdError(
-                f"thresholds {thresholds!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores in [0, 1]"
+                f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores "
+                "in [0, 1]"
             )
         return command(*args, session=HistogramSession(model, session), **others)
 

@@ -1,0 +1,186 @@
+"""An evaluation, printed for a person to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from fhe_auc import quantities
+from fhe_auc.cli import output
+from fhe_auc.cli.session import SessionOptions
+
+if TYPE_CHECKING:
+    from fhe_auc.evaluation import Evaluation
+
+_PHASES = {
+    "keys": "before the first round: choose parameters, certify, make and seal keys",
+    "key parts": "each party (mean): its parts of the joint keys, both rounds",
+    "submit": "each party (mean): count and encrypt",
+    "ingest": "aggregator: check and add up what arrives",
+    "circuit": "aggregator: multiply, sum over the bins, blind, flood",
+    "decrypt": "each party (mean): its partial decryption, sealed to the others",
+    "recover": "each party (mean): decrypt and divide",
+}
+
+_PHASES_OF_SUMS = {
+    "circuit": "aggregator: hand out the sum",
+    "recover": "each party (mean): decrypt, and compute from the counts",
+}
+
+_PHASES_IN_THE_CLEAR = {
+    "keys": "before the first round: announce the session",
+    "submit": "each party (mean): count, and add noise",
+    "circuit": "aggregator: send the sums",
+    "recover": "each party (mean): compute the AUC",
+}
+
+_KEYS = {
+    "sealed": "each party can decrypt: a key holder has sealed the secret key to it",
+    "joint": "only all parties together can decrypt; nobody has the whole secret key",
+    "none": "nothing is encrypted",
+}
+
+
+def print_evaluation(
+    evaluation: Evaluation,
+    wall_seconds: float,
+    session: SessionOptions,
+    *,
+    beside_auc: Iterable[tuple[output.Cell, ...]] = (),
+    notes: dict[str, str] | None = None,
+    whole: str = "all roles in this process, one after another",
+) -> None:
+    """Print an evaluation for a person to read, on stdout.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+    wall_seconds : float
+        How long the session took.
+    session : SessionOptions
+        What was asked for.
+    beside_auc : iterable of (label, value, note)
+        More rows for the table, below the AUC.
+    notes : dict, optional
+        Notes for the rows "auc", "parties" and "sent", in place of the usual ones.
+    whole : str
+        Note on the wall-clock time.
+    """
+    from fhe_auc import registry
+
+    notes = notes or {}
+    caught = "yes" if evaluation.verified else "no"
+    noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
+    if evaluation.soundness is not None:
+        noticed += f", but for a chance below {quantities.bound_text(evaluation.soundness)} (proved)"
+    encrypted = evaluation.security_bits > 0
+    output.print_table(
+        [
+            _auc(evaluation, session.options.get("release_digits"), notes),
+            *beside_auc,
+            ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
+            ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
+            ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
+            ("verified", caught, noticed),
+            ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend)
+            if encrypted
+            else ("encryption", "none", "noise protects what parties send"),
+            ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
+            *_settings(evaluation),
+            ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
+            ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
+            ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
+        ]
+    )
+    output.print_text()
+    rows: list[tuple[output.Cell, ...]] = [
+        (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
+        for phase, seconds in _in_order(evaluation.seconds)
+    ]
+    output.print_table(
+        [*rows, ("whole session", quantities.seconds_text(wall_seconds), whole)],
+        header=("phase", "time", "who does what"),
+        numbers=1,
+    )
+    output.print_text()
+    output.print_warnings(evaluation.warnings)
+
+
+def _who_does_what(phase: str, evaluation: Evaluation) -> str:
+    from fhe_auc.evaluation import FIRST_SESSION
+
+    does = dict(_PHASES)
+    if evaluation.security_bits == 0:
+        does |= _PHASES_IN_THE_CLEAR
+    elif evaluation.histogram is not None or phase.startswith(FIRST_SESSION):
+        does |= _PHASES_OF_SUMS
+    return does.get(phase.removeprefix(FIRST_SESSION), "")
+
+
+def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
+    """Return phases in the order in which they happen, those of a session for thresholds first."""
+    from fhe_auc.evaluation import FIRST_SESSION
+
+    order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
+    return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+
+
+def _thresholds(session: SessionOptions) -> str:
+    decimals = session.options.get("round_scores")
+    return session.specification if decimals is None else f"every multiple of {_step(decimals)}"
+
+
+def _step(decimals: int) -> str:
+    return f"{10**-decimals:.{decimals}f}"
+
+
+def _auc(evaluation: Evaluation, digits: int | None, notes: Mapping[str, str]) -> tuple[output.Cell, ...]:
+    value = interval_text(evaluation, digits)
+    if math.isnan(evaluation.resolution):
+        label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
+    elif rounded := evaluation.settings.get("round_scores"):
+        value = f"{evaluation.auc:.6f}"
+        label, note = (
+            "AUC, exact",
+            f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}",
+        )
+    elif evaluation.fraction is not None:
+        label, note = "AUC, encrypted", f"{evaluation.fraction} over these thresholds; the AUC of all rows lies within"
+    else:
+        error = (
+            f"numerical error < {quantities.bound_text(evaluation.precision)}"
+            if evaluation.precision
+            else "sums are exact"
+        )
+        label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
+    return output.styled(label, "bold"), output.styled(value, "bold"), notes.get("auc", note)
+
+
+def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    if not evaluation.settings:
+        return []
+    shown = (
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}".lower()
+        for name, value in evaluation.settings.items()
+    )
+    return [("settings", "", ", ".join(shown))]
+
+
+def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
+    if not evaluation.key_bytes_per_party:
+        return notes.get("sent", "")
+    return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
+
+
+def interval_text(evaluation: Evaluation, digits: int | None) -> str:
+    """Write AUC ± resolution, with no more decimals than were released; the AUC alone where there is no resolution."""
+    decimals = 6 if digits is None else digits
+    if math.isnan(evaluation.resolution):
+        return f"{evaluation.auc:.{decimals}f}"
+    shown = round(evaluation.auc, decimals)
+    # What is rounded off must not push the AUC out of the interval; the released digits' half-width covers all.
+    hidden = abs(evaluation.auc - shown) + evaluation.precision if digits is None else 0.0
+    half_width = (evaluation.resolution + hidden) * 10**decimals
+    upwards = math.ceil(round(half_width, 6)) / 10**decimals  # 0.027 may be 0.0270…04
+    return f"{shown:.{decimals}f} ± {upwards:.{decimals}f}"
