@@ -105,11 +105,11 @@ def test_privacy_is_told(story: list[Row]) -> None:
 # --- Measures ---------------------------------------------------------------------------------------------------------
 
 
-def test_mean_deviation_and_errors_are_those_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mean_deviation_and_errors_are_those_of_the_runs() -> None:
     parties = sites(500)
     aucs = np.array([0.5, 0.6, 0.9, np.nan])
-    monkeypatch.setattr(measure.simulation, "aucs", lambda *_, **__: aucs)
-    row = of(compare(parties, asked(protocols=("dpauc-rr",), runs=4)), "dpauc-rr")
+    wanted = asked(protocols=("dpauc-rr",), runs=4, simulated=lambda *_, **__: aucs)
+    row = of(compare(parties, wanted), "dpauc-rr")
     truth = roc_auc_score(*pooled(parties))
     errors = np.abs(aucs[:3] - truth)
     assert (row.runs, row.auc, row.deviation) == (3, pytest.approx(2 / 3), pytest.approx(aucs[:3].std(ddof=1)))
@@ -118,12 +118,11 @@ def test_mean_deviation_and_errors_are_those_of_the_runs(monkeypatch: pytest.Mon
     assert row.note.startswith("1 of 4 runs gave no number")
 
 
-def test_a_protocol_that_gives_no_number_is_a_row_that_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_protocol_that_gives_no_number_is_a_row_that_says_why() -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise ResultCheckError("the slots differ")
 
-    monkeypatch.setattr(measure, "federated_auc", refuse)
-    row = of(compare(sites(100), asked(protocols=("semi-honest",))), "semi-honest")
+    row = of(compare(sites(100), asked(protocols=("semi-honest",), session=refuse)), "semi-honest")
     assert math.isnan(row.auc)
     assert (row.runs, row.note) == (0, "the slots differ")
 
@@ -136,12 +135,11 @@ def test_equal_seeds_give_equal_numbers_and_others_do_not() -> None:
     assert aucs(1) != aucs(2)
 
 
-def test_budgets_and_grids_are_checked_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "federated_auc", None)
+def test_budgets_and_grids_are_checked_before_anything_is_computed() -> None:
     with pytest.raises(InputError, match="promises nothing"):
-        compare(sites(100), asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0)))
+        compare(sites(100), asked(protocols=("semi-honest", "dpauc-rr"), epsilons=(1.0, 5000.0), session=None))
     with pytest.raises(InputError, match="from 4, not 3"):
-        compare(sites(100), asked(thresholds=(3,)))
+        compare(sites(100), asked(thresholds=(3,), session=None))
 
 
 def test_rows_of_one_label_are_refused() -> None:
@@ -174,18 +172,16 @@ def test_all_rows_and_their_number_are_one_size() -> None:
     assert [row.rows for row in found] == [50, 50, 120, 120]
 
 
-def test_loading_opendp_is_no_sessions_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_opendp_is_no_sessions_time() -> None:
     loaded = []
-    real = measure.federated_auc
 
     def session(*arguments: Any, **options: Any) -> Any:
         loaded.append(dp_noise._opendp.cache_info().currsize)
-        return real(*arguments, **options)
+        return federated_auc(*arguments, **options)
 
     dp_noise._adder.cache_clear()
     dp_noise._opendp.cache_clear()
-    monkeypatch.setattr(measure, "federated_auc", session)
-    compare(sites(100), asked())
+    compare(sites(100), asked(session=session))
     assert loaded == [1]
 
 
@@ -327,12 +323,8 @@ def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
     assert "table 'table.csv' cannot be written: Permission denied; choose another place" in result.stderr
 
 
-def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("fhe_auc_benchmarks.comparison.cli._save", full)
-    result = call(file, f"{QUICK} --csv table.csv")
+def test_a_table_that_is_not_saved_in_the_end_has_been_printed(file: str) -> None:
+    result = call(file, f"{QUICK} --csv /dev/full")
     assert result.exit_code != 0
     assert "scikit-learn, on all of them in the clear" in result.stdout
 

@@ -240,25 +240,22 @@ def test_ratios_are_quotients_of_medians_of_one_run(measured: Benchmark) -> None
     )
 
 
-def test_a_study_measures_every_number_of_parties_and_thresholds_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Problem] = []
-
-    def noted(problem: Problem, makers: Any, runs: int) -> list[Measurement]:
-        asked.append(problem)
-        assert runs == 3
-        return []
-
-    monkeypatch.setattr("fhe_auc_benchmarks.runtime.benchmark.measure", noted)
-    monkeypatch.setattr(Benchmark, "_throughput_step", lambda self, backend: Step(backend, 1.0, lambda: None))
-    reports: list[tuple[str, int, int]] = []
-    Benchmark(quick=True).run(lambda *report: reports.append(report))
+def test_a_benchmark_measures_every_number_of_parties_and_thresholds_once() -> None:
+    asked = [step.problem for step in Benchmark(quick=True).steps() if step.problem]
     assert asked[0] == Problem(*HEADLINE)
     assert len(set(asked)) == len(asked)
     assert {problem.parties for problem in asked if problem.thresholds == 100} >= set(PARTIES)
     assert {problem.thresholds for problem in asked if problem.parties == 15} == set(THRESHOLDS)
-    percents = [done for _, done, _ in reports]
-    assert percents == sorted(percents)
-    assert percents[-1] == 100
+    assert (Benchmark(quick=True).runs, Benchmark().runs) == (3, 9)
+
+
+def test_progress_is_told_in_percent_of_the_time_that_steps_take() -> None:
+    done: list[str] = []
+    steps = [Step(name, seconds, partial(done.append, name)) for name, seconds in (("a", 1), ("b", 3), ("c", 4))]
+    reports: list[tuple[str, int, int]] = []
+    Benchmark().run(lambda *report: reports.append(report), steps)
+    assert done == ["a", "b", "c"]
+    assert reports == [("a", 0, 100), ("b", 12, 100), ("c", 50, 100), ("done", 100, 100)]
 
 
 def test_figures_are_drawn_in_black_and_grey_alone(measured: Benchmark, tmp_path: Path) -> None:
@@ -285,16 +282,10 @@ def test_tables_hold_every_measurement(measured: Benchmark, tmp_path: Path) -> N
 def test_the_command_saves_everything_and_prints_ratios(
     measured: Benchmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Benchmark, "steps", lambda self: [])
+    def made_up(self: Benchmark) -> list[Step]:
+        return [Step("numbers made up", 1, lambda: vars(self).update(vars(measured)))]
 
-    def finished(self: Benchmark, report: Any) -> None:
-        self.measurements, self.throughputs, self.accuracies = (
-            measured.measurements,
-            measured.throughputs,
-            measured.accuracies,
-        )
-
-    monkeypatch.setattr(Benchmark, "run", finished)
+    monkeypatch.setattr(Benchmark, "steps", made_up)
     folder = tmp_path / "new" / "results"
     ran = CliRunner().invoke(main, ["benchmark", "--quick", "--out", str(folder), "--json"])
     assert ran.exit_code == 0, ran.output

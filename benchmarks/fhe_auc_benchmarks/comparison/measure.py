@@ -66,6 +66,8 @@ class Comparison:
         Of the encrypted protocols.
     seed : int
         Of the rows drawn and of the simulated noise.
+    session, simulated : callable
+        What runs a real session, and what draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]
@@ -77,6 +79,8 @@ class Comparison:
     delta: float = 1e-6
     backend: str | None = None
     seed: int = 0
+    session: Callable[..., Evaluation] = federated_auc
+    simulated: Callable[..., NDArray[np.float64]] = simulation.aucs
 
     def methods(self) -> list[tuple[str, float | None]]:
         """Return protocols and budgets, those with a budget once for each."""
@@ -273,7 +277,7 @@ def _once(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], cells: 
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
     cells["threshold_error"] = sample.threshold_error(grid)
     try:
-        evaluation, cost = _session(sample, cells["method"], grid, backend=asked.backend)
+        evaluation, cost = _session(sample, asked, cells["method"], grid, backend=asked.backend)
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
@@ -285,14 +289,14 @@ def _many(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], budget:
     exact = statistics(sample.y_true, sample.y_score, grid)
     cells["threshold_error"] = abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth)
     random = np.random.default_rng([asked.seed, *cells["method"].encode(), sample.rows, cells["thresholds"]])
-    drawn = simulation.aucs(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
+    drawn = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
     aucs = drawn[np.isfinite(drawn)]
     note = ""
     cost: dict[str, Any] = {}
     if len(aucs) < asked.runs:
         note = f"{asked.runs - len(aucs)} of {asked.runs} runs gave no number: their flipped labels were all the same"
     try:
-        _, cost = _session(sample, cells["method"], grid, **budget.as_options())
+        _, cost = _session(sample, asked, cells["method"], grid, **budget.as_options())
     except UndefinedAucError:
         note = note or "the session run for its cost gave no number: its flipped labels were all the same"
     return Row(
@@ -323,12 +327,12 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, protocol: str, grid: NDArray[np.float64], **options: Any
+    sample: _Sample, asked: Comparison, protocol: str, grid: NDArray[np.float64], **options: Any
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
     started = time.perf_counter()
     most = max(DEFAULT_MAX_ROWS, sample.rows)
-    evaluation = federated_auc(sample.parties, protocol=protocol, thresholds=grid, max_rows=most, **options)
+    evaluation = asked.session(sample.parties, protocol=protocol, thresholds=grid, max_rows=most, **options)
     return evaluation, {
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,

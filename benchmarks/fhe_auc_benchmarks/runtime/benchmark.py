@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -44,11 +44,12 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Step:
-    """One group of measurements, and about how many seconds it takes."""
+    """One group of measurements, about how many seconds it takes, and what is measured unless it is something else."""
 
     what: str
     seconds: float
     run: Callable[[], None]
+    problem: Problem | None = None
 
 
 @dataclass
@@ -79,9 +80,9 @@ class Benchmark:
                 found.setdefault(each.processes, []).append(each.rate)
         return {processes: median(found[processes]) for processes in sorted(found)}
 
-    def run(self, report: Report) -> None:
-        """Do everything; `report` is called with what, and how many percent are done."""
-        steps = self.steps()
+    def run(self, report: Report, steps: Sequence[Step] | None = None) -> None:
+        """Do all steps, or those given; `report` is called with what, and how many percent are done."""
+        steps = self.steps() if steps is None else steps
         total, done = sum(step.seconds for step in steps), 0.0
         for step in steps:
             report(step.what, round(100 * done / total), 100)
@@ -142,7 +143,7 @@ class Benchmark:
         def run() -> None:
             self.measurements += measure(problem, makers, self.runs)
 
-        return Step(f"{problem.parties:,} parties, {problem.thresholds:,} thresholds", seconds, run)
+        return Step(f"{problem.parties:,} parties, {problem.thresholds:,} thresholds", seconds, run, problem)
 
     def _throughput_step(self, backend: BackendName) -> Step:
         submissions = 1500 if self.quick else 3000

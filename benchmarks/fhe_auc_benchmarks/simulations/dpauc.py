@@ -21,10 +21,9 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
 
-__all__ = ["NOISED_VALUES", "aucs", "aucs_noise_by_party", "aucs_of_noised_scores"]
+__all__ = ["aucs", "aucs_noise_by_party", "aucs_of_noised_scores", "batch_sizes"]
 
-NOISED_VALUES = 4_000_000
-"""How many noisy counts are held at a time."""
+_NOISED_VALUES = 4_000_000  # noisy counts that are held at a time
 
 
 def aucs(
@@ -48,8 +47,13 @@ def aucs(
     ndarray of float64, shape (runs,)
         As `fhe_auc_protocols.dpauc.roc.estimate` returns them.
     """
-    batches = np.array_split(np.arange(runs), min(runs, max(1, runs * counts.size // NOISED_VALUES)))
-    return np.concatenate([_batch(counts, budget, parties, len(batch), random) for batch in batches])
+    batches = batch_sizes(runs, counts.size)
+    return np.concatenate([_batch(counts, budget, parties, size, random) for size in batches])
+
+
+def batch_sizes(runs: int, values: int, most: int = _NOISED_VALUES) -> list[int]:
+    """Split runs of so many values into batches of about `most` values, or of one run if that has more."""
+    return [len(batch) for batch in np.array_split(np.arange(runs), min(runs, max(1, runs * values // most)))]
 
 
 def aucs_noise_by_party(

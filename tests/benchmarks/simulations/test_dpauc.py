@@ -101,21 +101,19 @@ def test_noised_scores_lose_order_and_a_boundless_budget_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("most", [10_000, 50])
-def test_many_runs_are_drawn_in_batches_of_bounded_size(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
-    real = simulation._batch
-
-    def batch(counts: np.ndarray, of: Budget, parties: int, runs: int, random: np.random.Generator) -> np.ndarray:
-        sizes.append(runs * counts.size)
-        return real(counts, of, parties, runs, random)
-
-    monkeypatch.setattr(simulation, "_batch", batch)
-    monkeypatch.setattr(simulation, "NOISED_VALUES", most)
+def test_many_runs_are_drawn_in_batches_of_bounded_size(most: int) -> None:
     exact = statistics(*rows(100), GRID)
-    found = simulation.aucs(exact, budget(LAPLACE, 1.0), parties=2, runs=500, random=np.random.default_rng(0))
-    assert len(found) == 500
-    assert max(sizes) < max(1.2 * most, 2 * exact.size)
+    sizes = simulation.batch_sizes(500, exact.size, most)
+    assert sum(sizes) == 500
+    assert max(sizes) * exact.size < max(1.2 * most, 2 * exact.size)
     assert min(sizes) > 0
+
+
+def test_batches_hold_all_runs() -> None:
+    exact = statistics(*rows(100), GRID)
+    runs = 4_000_000 // exact.size * 2 + 1
+    found = simulation.aucs(exact, budget(LAPLACE, 1.0), parties=2, runs=runs, random=np.random.default_rng(0))
+    assert len(found) == runs
 
 
 def test_equal_seeds_give_equal_runs() -> None:
