@@ -63,7 +63,7 @@ def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
     values : ndarray of int64 or float64, any shape
         Integers stay integers and saturate at the ends of int64; floats must be finite.
     sigma : float
-        Standard deviation, positive and finite; `fhe_auc_protocols.dpauc.gaussian_mechanism.sigma_for` calibrates it for floats.
+        Standard deviation, positive and finite; `dpauc.gaussian_mechanism.sigma_for` calibrates it for floats.
 
     Returns
     -------

@@ -8,7 +8,10 @@ from typing import Any
 
 from fhe_auc.errors import InputError
 
-__all__ = ["EPSILON_ADVICE", "checked_height", "positive_number"]
+__all__ = ["EPSILON_ADVICE", "checked_epsilon", "checked_height", "positive_number", "privacy_budget"]
+
+_LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
+_MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of
 
 EPSILON_ADVICE = "; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1"
 
@@ -41,6 +44,22 @@ def positive_number(options: Mapping[str, Any], name: str, advice: str = "") -> 
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"{name} must be positive and finite, got {number}")
     return number
+
+
+def checked_epsilon(epsilon: object) -> float:
+    """Return the privacy budget as a number; raise `InputError` unless it lies between 0.000001 and 32."""
+    if (
+        isinstance(epsilon, bool)
+        or not isinstance(epsilon, (int, float))
+        or not _LEAST_EPSILON <= epsilon <= _MOST_EPSILON
+    ):
+        raise InputError(f"epsilon must lie between {_LEAST_EPSILON:f} and {_MOST_EPSILON:g}, got {epsilon!r}")
+    return float(epsilon)
+
+
+def privacy_budget(options: Mapping[str, Any]) -> float:
+    """Return the option ``epsilon``, which has no default; errors as `positive_number` and `checked_epsilon`."""
+    return checked_epsilon(positive_number(options, "epsilon", EPSILON_ADVICE))
 
 
 def checked_height(options: Mapping[str, Any], default: int, allowed: range) -> int:

@@ -1,4 +1,4 @@
-"""What the protocols without encryption share: no keys, and two rounds in which noisy or randomised counts add up.
+"""Base of the protocols without encryption: no keys, and two rounds in which noisy or randomised counts add up.
 
     round 1   a party sends its counts, which protect themselves
     round 2   the sums go to all parties, who read the result off them and answer with nothing
@@ -23,7 +23,7 @@ from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
 
-__all__ = ["INTEGER_BYTES", "MOST_ROWS", "CleartextProtocol", "SummingAggregator", "SummingParty"]
+__all__ = ["INTEGER_BYTES", "MOST_ROWS", "SummingAggregator", "SummingParty", "UnencryptedProtocol"]
 
 T = TypeVar("T")
 
@@ -36,10 +36,14 @@ MOST_ROWS = 2**62
 _ROUNDS = 2
 
 
-class CleartextProtocol(Protocol[R], Generic[R, T]):
+class UnencryptedProtocol(Protocol[R], Generic[R, T]):
     """Base of the protocols that encrypt nothing: `prepare`, and the check of another's manifest."""
 
     encrypts = False
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the thresholds that its options stand for, where they do."""
+        return request
 
     @abstractmethod
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
@@ -69,6 +73,7 @@ class CleartextProtocol(Protocol[R], Generic[R, T]):
                 raise InputError(f"protocol {self.name!r} encrypts nothing: {name} does not apply")
         if request.keys != "sealed":  # the default
             raise InputError(f"protocol {self.name!r} encrypts nothing: keys {request.keys!r} do not apply")
+        request = self.completed(request)
         manifest = self.manifest(request, options=self.agreed(request))
         self.checked(manifest)
         return Session(manifest, b"", b"")

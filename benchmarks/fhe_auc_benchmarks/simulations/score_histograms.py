@@ -1,11 +1,11 @@
 """SIMULATED private score histograms, for experiments: fast, seeded, and protecting nobody.
 
 From exact pooled counts, whoever has the rows: noise does not depend on what it is added to, and a report only on its
-row. Real sessions use `fhe_auc_protocols.dp_noise`, and `fhe_auc_protocols.histograms.unary_encoding` with a secure
+row. Real sessions use `fhe_auc_protocols.dp_noise` and `fhe_auc_protocols.histograms.unary_encoding` with a secure
 source.
 
     distributed    numpy's discrete Laplace law, or every party's Pólya shares one by one
-    local          a bit's reports are binomial (`tallies`)
+    local          a bit's reports are binomial (`unary_tallies`)
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
-from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding
-from fhe_auc_protocols.histograms.unary_hierarchy import LevelTally, UnaryHierarchy
+from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryEncoding, UnaryHierarchy
 
-__all__ = ["distributed", "distributed_hierarchy", "distributed_share_by_share", "local", "local_hierarchy", "tallies"]
+__all__ = [
+    "distributed",
+    "distributed_hierarchy",
+    "distributed_share_by_share",
+    "local",
+    "local_hierarchy",
+    "unary_tallies",
+]
 
 
 def distributed(
@@ -55,26 +61,26 @@ def distributed_hierarchy(
 def local(counts: NDArray[np.int64], epsilon: float, *, runs: int, random: np.random.Generator) -> NDArray[np.float64]:
     """Return estimates of the counts from one report a row over all cells, shape (runs, *counts.shape)."""
     encoding = UnaryEncoding(counts.size, epsilon)
-    drawn = tallies(encoding, counts.ravel(), runs=runs, random=random)
-    return encoding.estimate(drawn, int(counts.sum())).reshape(runs, *counts.shape)
+    tallies = unary_tallies(encoding, counts.ravel(), runs=runs, random=random)
+    return encoding.estimate(tallies, int(counts.sum())).reshape(runs, *counts.shape)
 
 
 def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: np.random.Generator) -> HierarchicalCounts:
     """Return estimates of hierarchical counts from one report a row, on a level of the row's choice."""
     height = counts.height
     chosen = random.multinomial(counts.levels[-1].astype(np.int64), [1 / height] * height)  # of each lowest segment
-    reports = []
+    tallies = []
     for k in range(1, height + 1):
         own = chosen[:, k - 1].reshape(2**k, -1).sum(axis=1)
-        ones = tallies(UnaryEncoding(2**k, epsilon), own, runs=1, random=random)[0]
-        reports.append(LevelTally(int(own.sum()), ones))
-    return UnaryHierarchy(height, epsilon).estimate(reports)
+        ones = unary_tallies(UnaryEncoding(2**k, epsilon), own, runs=1, random=random)[0]
+        tallies.append(LevelTally(int(own.sum()), ones))
+    return HierarchicalCounts(UnaryHierarchy(height, epsilon).estimate(tallies))
 
 
-def tallies(
+def unary_tallies(
     encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw tallies of reports from how many users each cell has, of the law of `UnaryEncoding.tally`.
+    """Draw tallies of the same law as `UnaryEncoding.tally`, from how many users each cell has.
 
     A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent.
 

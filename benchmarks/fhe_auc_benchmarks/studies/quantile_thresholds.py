@@ -21,7 +21,7 @@ from fhe_auc.metrics import Histogram, roc_auc_score
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_benchmarks.studies import score_histograms
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.quantile_grid import equi_depth_grid
+from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_grid
 
 RUNS = 20
 SHARES = (0.1, 0.25, 0.5)

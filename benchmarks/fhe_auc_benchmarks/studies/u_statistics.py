@@ -28,7 +28,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fhe_auc_benchmarks.studies.markdown import table
-from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs, randomness
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
@@ -74,7 +75,7 @@ class Trees:
         self.leaves = [leaves(of, alpha) for of in scores]
         self.method = HierarchicalAuc(HadamardTree(alpha, epsilon), *(len(of) for of in scores))
         self.truth = exact.auc(*(np.bincount(of, minlength=1 << alpha) for of in self.leaves))
-        self._source = randomness.SeededExperiment(generator)
+        self._source = exact_randomness.SeededExperiment(generator)
 
     def errors(self, runs: int, *, discard: bool = True) -> np.ndarray:
         tree = self.method.tree
@@ -264,7 +265,7 @@ def figure4(generator: np.random.Generator, runs: int) -> None:
             step: pairs.PairStep = pairs.IdealLaplace(kernels.KENDALL, epsilon / p, pairs.seeded_laplace(generator))
             found[f"pairs, P = {p}"] = pair_errors(generator, lambda: users, truth, step, p, runs)
         values = pairs.ValueResponse((-1.0, 0.0, 1.0), epsilon, 4060)
-        step = pairs.IdealResponse(kernels.KENDALL, values, randomness.SeededExperiment(generator))
+        step = pairs.IdealResponse(kernels.KENDALL, values, exact_randomness.SeededExperiment(generator))
         found["pairs, response, P = 1"] = pair_errors(generator, lambda: users, truth, step, 1, runs)
         everything = [
             pairs.simulate_all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)

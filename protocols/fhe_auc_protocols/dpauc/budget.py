@@ -21,7 +21,8 @@ sets with two labels swapped: at thresholds between the two scores all four coun
 ε for L1 sensitivity 4|Θ|, is exact.
 
 For Gaussian noise the 4m counts are one vector; the paper's counting makes its L2 sensitivity √(4|Θ|), and σ is
-calibrated to that (`fhe_auc_protocols.dpauc.gaussian_mechanism`). One flip moves the vector by √(2m) at most: σ is loose by √2.
+calibrated to that (`fhe_auc_protocols.dpauc.gaussian_mechanism`). One flip moves the vector by √(2m) at most: σ is
+loose by √2.
 
 **Randomised response.** A label is flipped with probability ρ = 1/(1 + e^ε), which is ε-private for that label. Nothing
 hides the scores: the counts tell how many rows a party has between any two thresholds, as the paper says itself. With

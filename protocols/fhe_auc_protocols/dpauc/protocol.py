@@ -18,7 +18,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols import dp_noise, result_warnings
 from fhe_auc_protocols.dpauc.budget import (
     COUNT_OPTIONS,
     GAUSSIAN,
@@ -28,8 +28,7 @@ from fhe_auc_protocols.dpauc.budget import (
     Budget,
 )
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.result_warnings import of_parties
-from fhe_auc_protocols.unencrypted_protocol import INTEGER_BYTES, CleartextProtocol, SummingAggregator, SummingParty
+from fhe_auc_protocols.unencrypted_protocol import INTEGER_BYTES, SummingAggregator, SummingParty, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -79,7 +78,7 @@ def _checked(counts: NoisyCounts, manifest: Manifest, budget: Budget) -> NDArray
     return array
 
 
-class DpaucProtocol(CleartextProtocol[Evaluation, Budget]):
+class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     """Base of the three plug-ins."""
 
     mechanism: ClassVar[str]
@@ -173,14 +172,14 @@ class DpaucParty(SummingParty[Evaluation]):
     def _noisy_counts(self) -> NDArray[np.int64]:
         budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
         if budget.flips:
-            labels = noise.randomized_response(labels, budget.flip_probability)
+            labels = dp_noise.randomized_response(labels, budget.flip_probability)
             if budget.score_scale is not None:
-                scores = noise.laplace(scores, budget.score_scale)
+                scores = dp_noise.laplace(scores, budget.score_scale)
             return statistics(labels, scores, self.manifest.thresholds)
         counts = statistics(labels, scores, self.manifest.thresholds)
         if budget.mechanism == LAPLACE:
-            return noise.laplace(counts, budget.noise_scale)
-        noised = np.rint(noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+            return dp_noise.laplace(counts, budget.noise_scale)
+        noised = np.rint(dp_noise.gaussian(counts.astype(np.float64), budget.noise_scale))
         return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
 
     def _evaluated(self, sums: NDArray[np.float64], parties: int) -> Evaluation:
@@ -225,7 +224,7 @@ def _warnings(
     found = ["epsilon is spent by every session, and by every restart within one: budgets on the same labels add up"]
     if budget.weak:
         found.append(budget.weak)
-    found += of_parties(manifest, parties)
+    found += result_warnings.of_parties(manifest, parties)
     if budget.flips and budget.score_epsilon is None:
         found.append("scores are not protected: the aggregator sees how many rows a party has between any thresholds")
     if not 0 <= auc <= 1:

@@ -1,1 +1,15 @@
-"""Score histograms and quantile thresholds: three ways of counting, two things read off the counts."""
+"""Score histograms and quantile thresholds: two things to read off counts of rows, and three ways to count.
+
+[FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023.
+
+                                  score histogram, AUC         quantile thresholds, no AUC
+                                  `score_histogram`            `quantile_thresholds`
+    exact, encrypted
+    `exact_counts`                histogram-federated          boundaries-federated
+    encrypted with shares of
+    noise, `distributed_noise`    histogram-distributed-dp     boundaries-distributed-dp
+    every row randomised,
+    `local_randomisation`         histogram-local-dp           boundaries-local-dp
+
+`plugins` puts each pair together; `readout` says what a way of counting and a readout know of each other.
+"""

@@ -1,124 +1,104 @@
 """Score histograms: how many positive and negative rows all parties have in each bin of scores.  [FCE] §2.
 
-[FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023.
+The cells are bins between thresholds, once for each label. From the pooled counts follow the AUC and, by
+`fhe_auc.metrics`, precision, recall and every other metric of a classifier. Exact counts give the exact AUC of the
+bins; counts with privacy noise one that nothing bounds for certain.
 
-    histogram-federated         sums of exact counts, encrypted                                          (this module)
-    histogram-distributed-dp    the same with shares of noise on them     `fhe_auc_protocols.histograms.score_histogram_distributed`
-    histogram-local-dp          every row randomised, nothing encrypted   `fhe_auc_protocols.histograms.score_histogram_local`
-
-In the first two a party encrypts its counts, 2m integers, in one ciphertext; the aggregator adds ciphertexts
-(`fhe_auc_protocols.histograms.encrypted_sums`), and only the sum is ever decrypted: the aggregator sees ciphertexts, the parties the pooled histogram,
-from which every metric of a classifier follows (`fhe_auc.metrics`). Rounds, keys and messages are those of the other
-encrypted protocols.
-
-In ``histogram-federated`` the sum is exact, and so is the AUC of the bins. Who learns what: parties see the pooled
-counts of every bin, which is more than an AUC: a bin that one party alone has rows in shows that party's rows. Where
-all parties have to take part, masks (`fhe_auc.zero_sum_masks`) leave nothing of a sum that is not over all of them. An
-aggregator that adds counts of its own is not noticed; where some may be missing, one that leaves parties out is not
-either.
+Who learns what: parties see the pooled counts of every bin, which is more than an AUC: a bin that one party alone has
+rows in shows that party's rows, unless there is noise on it.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import ckks
-from fhe_auc.ckks import BackendName
-from fhe_auc.computation import PartyTask
 from fhe_auc.counts import Counts, PartyData
-from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.errors import EvaluationError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram, roc_auc_score
-from fhe_auc.protocol import Request
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_protocols.histograms import split_budget as two_sessions
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.histograms.sum_protocol import SumProtocol
-from fhe_auc_protocols.result_warnings import of_auc, of_parties
+from fhe_auc_protocols import result_warnings
+from fhe_auc_protocols.histograms import split_budget
+from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
 
-_VECTORS = 2  # positives and negatives
+_LABELS = 2  # positives and negatives
 _LOUD = 0.1  # noise above this share of the rarer class's rows is worth a warning
 
 
-def plan_histogram(request: Request, backend: BackendName, smudging_bits: int, *, noise_room: int = 0) -> SumPlan:
-    """Return the parameters for two sums a bin, of the request's most rows and so much noise besides."""
-    return plan_sum(
-        thresholds=len(request.thresholds),
-        vectors=_VECTORS,
-        parties=len(request.parties),
-        backend=backend,
-        max_total=request.max_rows + noise_room,
-        joint_keys=request.keys == "joint",
-        smudging_bits=smudging_bits,
-    )
+class ExactScoreHistogram(Readout[Evaluation]):
+    """Of exact counts."""
 
+    purpose = "score histograms"
 
-class HistogramFederated(SumProtocol[Evaluation]):
-    """Plug-in ``histogram-federated``."""
+    def cells(self, thresholds: int) -> int:
+        """Return the number of bins of both labels."""
+        return _LABELS * thresholds
 
-    name = "histogram-federated"
-    summary = "CKKS, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
-    trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
-    boundaries = "boundaries-federated"
+    def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count a party's positives in each bin, then its negatives; errors as `rows_by_bin`."""
+        return rows_by_bin(data, grid).ravel()
 
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
-        """Return the parameters for two sums a bin."""
-        return plan_histogram(request, backend, smudging_bits)
-
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
-        """Return a party's computation on its own rows."""
-        return FederatedTask(manifest, data)
-
-
-class HistogramTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
-    """A party's rows of each label in each bin, for a sum of them.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    data : PartyData
-    noise_room : int
-        How much of the plan's bound on sums is for noise.
-    """
-
-    def __init__(self, manifest: Manifest, data: PartyData, *, noise_room: int = 0) -> None:
-        self.party = data.name
-        self.plan = manifest.decoded_plan(SumPlan)
-        self._manifest = manifest
-        self.masked = manifest.min_parties == len(manifest.parties)
-        if self.plan.vectors != _VECTORS or self.plan.max_total <= noise_room:
-            raise InputError("the session's manifest is not one for score histograms")
-        check_rows(data, self.plan.max_total - noise_room)
-        self._bins = rows_by_bin(data, manifest.thresholds)
-
-
-class FederatedTask(HistogramTask):
-    """Sends the counts, and reads the pooled counts off the sum."""
-
-    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
-        """Return the packed counts."""
-        return [self.plan.pack(self._bins)]
-
-    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
-        """Return the AUC of the pooled histogram; errors as `fhe_auc_protocols.histograms.encrypted_sums.SumPlan.sums`, and `UndefinedAucError`."""
-        sums = self.plan.sums(decrypted)
-        exact = trapezoid(pooled_counts(sums))
-        return Evaluation(
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+        """Return the AUC of the pooled histogram; errors as `pooled_counts`, and `UndefinedAucError`."""
+        bins = pooled.levels[0].reshape(_LABELS, -1)
+        exact = trapezoid(pooled_counts(bins))
+        return _evaluation(
+            manifest,
+            pooled,
+            pooled_histogram(manifest.thresholds, bins),
             auc=exact.auc,
             resolution=exact.resolution,
             precision=0.0,
-            protocol=self._manifest.protocol,
-            backend=self.plan.parameters.backend,
-            parties=parties,
-            thresholds=self.plan.thresholds,
-            verified=False,
-            security_bits=ckks.SECURITY_BITS,
-            histogram=pooled_histogram(self._manifest.thresholds, sums),
-            warnings=of_auc(self._manifest, parties, exact.resolution),
+            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.resolution),
         )
+
+
+class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
+    """Of counts with noise. A session before may have spent a part of the budget on the thresholds (`split_budget`)."""
+
+    options = split_budget.OPTIONS
+
+    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
+        """Return the budget of this session and of one before it."""
+        self.budget(options)
+        return dict(split_budget.settings(options))
+
+    def budget(self, options: Mapping[str, Any]) -> float:
+        """Return what a session before has left of ε."""
+        return split_budget.left_for_counts(options)
+
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
+        """Return the AUC of the noisy histogram; errors as `noisy_auc`."""
+        histogram = pooled_histogram(manifest.thresholds, pooled.levels[0].reshape(_LABELS, -1))
+        return _evaluation(
+            manifest,
+            pooled,
+            histogram,
+            auc=noisy_auc(histogram),
+            resolution=math.nan,
+            precision=math.nan,
+            settings={**split_budget.settings(manifest.options), **pooled.settings},
+            warnings=_noise_warnings(manifest, pooled, histogram),
+        )
+
+
+def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, **found: Any) -> Evaluation:
+    return Evaluation(
+        protocol=manifest.protocol,
+        backend=pooled.backend,
+        parties=pooled.parties,
+        thresholds=len(manifest.thresholds),
+        verified=False,
+        security_bits=pooled.security_bits,
+        histogram=histogram,
+        **found,
+    )
 
 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -174,21 +154,10 @@ def noisy_auc(histogram: Histogram) -> float:
         ) from None
 
 
-def noise_warnings(manifest: Manifest, histogram: Histogram, deviation: float, parties: int) -> tuple[str, ...]:
-    """Return what the reader of a noisy histogram ought to know.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    histogram : Histogram
-    deviation : float
-        Standard deviation of the noise on one count of a class.
-    parties : int
-        Whose rows are counted.
-    """
-    found = [*two_sessions.warnings(manifest.options), *of_parties(manifest, parties)]
+def _noise_warnings(manifest: Manifest, pooled: PooledCounts, histogram: Histogram) -> tuple[str, ...]:
+    found = [*split_budget.warnings(manifest.options), *result_warnings.of_parties(manifest, pooled.parties)]
     rarer = max(0.0, float(min(histogram.positives.sum(), histogram.negatives.sum())))
-    of_class = deviation * float(np.sqrt(histogram.bins))
+    of_class = (pooled.noise_deviation or 0.0) * math.sqrt(histogram.bins)
     if of_class > _LOUD * rarer:
         found.append(
             f"the noise on the number of rows of a class (standard deviation {of_class:,.0f}) is not small against the "

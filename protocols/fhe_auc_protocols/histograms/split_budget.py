@@ -9,14 +9,14 @@ AUC little, noise on the counts costs it directly.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from fhe_auc.errors import InputError
 from fhe_auc.protocol import Request
-from fhe_auc_protocols.option_values import positive_number
+from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
 __all__ = ["OPTIONS", "SHARE", "left_for_counts", "settings", "staged", "warnings"]
 
@@ -35,22 +35,19 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def staged(request: Request, bins: int, check: Callable[[Mapping[str, Any]], float]) -> tuple[Request, Request]:
-    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`.
-
-    `check` returns a budget from options, or raises.
-    """
-    options = {_SPENT: SHARE * check(request.options), **request.options}
+def staged(request: Request, bins: int) -> tuple[Request, Request]:
+    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`."""
+    options = {_SPENT: SHARE * privacy_budget(request.options), **request.options}
     first = {"bins": bins, "epsilon": options[_SPENT]}
     if _HEIGHT in options:
         first[_HEIGHT] = options.pop(_HEIGHT)
-    left_for_counts(options, check)
+    left_for_counts(options)
     return replace(request, options=first), replace(request, options=options)
 
 
-def left_for_counts(options: Mapping[str, Any], check: Callable[[Mapping[str, Any]], float]) -> float:
+def left_for_counts(options: Mapping[str, Any]) -> float:
     """Return the budget of the session that counts; raise `InputError` where there is none, or a wrong option."""
-    total = check(options)
+    total = privacy_budget(options)
     if _HEIGHT in options:
         raise InputError("height is for quantile thresholds only: these thresholds are given")
     if _SPENT not in options:
@@ -58,7 +55,7 @@ def left_for_counts(options: Mapping[str, Any], check: Callable[[Mapping[str, An
     spent = positive_number(options, _SPENT)
     if not spent < total:
         raise InputError(f"{_SPENT} must be less than epsilon = {total:g}, which is for both sessions, got {spent:g}")
-    return check({"epsilon": math.nextafter(total - spent, 0.0)})
+    return checked_epsilon(math.nextafter(total - spent, 0.0))
 
 
 def settings(options: Mapping[str, Any]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Optimised unary encoding (OUE): a histogram under local differential privacy.
+"""Optimised unary encoding (OUE): counts under local differential privacy.
 
 [OUE] Wang, Blocki, Li, Jha, "Locally differentially private protocols for frequency estimation", USENIX Security 2017.
 
@@ -14,19 +14,29 @@ Of n reports Y_v have bit v set. Ĉ_v = (Y_v − n q)/(1/2 − q) is unbiased fo
 
     Var Ĉ_v = (c_v/4 + (n − c_v) q (1 − q))/(1/2 − q)² = 4 n e^ε/(e^ε − 1)² + c_v
 
-Probabilities are multiples of 2^-64: 1/2 exactly, and q rounded up, to the private side (`randomness.threshold`).
+Probabilities are multiples of 2^-64: 1/2 exactly, and q rounded up, to the private side
+(`fhe_auc_protocols.exact_randomness.threshold`).
+
+**Several levels** ([FCE] §2.3): each user picks one of L levels at random, whatever its value, and sends one report
+there, with the whole of ε. A level's n_k reports are of a random sample of the n users, so n/n_k times their estimate
+is unbiased, given n_k, for the rows of all.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics import randomness
-from fhe_auc_protocols.u_statistics.randomness import Source
+from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.histograms.hierarchical_counts import MAX_HEIGHT
+from fhe_auc_protocols.option_values import checked_epsilon
 
-__all__ = ["NO_VALUE", "UnaryEncoding"]
+__all__ = ["NO_VALUE", "LevelTally", "UnaryEncoding", "UnaryHierarchy"]
 
 NO_VALUE = -1
 """The cell of a user who has none."""
@@ -55,13 +65,13 @@ class UnaryEncoding:
         if cells < 1:
             raise InputError(f"there must be at least one cell, got {cells}")
         self.cells = cells
-        self.epsilon = randomness.checked_epsilon(epsilon)
-        self._below = randomness.threshold(1, 1, self.epsilon)
+        self.epsilon = checked_epsilon(epsilon)
+        self._below = exact_randomness.threshold(1, 1, self.epsilon)
 
     @property
     def flip_probability(self) -> float:
         """Chance q of a 1 where the bit is 0."""
-        return randomness.probability(self._below)
+        return exact_randomness.probability(self._below)
 
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report a user, and count them.
@@ -71,7 +81,7 @@ class UnaryEncoding:
         cells : ndarray of int64, shape (n,)
             From 0 to d − 1, or `NO_VALUE`.
         source : Source
-            `randomness.secure` where it protects someone.
+            `exact_randomness.secure` where it protects someone.
 
         Returns
         -------
@@ -108,3 +118,62 @@ class UnaryEncoding:
         c = np.asarray(counts, np.float64)
         found: NDArray[np.float64] = (c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2
         return found
+
+
+class LevelTally(NamedTuple):
+    """Reports on one level: how many, and with each bit set. Those of several parties add up."""
+
+    reports: int
+    ones: NDArray[np.int64]
+
+
+class UnaryHierarchy:
+    """One report a user, on a level of its own choice.
+
+    Parameters
+    ----------
+    height : int
+        Number of levels L, 1 to 20. Each has half as many cells as the one below.
+    epsilon : float
+        Budget of one user's report, in (0, 32].
+    cells : int, optional
+        Of the lowest level, a multiple of 2^(L-1); default 2^L.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+
+    def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
+        if not 1 <= height <= MAX_HEIGHT:
+            raise InputError(f"the height of a hierarchy must be from 1 to {MAX_HEIGHT}, not {height}")
+        lowest = 2**height if cells is None else cells
+        self.levels = tuple(UnaryEncoding(lowest >> above, epsilon) for above in reversed(range(height)))
+        self.epsilon = self.levels[0].epsilon
+
+    def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
+        """Randomise users in these cells of the lowest level, or with `NO_VALUE`; the highest level comes first."""
+        chosen = exact_randomness.integers(source, len(self.levels), len(cells))
+        found = []
+        for level, encoding in enumerate(self.levels):
+            mine = cells[chosen == level]
+            merged = np.where(mine == NO_VALUE, NO_VALUE, mine >> (len(self.levels) - 1 - level))
+            found.append(LevelTally(len(mine), encoding.tally(merged, source)))
+        return found
+
+    def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
+        """Return unbiased estimates of all users' counts on every level; they do not agree between levels.
+
+        Raises
+        ------
+        EvaluationError
+            Nobody has reported on some level.
+        """
+        users = sum(tally.reports for tally in pooled)
+        if not all(tally.reports for tally in pooled):
+            raise EvaluationError("no user has reported on some level; there are too few users for so many levels")
+        return tuple(
+            encoding.estimate(tally.ones, tally.reports) * (users / tally.reports)
+            for encoding, tally in zip(self.levels, pooled, strict=True)
+        )

@@ -37,18 +37,18 @@ def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
     return float((weights @ matrix @ weights - weights @ np.diag(matrix)) / (n * (n - 1)))
 
 
-def of_rows(rows: ArrayLike, kernel: Kernel) -> float:
+def of_rows(rows: ArrayLike, kernel: Kernel, *, block: int = _BLOCK) -> float:
     """Return the average kernel over all pairs of rows of shape (n, d): for few different rows, or a small n.
 
-    Pairs of *different values* are enumerated, in blocks.
+    Pairs of *different values* are enumerated, about so many kernel values at a time as `block` says.
     """
     points, counts = np.unique(np.asarray(rows, float), axis=0, return_counts=True)
     n = checked_users(counts.sum())
-    step = max(1, _BLOCK // len(points))
+    step = max(1, block // len(points))
     total = 0.0
     for start in range(0, len(points), step):
-        block = kernel(points[start : start + step, None, :], points[None, :, :])
-        total += float(counts[start : start + step] @ block @ counts)
+        values = kernel(points[start : start + step, None, :], points[None, :, :])
+        total += float(counts[start : start + step] @ values @ counts)
     return (total - float(counts @ kernel(points, points))) / (n * (n - 1))
 
 

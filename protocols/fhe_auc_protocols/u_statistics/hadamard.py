@@ -33,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.kernels import Floats
-from fhe_auc_protocols.u_statistics.randomness import Source
 
 MAX_DEPTH = 20
 Integers = NDArray[np.int64]
@@ -69,8 +70,8 @@ class HadamardTree:
         if not 1 <= depth <= MAX_DEPTH:
             raise InputError(f"alpha, the depth of the tree, must lie between 1 and {MAX_DEPTH}, got {depth}")
         self.depth = depth
-        self.epsilon = randomness.checked_epsilon(epsilon)
-        self._flipped_below = randomness.threshold(1, 1, self.epsilon)
+        self.epsilon = checked_epsilon(epsilon)
+        self._flipped_below = exact_randomness.threshold(1, 1, self.epsilon)
         # 1 / (1 - 2 P[flip]), from the probability that is really used, 2^-64 · below, and without cancellation.
         self.scale = 2**63 / (2**63 - self._flipped_below)
 
@@ -87,10 +88,10 @@ class HadamardTree:
         """Return what users with these leaves report: what each does on its own device."""
         if len(leaves) and not 0 <= leaves.min() <= leaves.max() < 2**self.depth:
             raise InputError(f"leaves must lie in [0, 2^{self.depth})")
-        level = 1 + randomness.integers(source, self.depth, len(leaves))
+        level = 1 + exact_randomness.integers(source, self.depth, len(leaves))
         # A power of two: masking a uniform integer leaves it uniform.
-        row = randomness.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
-        flipped = randomness.choose(source, self._flipped_below, len(leaves))
+        row = exact_randomness.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
+        flipped = exact_randomness.choose(source, self._flipped_below, len(leaves))
         return Reports(level, row, _odd(row & (leaves >> (self.depth - level))) ^ flipped)
 
     @property

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats
-from fhe_auc_protocols.u_statistics.randomness import Source
 
 Tally = NDArray[np.int64]
 

@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats
-from fhe_auc_protocols.u_statistics.randomness import Source
 
 MAX_VALUES = 4096
 """Largest k: the estimate multiplies by a k × k matrix."""
@@ -53,17 +54,17 @@ class RandomisedResponse:
         if not 2 <= k <= MAX_VALUES:
             raise InputError(f"randomised response needs 2 to {MAX_VALUES:,} values, got {k:,}")
         self.k = k
-        self.epsilon = randomness.checked_epsilon(epsilon)
-        self._replaced_below = randomness.threshold(k, k - 1, self.epsilon)
-        self.beta = randomness.probability(self._replaced_below)
-        self.kept = randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
+        self.epsilon = checked_epsilon(epsilon)
+        self._replaced_below = exact_randomness.threshold(k, k - 1, self.epsilon)
+        self.beta = exact_randomness.probability(self._replaced_below)
+        self.kept = exact_randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
     def randomise(self, values: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Return what users with these values in [0, k) report: what each does on its own device."""
         if len(values) and not 0 <= values.min() <= values.max() < self.k:
             raise InputError(f"values must lie in [0, {self.k})")
-        replaced = randomness.choose(source, self._replaced_below, len(values))
-        return np.where(replaced, randomness.integers(source, self.k, len(values)), values)
+        replaced = exact_randomness.choose(source, self._replaced_below, len(values))
+        return np.where(replaced, exact_randomness.integers(source, self.k, len(values)), values)
 
     def simulate_counts(self, counts: ArrayLike, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the counts of reports of so many users with each value, for experiments; in O(k) draws.

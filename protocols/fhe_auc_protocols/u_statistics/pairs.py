@@ -34,10 +34,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
-from fhe_auc_protocols.u_statistics.randomness import Source
 
 Laplace: TypeAlias = Callable[[Floats, float], Floats]
 """Adds independent Laplace noise of a scale to each of some values."""
@@ -158,7 +159,7 @@ class IdealResponse(PairStep):
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return the unbiased estimate from each pair's response."""
         response = self._response
-        drawn = response.table[randomness.integers(self._source, len(response.table), len(first))]
+        drawn = response.table[exact_randomness.integers(self._source, len(response.table), len(first))]
         answers = (response.index(self._kernel.clipped(first, second)) + drawn) % len(response.values)
         return response.unbiased(answers)
 
@@ -242,7 +243,7 @@ def composed_epsilon(epsilon: float, delta: float, times: int) -> float:
     """
     from scipy.optimize import brentq
 
-    epsilon = randomness.checked_epsilon(epsilon)
+    epsilon = checked_epsilon(epsilon)
     if not 0 < delta < 1:
         raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
 

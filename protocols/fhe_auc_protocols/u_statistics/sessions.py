@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
@@ -40,26 +40,26 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols.result_warnings import of_parties
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness, result_warnings
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, Reports
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 from fhe_auc_protocols.u_statistics.kernels import between_classes
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.u_statistics.randomness import Source
 from fhe_auc_protocols.unencrypted_protocol import (
     INTEGER_BYTES,
     MOST_ROWS,
-    CleartextProtocol,
     SummingAggregator,
     SummingParty,
+    UnencryptedProtocol,
 )
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PooledEstimate:
     """What pooled tallies say.
 
     Attributes
@@ -103,7 +103,7 @@ class Mechanism(ABC):
         """Randomise rows in these bins; return the counts of reports, shape (size,)."""
 
     @abstractmethod
-    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
         """Return what the pooled tallies of both classes say; neither is empty."""
 
 
@@ -118,7 +118,7 @@ class KrrMechanism(Mechanism):
         """Return how often each bin is reported."""
         return self._response.tally(self._response.randomise(bins, source))
 
-    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
         """Return the unbiased estimate of the binned AUC, and of its half-width from the same reports."""
         response = self._response
         order = between_classes(np.arange(self.bins))
@@ -127,7 +127,7 @@ class KrrMechanism(Mechanism):
         error = response.standard_error_between(positives, negatives, order)
         same = np.eye(self.bins) / 2
         tied = response.estimate_between(positives, negatives, same)
-        return Estimate(auc, bound, error, tied, response.standard_error_between(positives, negatives, same))
+        return PooledEstimate(auc, bound, error, tied, response.standard_error_between(positives, negatives, same))
 
 
 class HierarchyMechanism(Mechanism):
@@ -142,12 +142,14 @@ class HierarchyMechanism(Mechanism):
         reports: Reports = self._tree.randomise(bins, source)
         return self._tree.tally(reports).ravel()
 
-    def estimate(self, positives: Integers, negatives: Integers) -> Estimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
         """Return the recursive estimate, and the half-width of pairs that reach a leaf together."""
         method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
         shape = self._tree.tally_shape
         found = method.estimate(positives.reshape(shape), negatives.reshape(shape))
-        return Estimate(found.auc, method.error_bound(), found.standard_error, found.tied / 2, found.tied_error / 2)
+        return PooledEstimate(
+            found.auc, method.error_bound(), found.standard_error, found.tied / 2, found.tied_error / 2
+        )
 
 
 class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -191,9 +193,9 @@ class LocalAggregator(SummingAggregator):
 class LocalParty(SummingParty[Evaluation]):
     """Randomises its rows one by one and tallies the reports; then estimates from the sums."""
 
-    def __init__(self, manifest: Manifest, mechanism: Mechanism, data: PartyData) -> None:
+    def __init__(self, manifest: Manifest, mechanism: Mechanism, data: PartyData, source: Source) -> None:
         super().__init__(manifest, data, download_limit=_payload_limit(mechanism))
-        self._mechanism = mechanism
+        self._mechanism, self._source = mechanism, source
 
     def _read(self, payload: bytes) -> Evaluation:
         sums = decode(payload, Sums, "result")
@@ -207,17 +209,16 @@ class LocalParty(SummingParty[Evaluation]):
         grid, data, bins = self.manifest.thresholds, self._data, self._mechanism.bins
         # Neighbouring thresholds' bins are merged where the mechanism has fewer.
         row_bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0) * bins // len(grid)
-        source = randomness.secure()
-        tallies = (self._mechanism.tally(row_bins[rows], source) for rows in (data.y_true, ~data.y_true))
+        tallies = (self._mechanism.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
         return Sums(1, *(tuple(tally.tolist()) for tally in tallies))
 
-    def _told(self, estimate: Estimate, parties: int) -> Evaluation:
+    def _told(self, estimate: PooledEstimate, parties: int) -> Evaluation:
         epsilon = self.manifest.options["epsilon"]
         warnings: tuple[str, ...] = (
             "labels are public: the aggregator learns how many rows of each class every party has",
             "epsilon is spent by every session: budgets of sessions on the same rows add up",
         )
-        warnings += of_parties(self.manifest, parties)
+        warnings += result_warnings.of_parties(self.manifest, parties)
         if not 0 <= estimate.auc <= 1:
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
         settings = {
@@ -244,17 +245,26 @@ class LocalParty(SummingParty[Evaluation]):
         )
 
 
-class LocalProtocol(CleartextProtocol[Evaluation, Mechanism]):
-    """Base of both plug-ins."""
+class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
+    """Base of both plug-ins.
+
+    Parameters
+    ----------
+    source : callable
+        Returns a party's source of randomness; `exact_randomness.secure`, and nothing else where it protects someone.
+    """
 
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
     _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
+
+    def __init__(self, source: Callable[[], Source] = exact_randomness.secure) -> None:
+        self._source = source
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options."""
         if request.options.get("epsilon") is None:
             raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
-        return {"epsilon": randomness.checked_epsilon(request.options["epsilon"])}
+        return {"epsilon": checked_epsilon(request.options["epsilon"])}
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
@@ -262,7 +272,7 @@ class LocalProtocol(CleartextProtocol[Evaluation, Mechanism]):
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return a party; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
-        return LocalParty(manifest, self.checked(manifest), data)
+        return LocalParty(manifest, self.checked(manifest), data, self._source())
 
 
 class UstatKrr(LocalProtocol):
@@ -291,7 +301,7 @@ class UstatKrr(LocalProtocol):
         bins = options.get("bins")
         if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= thresholds:
             raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
-        return KrrMechanism(bins, randomness.checked_epsilon(options.get("epsilon")))
+        return KrrMechanism(bins, checked_epsilon(options.get("epsilon")))
 
 
 class UstatHierarchy(LocalProtocol):
@@ -303,7 +313,7 @@ class UstatHierarchy(LocalProtocol):
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins."""
-        return HierarchyMechanism(thresholds, randomness.checked_epsilon(options.get("epsilon")))
+        return HierarchyMechanism(thresholds, checked_epsilon(options.get("epsilon")))
 
 
 def _payload_limit(mechanism: Mechanism) -> int:

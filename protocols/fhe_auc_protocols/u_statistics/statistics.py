@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc_protocols import dp_noise as noise
+from fhe_auc_protocols import dp_noise, exact_randomness
+from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics import (
     exact,
     hierarchy,
     kernels,
     krr,
     pairs,
-    randomness,
 )
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
-from fhe_auc_protocols.u_statistics.randomness import Source
 
 STATISTICS = ("kendall", "gini", "renyi2", "auc")
 METHODS = ("krr", "hierarchy", "pairs")
@@ -62,13 +62,13 @@ class Randomness:
     @classmethod
     def secure(cls) -> Randomness:
         """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
-        return cls(randomness.secure(), noise.laplace, np.random.default_rng())
+        return cls(exact_randomness.secure(), dp_noise.laplace, np.random.default_rng())
 
     @classmethod
     def seeded_experiment(cls, seed: int) -> Randomness:
         """Return what repeats: for experiments, it protects nobody."""
         generator = np.random.default_rng(seed)
-        return cls(randomness.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
+        return cls(exact_randomness.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +108,7 @@ class Setting:
     step: str = "ideal-laplace"
 
     def __post_init__(self) -> None:
-        randomness.checked_epsilon(self.epsilon)
+        checked_epsilon(self.epsilon)
         if self.method not in METHODS:
             raise InputError(f"unknown method {self.method!r}; known are {', '.join(METHODS)}")
         if isinstance(self.statistic, str) and self.statistic not in STATISTICS:
@@ -197,7 +197,7 @@ def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = 
     exact.checked_users(len(rows))
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     found = by_method[setting.method](setting, rows, using, progress)
-    if isinstance(using.source, randomness.SeededExperiment):
+    if isinstance(using.source, exact_randomness.SeededExperiment):
         return replace(found, notes=(_SEEDED, *found.notes))
     return found
 

@@ -32,6 +32,7 @@ malicious security would; and a user can always lie about the own record. BFV is
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -45,7 +46,7 @@ from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics.domain import Domain
 from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Kernel
 from fhe_auc_protocols.u_statistics.pairs import PairStep, ValueResponse
@@ -65,7 +66,7 @@ MAX_RECORDS, MAX_VALUES = 1024, 64
 Integers = NDArray[np.int64]
 
 
-class Request(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class EncryptedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The first user's message: coefficients of a public key and of a ciphertext."""
 
     public_key: bytes
@@ -127,11 +128,14 @@ class FirstUser:
     step : TwoPartyResponse
     record : int
         Index of the own record in the domain.
+    draw : callable
+        Returns a uniform integer below its argument, as `secrets.randbelow`, and nothing else where it protects
+        someone.
     """
 
-    def __init__(self, step: TwoPartyResponse, record: int) -> None:
+    def __init__(self, step: TwoPartyResponse, record: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
         self._scheme = step.scheme
-        self._records, self._record = len(step.domain), record
+        self._records, self._record, self._draw = len(step.domain), record, draw
         self._keys: Any = None  # until the request
         self._answered = False
 
@@ -143,12 +147,12 @@ class FirstUser:
         if self._keys is not None:
             raise InputError("a two-party step asks once; make a new FirstUser")
         self._keys = seal.KeyGenerator(self._scheme.context)
-        noise = secrets.randbelow(RING_DIMENSION - self._records)
+        noise = self._draw(RING_DIMENSION - self._records)
         ciphertext = seal.Ciphertext()
         encryptor = seal.Encryptor(self._scheme.context, self._keys.secret_key())
         encryptor.encrypt_symmetric(_plaintext({self._record: 1, self._records + noise: 1}), ciphertext)
         key = self._scheme.public_key.pack(seal_format.save(seal_format.public_key(self._keys)))
-        return encode(Request(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
+        return encode(EncryptedRecord(key, self._scheme.ciphertext.pack(seal_format.save(ciphertext))))
 
     def answer(self, reply: bytes) -> int:
         """Return y in [0, q), which goes to the aggregator.
@@ -185,10 +189,12 @@ class SecondUser:
     step : TwoPartyResponse
     record : int
         Index of the own record in the domain.
+    draw : callable
+        As for `FirstUser`.
     """
 
-    def __init__(self, step: TwoPartyResponse, record: int) -> None:
-        self._scheme = step.scheme
+    def __init__(self, step: TwoPartyResponse, record: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
+        self._scheme, self._draw = step.scheme, draw
         self._indices, self._table = step.indices[:, record], step.response.table
         self._replied = False
 
@@ -207,19 +213,19 @@ class SecondUser:
         """
         if self._replied:
             raise InputError("a two-party step answers once; make a new SecondUser")
-        message = decode(request, Request, "request")
+        message = decode(request, EncryptedRecord, "request")
         scheme, q = self._scheme, self._scheme.plain_modulus
         key = scheme.load(seal.PublicKey(), scheme.public_key, message.public_key)
         record = scheme.load(seal.Ciphertext(), scheme.ciphertext, message.ciphertext)
         self._replied = True
-        chosen = self._weights(secrets.randbelow(len(self._table)))
+        chosen = self._weights(self._draw(len(self._table)))
         # X^j · (-X^(N-j)) = 1, as X^N = -1.
         weights = {RING_DIMENSION - j: int(-b % q) for j, b in enumerate(chosen) if j and b}
         if chosen[0]:
             weights[0] = int(chosen[0])
         product, fresh = seal.Ciphertext(), seal.Ciphertext()
         scheme.evaluator.multiply_plain(record, _plaintext(weights), product)
-        mask = randomness.integers(randomness.secure(), q, RING_DIMENSION)
+        mask = exact_randomness.integers(exact_randomness.secure(), q, RING_DIMENSION)
         mask[0] = 0
         places = {int(place): int(mask[place]) for place in np.flatnonzero(mask)}
         seal.Encryptor(scheme.context, key).encrypt(_plaintext(places), fresh)

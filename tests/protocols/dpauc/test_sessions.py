@@ -25,6 +25,7 @@ from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode, encode
 from fhe_auc.trapezoid import trapezoid
@@ -406,7 +407,7 @@ def test_score_noise_needs_scores_from_0_to_1() -> None:
         {"options": {"epsilon": 1e300}},  # which a lying aggregator would like: exact counts
         {"options": {}},
         {"options": {"epsilon": 1.0, "delta": 0.1}},
-        {"context": bytes(32)},
+        {"keys": "sealed", "context": bytes(32), "plan": EncodedPlan("auc", b"")},
         {"protocol": "dpauc-rr"},
     ],
 )

@@ -12,18 +12,22 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import ckks
+from fhe_auc.ckks.computation import running_sum
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
 from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
-from fhe_auc_keys.sealed_roles import any_plan_of, plan_of
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, SumAggregation, aggregation
+from fhe_auc.serialise import encode
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
+from fhe_auc_protocols.histograms.plugins import HistogramFederated
+from tests.support.encrypted_sums import result_of
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -42,10 +46,10 @@ def planned(backend, **changes):
 
 def summed(chosen, summands):
     pair = keys(chosen.parameters)
-    running = aggregation(pair.public, chosen)
+    running = running_sum(pair.public, chosen.blocks)
     for integers in summands:
         running.add([pair.secret.encrypt(chosen.pack(integers))])
-    return pair.secret.decrypt(running.result())
+    return pair.secret.decrypt(result_of(pair.public, running))
 
 
 def random_integers(chosen, rng, parties=None):
@@ -123,11 +127,10 @@ def test_the_noise_is_as_planned_and_no_larger_where_numbers_are(backend):
 
 
 @backends
-def test_the_aggregator_gets_what_a_plan_is_for(backend):
-    chosen = planned(backend)
-    assert isinstance(aggregation(keys(chosen.parameters).public, chosen), SumAggregation)
+def test_the_aggregator_computes_what_a_plan_is_for(backend):
+    assert HistogramFederated().circuit(planned(backend)) is encrypted_sum
     trapezoid = plan(Workload(thresholds=20, parties=3), backend)
-    assert isinstance(aggregation(keys(trapezoid.parameters).public, trapezoid), BlindedTotals)
+    assert SemiHonest().circuit(trapezoid) is not encrypted_sum
 
 
 @backends
@@ -135,7 +138,7 @@ def test_a_submission_that_is_none_leaves_the_sum_as_it_was(backend):
     chosen = planned(backend, parties=2)
     pair = keys(chosen.parameters)
     one, other = random_integers(chosen, np.random.default_rng(5))
-    running = aggregation(pair.public, chosen)
+    running = running_sum(pair.public, chosen.blocks)
     running.add([pair.secret.encrypt(chosen.pack(one))])
     bad = bytearray(pair.secret.encrypt(chosen.pack(other)))
     bad[len(bad) // 2] ^= 1
@@ -143,7 +146,7 @@ def test_a_submission_that_is_none_leaves_the_sum_as_it_was(backend):
         with pytest.raises(DeserialisationError):
             running.add(blocks)
     running.add([pair.secret.encrypt(chosen.pack(other))])
-    assert np.array_equal(chosen.sums(pair.secret.decrypt(running.result())), one + other)
+    assert np.array_equal(chosen.sums(pair.secret.decrypt(result_of(pair.public, running))), one + other)
 
 
 @backends
@@ -171,9 +174,9 @@ def test_sums_beyond_the_bound_give_no_number(backend):
 def test_another_key_gives_no_number(backend):
     chosen = planned(backend)
     theirs, ours = ckks.generate(chosen.parameters), keys(chosen.parameters)
-    running = aggregation(ours.public, chosen)
+    running = running_sum(ours.public, chosen.blocks)
     running.add([ours.secret.encrypt(chosen.pack(np.ones((2, 50), int)))])
-    packed = container.open_for("result", ours.public.fingerprint, running.result())
+    packed = container.open_for("result", ours.public.fingerprint, result_of(ours.public, running))
     disguised = container.seal("result", theirs.public.fingerprint, packed)
     with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
         chosen.sums(theirs.secret.decrypt(disguised))
@@ -258,7 +261,9 @@ def manifest_of(chosen, thresholds):
         parties=("a", "b"),
         grid=np.linspace(0, 1, thresholds).tobytes(),
         min_parties=2,
-        plan=chosen,
+        keys="sealed",
+        context=bytes(32),
+        plan=EncodedPlan(chosen.kind, encode(chosen)),
     )
 
 
@@ -266,12 +271,11 @@ def test_a_manifest_carries_either_kind_of_plan_and_tasks_get_no_other():
     sums, trapezoid = planned("tenseal"), plan(Workload(thresholds=50, parties=2), "tenseal")
     for chosen, kind, other in ((sums, SumPlan, AucPlan), (trapezoid, AucPlan, SumPlan)):
         manifest = Manifest.from_bytes(manifest_of(chosen, 50).to_bytes())
-        assert manifest.plan == chosen
-        assert plan_of(manifest, kind) == any_plan_of(manifest) == chosen
-        with pytest.raises(InputError, match="another kind of computation"):
-            plan_of(manifest, other)
+        assert manifest.decoded_plan(kind) == chosen
+        with pytest.raises(InputError, match=f"for a computation of kind '{chosen.kind}'"):
+            manifest.decoded_plan(other)
         with pytest.raises(InputError, match="another number of thresholds"):
-            plan_of(manifest_of(chosen, 51), kind)
+            manifest_of(chosen, 51).decoded_plan(kind)
 
 
 # --- Joint keys -------------------------------------------------------------------------------------------------------
@@ -303,9 +307,8 @@ def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
         share.encrypt(chosen.pack(own), 0, shift_bits=chosen.shift_bits)
         for share, own in zip(shares, summands, strict=True)
     ]
-    running = aggregation(context, chosen)
-    running.add([setup.submission(total(setup.submission_part, sent), 0, context.fingerprint)])
-    result = running.result()
+    submitted = setup.submission(total(setup.submission_part, sent), 0, context.fingerprint)
+    result = context.dump_result(encrypted_sum(context, [context.load_submission(submitted)]))
     partials = []
     for share in shares:
         smudging = flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)

@@ -21,15 +21,15 @@ from fhe_auc.metrics import roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms import score_histogram_distributed as distributed
-from fhe_auc_protocols.histograms.quantiles_distributed import noisy_hierarchy
-from fhe_auc_protocols.histograms.score_histogram import HistogramFederated, noisy_auc, pooled_histogram, rows_by_bin
-from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
-from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp, Tally
-from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding
-from fhe_auc_protocols.histograms.unary_hierarchy import UnaryHierarchy
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols.histograms.local_randomisation import Tally
+from fhe_auc_protocols.histograms.plugins import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
+from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_histogram, rows_by_bin
+from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding, UnaryHierarchy
+from tests.support import random_sites
+from tests.support.discrete_laplace import laplace_p_value
 
 FALSE_ALARM = 1e-7
 PLUGINS = {plugin.name: plugin for plugin in (HistogramDistributedDp(), HistogramLocalDp())}
@@ -37,12 +37,7 @@ both = pytest.mark.parametrize("name", PLUGINS)
 
 
 def sites(parties: int, rows: int = 30, seed: int = 0) -> list[PartyData]:
-    random = np.random.default_rng(seed)
-    found = []
-    for number in range(parties):
-        labels = random.random(rows) < 0.4
-        found.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
-    return found
+    return random_sites.sites(parties, rows, seed)
 
 
 def request(parties: int = 3, size: int = 20, **changes: Any) -> Request:
@@ -72,16 +67,6 @@ def noise_of(parties: list[PartyData], answering: int, size: int, **changes: Any
     return np.stack([histogram.positives, histogram.negatives]) - exact(parties[:answering], size)
 
 
-def laplace_p_value(noise: np.ndarray, epsilon: float, wholes: float = 1.0) -> float:
-    """Test integers against NB(r, p) − NB(r, p), in seven cells."""
-    reach = np.arange(400)
-    one = stats.nbinom.pmf(reach, wholes, -np.expm1(-epsilon))
-    mass = np.convolve(one, one[::-1])[399 - 2 : 399 + 3]
-    wanted = np.concatenate([[(1 - mass.sum()) / 2], mass, [(1 - mass.sum()) / 2]]) * noise.size
-    observed = np.bincount(np.clip(noise, -3, 3).astype(int).ravel() + 3, minlength=7)
-    return float(stats.chisquare(observed, wanted).pvalue)
-
-
 @pytest.mark.parametrize("answering", [4, 3])
 def test_whoever_vanishes_all_but_one_partys_shares_hold_the_noise_promised(answering: int) -> None:
     """With 4 of at least 3 parties, shares are halves: 3 and 4 make one and a half and two whole ones."""
@@ -107,7 +92,7 @@ def test_who_has_which_rows_has_no_influence_on_the_noise(how: str) -> None:
 
 
 def test_shares_are_for_one_party_fewer_than_must_take_part_and_for_one_at_least() -> None:
-    assert [distributed.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
+    assert [distributed_noise.noise_parties(least) for least in (1, 2, 3, 10)] == [1, 1, 2, 9]
 
 
 def test_fewer_parties_than_the_noise_needs_give_no_result() -> None:
@@ -121,13 +106,13 @@ def test_a_coalition_weakens_the_promise_by_as_much_as_is_said(epsilon: float, s
     one = stats.nbinom.pmf(np.arange(6000), shares / 9, -np.expm1(-epsilon))
     law = np.convolve(one, one[::-1])[5999:6061]
     worst = np.log(law[:-1] / law[1:]).max()
-    assert distributed.fallen_short(epsilon, shares, 9) == pytest.approx(worst, rel=1e-9)
+    assert distributed_noise.fallen_short(epsilon, shares, 9) == pytest.approx(worst, rel=1e-9)
     assert worst > epsilon
 
 
 def test_the_promise_holds_with_all_shares_and_is_void_without_any() -> None:
-    assert (distributed.fallen_short(1.0, 9, 9), distributed.fallen_short(1.0, 12, 9)) == (1.0, 1.0)
-    assert distributed.fallen_short(1.0, 0, 9) == math.inf
+    assert (distributed_noise.fallen_short(1.0, 9, 9), distributed_noise.fallen_short(1.0, 12, 9)) == (1.0, 1.0)
+    assert distributed_noise.fallen_short(1.0, 0, 9) == math.inf
 
 
 def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
@@ -140,21 +125,10 @@ def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
 
 
 def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
-    room = distributed.noise_room(1.0, bins=200, parties=10, shares=9)
+    room = distributed_noise.noise_room(1.0, bins=200, parties=10, shares=9)
     assert 4 * 200 * stats.nbinom.sf(room, 10 / 9, -np.expm1(-1.0)) <= 2.0**-40
-    plan = HistogramDistributedDp().prepare(request(10, 200, max_rows=5000)).manifest.plan
+    plan = HistogramDistributedDp().plan(request(10, 200, max_rows=5000))
     assert plan.max_total == 5000 + room
-
-
-def test_each_level_of_a_noisy_hierarchy_has_a_share_of_the_budget() -> None:
-    data = sites(1, rows=500)[0]
-    found = noisy_hierarchy(data, 8, 8.0, 1)
-    truth = hierarchy.count(data, 8)
-    noise = np.concatenate([a - b for a, b in zip(found.levels, truth.levels, strict=True)])
-    assert laplace_p_value(noise, 1.0) > FALSE_ALARM
-    assert laplace_p_value(noise, 8.0) < FALSE_ALARM
-    with pytest.raises(InputError, match="score histograms need scores"):
-        noisy_hierarchy(PartyData.from_arrays("a", [1], [2.0]), 8, 8.0, 1)
 
 
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
@@ -177,7 +151,7 @@ def test_an_estimate_is_unbiased_and_its_variance_is_the_stated_one() -> None:
     encoding = UnaryEncoding(5, 1.5)
     random = np.random.default_rng(0)
     found = encoding.estimate(
-        simulation.tallies(encoding, counts, without=100, runs=4000, random=random), counts.sum() + 100
+        simulation.unary_tallies(encoding, counts, without=100, runs=4000, random=random), counts.sum() + 100
     )
     variance = encoding.variance(counts, counts.sum() + 100)
     assert (np.abs(found.mean(axis=0) - counts) < 6 * np.sqrt(variance / 4000)).all()
@@ -190,9 +164,9 @@ def test_the_simulation_has_the_law_of_the_reports() -> None:
     """Two samples of 400 tallies, Kolmogorov-Smirnov on each cell: false alarm below 1e-6 in all."""
     cells = np.repeat([0, 2, NO_VALUE], [30, 10, 20])
     encoding, random = UnaryEncoding(3, 1.0), np.random.default_rng(1)
-    real = np.array([encoding.tally(cells, randomness.SeededExperiment(random)) for _ in range(400)])
-    simulated = simulation.tallies(encoding, np.array([30, 0, 10]), without=20, runs=400, random=random)
-    wrong = simulation.tallies(encoding, np.array([30, 0, 10]), runs=400, random=random)
+    real = np.array([encoding.tally(cells, exact_randomness.SeededExperiment(random)) for _ in range(400)])
+    simulated = simulation.unary_tallies(encoding, np.array([30, 0, 10]), without=20, runs=400, random=random)
+    wrong = simulation.unary_tallies(encoding, np.array([30, 0, 10]), runs=400, random=random)
     for cell in range(3):
         assert stats.ks_2samp(real[:, cell], simulated[:, cell]).pvalue > 1e-7
         assert stats.ks_2samp(real[:, cell], wrong[:, cell]).pvalue < 1e-7
@@ -201,7 +175,7 @@ def test_the_simulation_has_the_law_of_the_reports() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 32.0])
 def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
     """Exact integers against e^ε from below: any two users differ in two bits, or one has no value."""
-    below = randomness.threshold(1, 1, epsilon)
+    below = exact_randomness.threshold(1, 1, epsilon)
     most = (2**64 - below) / below  # (1 − q)/q, the ratio for two cells
     assert most <= math.exp(epsilon) * (1 + 1e-12)
     assert max(2**63 / below, (2**64 - below) / 2**63) <= math.exp(epsilon) * (1 + 1e-12)
@@ -210,17 +184,19 @@ def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
 @pytest.mark.parametrize("cell", [-2, 3])
 def test_a_cell_that_is_not_there_is_refused(cell: int) -> None:
     with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
-        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), randomness.secure())
+        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_randomness.secure())
 
 
 @pytest.mark.parametrize(
     "tally",
     [
-        Tally(1, 0, [0] * 40),
-        Tally(1, 5, [0] * 39),
-        Tally(1, 5, [6] * 40),
-        Tally(1, 5, [-1] * 40),
-        Tally(2, 5, [0] * 40),
+        Tally(1, [0], [[0] * 40]),
+        Tally(1, [5], [[0] * 39]),
+        Tally(1, [5], [[6] * 40]),
+        Tally(1, [5], [[-1] * 40]),
+        Tally(2, [5], [[0] * 40]),
+        Tally(1, [5, 0], [[0] * 40]),
+        Tally(1, [5, 5], [[0] * 40, [0] * 40]),
     ],
 )
 def test_tallies_that_no_rows_could_give_are_refused(tally: Tally) -> None:
@@ -242,8 +218,8 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     data = sites(1, rows=900)[0]
     cells = np.append(hierarchy.cells(data, 3), np.full(100, NO_VALUE))
-    tree, source = UnaryHierarchy(3, 2.0), randomness.SeededExperiment(np.random.default_rng(3))
-    found = [tree.estimate(tree.tallies(cells, source)).levels for _ in range(300)]
+    tree, source = UnaryHierarchy(3, 2.0), exact_randomness.SeededExperiment(np.random.default_rng(3))
+    found = [tree.estimate(tree.tallies(cells, source)) for _ in range(300)]
     for level, truth in enumerate(hierarchy.count(data, 3).levels):
         drawn = np.array([levels[level] for levels in found])
         assert (np.abs(drawn.mean(axis=0) - truth) < 6 * drawn.std(axis=0) / math.sqrt(300)).all()
@@ -252,11 +228,11 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
 
 def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
     tree = UnaryHierarchy(5, 1.0)
-    tallies = tree.tallies(np.zeros(200, np.int64), randomness.secure())
+    tallies = tree.tallies(np.zeros(200, np.int64), exact_randomness.secure())
     assert sum(tally.reports for tally in tallies) == 200
     assert [tally.ones.shape for tally in tallies] == [(2,), (4,), (8,), (16,), (32,)]
     with pytest.raises(EvaluationError, match="no user has reported on some level"):
-        tree.estimate(tree.tallies(np.zeros(2, np.int64), randomness.secure()))
+        tree.estimate(tree.tallies(np.zeros(2, np.int64), exact_randomness.secure()))
     with pytest.raises(InputError, match="from 1 to 20, not 0"):
         UnaryHierarchy(0, 1.0)
 

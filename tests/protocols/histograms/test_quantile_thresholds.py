@@ -30,39 +30,31 @@ from fhe_auc.errors import (
     VerificationError,
 )
 from fhe_auc.evaluation import QuantileThresholds
+from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode, encode
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
+from fhe_auc.protocol import Request, Session
+from fhe_auc.serialise import encode
+from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
-from fhe_auc_protocols.histograms.quantile_grid import checked_bins, equi_depth_grid
-from fhe_auc_protocols.histograms.quantiles_distributed import BoundariesDistributedDp
-from fhe_auc_protocols.histograms.quantiles_federated import BoundariesFederated, FederatedBoundariesTask
-from fhe_auc_protocols.histograms.quantiles_local import BoundariesLocalDp, HierarchyTally
-from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
-from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
-from fhe_auc_protocols.histograms.score_histogram_local import HistogramLocalDp
+from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
+from fhe_auc_protocols.histograms.local_randomisation import Tally
+from fhe_auc_protocols.histograms.plugins import (
+    HistogramDistributedDp,
+    HistogramFederated,
+    HistogramLocalDp,
+    QuantilesDistributedDp,
+    QuantilesFederated,
+    QuantilesLocalDp,
+)
+from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_grid
+from tests.support.discrete_laplace import laplace_p_value
+from tests.support.encrypted_sums import sum_of_answers, telling
+from tests.support.random_sites import pooled, sites
 
 joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}
 private = pytest.mark.parametrize("name", PRIVATE)
-
-
-def sites(parties: int = 3, rows: int = 200, seed: int = 0) -> list[PartyData]:
-    random = np.random.default_rng(seed)
-    found = []
-    for number in range(parties):
-        labels = random.random(rows) < 0.4
-        found.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
-    return found
-
-
-def pooled(parties: list[PartyData]) -> PartyData:
-    labels = np.concatenate([party.y_true for party in parties])
-    return PartyData.from_arrays("all", labels, np.concatenate([party.y_score for party in parties]))
 
 
 def exact(parties: list[PartyData]) -> float:
@@ -240,7 +232,7 @@ def test_progress_tells_the_sessions_apart() -> None:
 
 def prepared(**changes: Any) -> dict[str, Any]:
     """A session of three sites, and the aggregator's context."""
-    plugin = BoundariesFederated()
+    plugin = QuantilesFederated()
     session = plugin.prepare(request(backend="tenseal", **changes))
     delivery = plugin.local_delivery(session)
     opening = plugin.aggregator(session.manifest, delivery.aggregator).start()
@@ -266,18 +258,15 @@ def played(
     """Yield what each site gets that is told the sum of the submissions with these indices."""
     manifest, context = first_session["session"].manifest, first_session["context"]
     materials = first_session["delivery"].parties
-    roles = [BoundariesFederated().party(manifest, materials[data.name], data) for data in first_session["parties"]]
+    roles = [QuantilesFederated().party(manifest, materials[data.name], data) for data in first_session["parties"]]
     answers = [Message.from_bytes(role.respond(first_session["opening"]), limit=10**8) for role in roles]
     for role in roles:
-        total = aggregation(context, manifest.plan)
-        for index in told[role.name]:
-            total.add(decode(answers[index].payload, tuple[bytes, ...], "submission"))
-        ciphertext = total.result()
+        ciphertext = sum_of_answers(context, answers, told[role.name])
         if added is not None:
-            ciphertext = context.dump_result(context.raised(context.encrypt(manifest.plan.pack(added))))
-        payload = encode(Result(3, ciphertext))
-        message = msgspec.structs.replace(answers[0], sender="aggregator", round=2, payload=payload)
-        assert Message.from_bytes(role.respond(message.to_bytes()), limit=1000).payload == b""
+            packed = QuantilesFederated().plan_of(manifest).pack(added)
+            ciphertext = context.dump_result(context.raised(context.encrypt(packed)))
+        answer = role.respond(telling(answers[0], 3, ciphertext))
+        assert Message.from_bytes(answer, limit=1000).payload == b""
         try:
             yield role.result()
         except EvaluationError as error:
@@ -341,27 +330,24 @@ def test_a_liar_can_choose_the_thresholds_which_is_why_nobody_calls_them_verifie
     assert all("nobody has verified" in " ".join(each.warnings) for each in found)
 
 
-def test_a_key_holder_who_announces_other_thresholds_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = HistogramFederated.prepare
+class OtherThresholds(HistogramFederated):
+    """A key holder who does not take the thresholds found."""
 
-    def other_thresholds(plugin: HistogramFederated, asked: Request) -> Any:
-        return honest(plugin, replace(asked, thresholds=thresholds.uniform(20)))
+    def prepare(self, asked: Request) -> Session:
+        return super().prepare(replace(asked, thresholds=thresholds.uniform(20)))
 
-    monkeypatch.setattr(HistogramFederated, "prepare", other_thresholds)
+
+def test_a_key_holder_who_announces_other_thresholds_is_found_out() -> None:
     with pytest.raises(VerificationError, match="are not those that party 'site 0' has found in the session before"):
-        fhe_auc.federated_auc(sites(), protocol="histogram-federated", thresholds="quantile:20")
+        api.run_on_quantiles(OtherThresholds(), request(options={}), 20, sites(), lambda *_: None)
 
 
-def test_one_party_that_has_found_others_stops_the_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = FederatedBoundariesTask.outcome
-
-    def told_otherwise(task: FederatedBoundariesTask, slots: ckks.Slots, parties: int) -> QuantileThresholds:
-        found = honest(task, slots, parties)
-        return replace(found, grid=found.grid / 2) if task.party == "site 1" else found
-
-    monkeypatch.setattr(FederatedBoundariesTask, "outcome", told_otherwise)
+def test_one_party_that_has_found_others_stops_the_evaluation() -> None:
+    honest = fhe_auc.federated_thresholds(sites(), 20, backend="tenseal")
+    found = {data.name: honest for data in sites()} | {"site 1": replace(honest, grid=honest.grid / 2)}
+    asked = replace(request(options={}, backend="tenseal"), thresholds=honest.grid)
     with pytest.raises(VerificationError, match="party 'site 1'"):
-        fhe_auc.federated_auc(sites(), protocol="malicious", thresholds="quantile:20", backend="tenseal")
+        api.run(Malicious(), asked, sites(), lambda *_: None, found=found)
 
 
 # --- Bad input --------------------------------------------------------------------------------------------------------
@@ -392,7 +378,7 @@ def test_a_protocol_that_finds_thresholds_gives_no_auc_and_the_other_way_round()
 @pytest.mark.parametrize("bins", [None, 1, 0, -3, 2**14 + 1, 20.0, True, "20"])
 def test_a_number_of_thresholds_that_is_none_or_too_many_for_the_cells_is_refused(bins: object) -> None:
     with pytest.raises(InputError, match=r"quantile thresholds number from 2 to 2\^14 = 16,384 here, not"):
-        BoundariesFederated().prepare(request(options={"bins": bins}))
+        QuantilesFederated().prepare(request(options={"bins": bins}))
     with pytest.raises(InputError):
         checked_bins({"bins": bins}, 14)
 
@@ -404,18 +390,18 @@ def test_the_largest_number_of_thresholds_is_that_of_the_cells() -> None:
 def test_an_evaluations_manifest_is_not_taken_for_one_that_finds_thresholds_and_the_other_way_round() -> None:
     asked = replace(request(backend="tenseal", options={}), thresholds=thresholds.uniform(16))
     histogram = HistogramFederated().prepare(asked).manifest
-    first = BoundariesFederated().prepare(request(backend="tenseal")).manifest
+    first = QuantilesFederated().prepare(request(backend="tenseal")).manifest
     with pytest.raises(InputError, match="is of protocol 'histogram-federated', not 'boundaries-federated'"):
-        BoundariesFederated().task(histogram, sites()[0])
+        QuantilesFederated().task(histogram, sites()[0])
     renamed = msgspec.structs.replace(histogram, protocol="boundaries-federated", options={"bins": 4})
     with pytest.raises(InputError, match="is not one for finding thresholds"):
-        BoundariesFederated().task(renamed, sites()[0])
+        QuantilesFederated().task(renamed, sites()[0])
     uneven = msgspec.structs.replace(renamed, grid=thresholds.uniform(16).tobytes())
     with pytest.raises(InputError, match=r"its own are not the cells of \[0, 1\]"):
-        BoundariesFederated().task(uneven, sites()[0])
+        QuantilesFederated().task(uneven, sites()[0])
     with pytest.raises(InputError, match="is not one for score histograms"):
         HistogramFederated().task(first, sites()[0])
-    with pytest.raises(InputError, match="another kind of computation"):
+    with pytest.raises(InputError, match="for a computation of kind 'sums'"):
         Malicious().task(first, sites()[0])
 
 
@@ -500,21 +486,19 @@ def test_with_joint_keys_and_noise_too() -> None:
     assert (found.keys, found.rounds) == ("joint", 8)
 
 
-def distributed_levels(data: PartyData, monkeypatch: pytest.MonkeyPatch, **options: Any) -> np.ndarray:
+def distributed_levels(data: PartyData, **options: Any) -> np.ndarray:
     """Return what the only party of a session packs: counts of all levels, and two zeros."""
-    plugin = BoundariesDistributedDp()
+    plugin = QuantilesDistributedDp()
     manifest = plugin.prepare(request(1, backend="tenseal", options=options)).manifest
-    packed: list[np.ndarray] = []
-    monkeypatch.setattr(type(manifest.plan), "pack", lambda plan, integers: packed.append(np.asarray(integers)))
-    plugin.task(manifest, data).blocks()
-    return packed[0].ravel()
+    (packed,) = plugin.task(manifest, data).encode(bytes(32))
+    return plugin.plan_of(manifest).sums(packed).ravel()
 
 
-def test_each_level_has_noise_for_its_part_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_level_has_noise_for_its_part_of_the_budget() -> None:
     """254 variables of discrete Laplace law at scale 7/1.4 = 5: their mean of squares is off by half once in 10^4,
     and that of noise for the whole budget is 24 times less."""
     data = sites(1)[0]
-    found = distributed_levels(data, monkeypatch, bins=10, epsilon=1.4, height=7)
+    found = distributed_levels(data, bins=10, epsilon=1.4, height=7)
     truth = np.concatenate(hierarchy.count(data, 7).levels)
     noise = found[:-2] - truth
     expected = 2 * math.exp(-0.2) / (1 - math.exp(-0.2)) ** 2
@@ -539,14 +523,30 @@ def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts()
     assert np.abs(np.array(below) - np.arange(10) / 10).max() < 0.016 * 6.5 + 0.02  # and a cell
 
 
-def test_noise_that_outweighs_the_rows_gives_no_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+class Drowned(QuantilesDistributedDp):
+    """All noise is below zero."""
+
+    def new_task(self, manifest: Manifest, data: PartyData) -> Any:
+        def draw(size: int, scale: float, parties: int) -> np.ndarray:
+            return -np.abs(dp_noise.polya(size, scale, parties)) - 5
+
+        return NoisyCountsTask(self.readout, manifest, data, draw=draw)
+
+
+def test_noise_that_outweighs_the_rows_gives_no_thresholds() -> None:
     """The four rows' counts at the top are drowned by noise of scale 600; so many less that they are negative."""
-    honest = noise.polya
-    monkeypatch.setattr(noise, "polya", lambda *arguments: -np.abs(honest(*arguments)) - 5)
+    asked = request(2, backend="tenseal", options={"bins": 8, "epsilon": 0.005, "height": 3})
     with pytest.raises(EvaluationError, match="privacy noise outweighs them"):
-        fhe_auc.federated_thresholds(
-            sites(2, rows=2), 8, protocol="boundaries-distributed-dp", epsilon=0.005, height=3, backend="tenseal"
-        )
+        api._played(Drowned(), asked, sites(2, rows=2), lambda *_: None)
+
+
+def test_each_level_has_noise_of_the_stated_law() -> None:
+    """510 variables in seven cells; a false alarm once in 10^7."""
+    data = sites(1, rows=500)[0]
+    found = distributed_levels(data, bins=10, epsilon=8.0, height=8)
+    noise = found[:-2] - np.concatenate(hierarchy.count(data, 8).levels)
+    assert laplace_p_value(noise, 1.0) > 1e-7
+    assert laplace_p_value(noise, 8.0) < 1e-7
 
 
 def test_too_few_rows_for_so_many_levels_give_no_thresholds() -> None:
@@ -558,19 +558,19 @@ def test_too_few_rows_for_so_many_levels_give_no_thresholds() -> None:
 @pytest.mark.parametrize(
     "tally",
     [
-        HierarchyTally(1, [1, 1], [[0, 1]]),
-        HierarchyTally(1, [1], [[0, 1]]),
-        HierarchyTally(1, [0, 0], [[0, 0], [0] * 4]),
-        HierarchyTally(1, [1, -1], [[0, 1], [0] * 4]),
-        HierarchyTally(1, [1, 1], [[0, 2], [0] * 4]),
-        HierarchyTally(1, [1, 1], [[0, -1], [0] * 4]),
-        HierarchyTally(1, [1, 1], [[0, 1], [0] * 3]),
-        HierarchyTally(1, [2**62, 1], [[0, 1], [0] * 4]),
-        HierarchyTally(2, [1, 1], [[0, 1], [0] * 4]),
+        Tally(1, [1, 1], [[0, 1]]),
+        Tally(1, [1], [[0, 1]]),
+        Tally(1, [0, 0], [[0, 0], [0] * 4]),
+        Tally(1, [1, -1], [[0, 1], [0] * 4]),
+        Tally(1, [1, 1], [[0, 2], [0] * 4]),
+        Tally(1, [1, 1], [[0, -1], [0] * 4]),
+        Tally(1, [1, 1], [[0, 1], [0] * 3]),
+        Tally(1, [2**62, 1], [[0, 1], [0] * 4]),
+        Tally(2, [1, 1], [[0, 1], [0] * 4]),
     ],
 )
-def test_tallies_that_no_rows_could_give_are_refused_and_leave_the_session_as_it_was(tally: HierarchyTally) -> None:
-    plugin, parties = BoundariesLocalDp(), sites()
+def test_tallies_that_no_rows_could_give_are_refused_and_leave_the_session_as_it_was(tally: Tally) -> None:
+    plugin, parties = QuantilesLocalDp(), sites()
     manifest = plugin.prepare(request(options={"bins": 3, "epsilon": 1.0, "height": 2})).manifest
     aggregator = plugin.aggregator(manifest, b"")
     opening = aggregator.start()

@@ -16,29 +16,20 @@ from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request
-from fhe_auc.serialise import decode, encode
+from fhe_auc.serialise import encode
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.sealed_roles import Result
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import aggregation
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.histograms.score_histogram import (
-    HistogramFederated,
-    pooled_counts,
-    pooled_histogram,
-    rows_by_bin,
-)
-from fhe_auc_protocols.histograms.score_histogram_distributed import HistogramDistributedDp
+from fhe_auc_protocols.histograms.plugins import HistogramDistributedDp, HistogramFederated
+from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
+from tests.support.encrypted_sums import sum_of_answers, telling
+from tests.support.random_sites import pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
 joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
-
-
-def pooled(parties):
-    y_true = np.concatenate([party.y_true for party in parties])
-    return PartyData.from_arrays("pooled", y_true, np.concatenate([party.y_score for party in parties]))
 
 
 def evaluated(parties, **options):
@@ -215,12 +206,8 @@ def read_by_a_party(plugin, told, **changes):
     roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
     opening = plugin.aggregator(prepared.manifest, delivery.aggregator).start()
     answers = [Message.from_bytes(role.respond(opening), limit=10**8) for role in roles]
-    total = aggregation(ckks.load_public(delivery.aggregator), prepared.manifest.plan)
-    for index in told:
-        total.add(decode(answers[index].payload, tuple[bytes, ...], "submission"))
-    payload = encode(Result(3, total.result()))
-    result = msgspec.structs.replace(answers[0], sender="aggregator", round=2, payload=payload)
-    roles[-1].respond(result.to_bytes())
+    total = sum_of_answers(ckks.load_public(delivery.aggregator), answers, told)
+    roles[-1].respond(telling(answers[0], 3, total))
     return roles[-1].result()
 
 
@@ -250,11 +237,12 @@ def test_the_command_does_not_say_that_a_sum_is_multiplied():
 def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
     prepared, site = session(), random_sites(1)[0]
     auc = SemiHonest().prepare(Request(parties=("site 0", "b"), thresholds=thresholds.uniform(20)))
-    with pytest.raises(InputError, match="another kind of computation"):
+    with pytest.raises(InputError, match="for a computation of kind 'auc'"):
         HistogramFederated().task(auc.manifest, site)
-    with pytest.raises(InputError, match="another kind of computation"):
+    with pytest.raises(InputError, match="for a computation of kind 'sums'"):
         SemiHonest().task(prepared.manifest, site)
-    three = msgspec.structs.replace(prepared.manifest.plan, vectors=3)
+    wide = msgspec.structs.replace(HistogramFederated().plan_of(prepared.manifest), vectors=3)
+    three = EncodedPlan(wide.kind, encode(wide))
     with pytest.raises(InputError, match="not one for score histograms"):
         HistogramFederated().task(msgspec.structs.replace(prepared.manifest, plan=three), site)
 
@@ -262,8 +250,8 @@ def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
 def test_the_plan_is_as_public_as_it_needs_to_be():
     """The bound on sums is the request's max_rows, not the rows that there are."""
     prepared = session(max_rows=5000)
-    assert isinstance(prepared.manifest.plan, SumPlan)
-    assert (prepared.manifest.plan.max_total, prepared.manifest.plan.integers) == (5000, 40)
+    plan = prepared.manifest.decoded_plan(SumPlan)
+    assert (plan.max_total, plan.integers) == (5000, 40)
 
 
 def test_the_command_prints_counts_in_json_and_no_numerical_error_for_people(tmp_path):

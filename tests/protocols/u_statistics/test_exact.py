@@ -116,11 +116,10 @@ def test_a_users_own_kernel_is_averaged_over_pairs() -> None:
     assert exact.of_rows(values[:, None], squares) == pytest.approx(np.var(values, ddof=1))
 
 
-def test_of_rows_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_rows_does_not_depend_on_its_blocks() -> None:
     rows = np.random.default_rng(2).random((200, 1))
     whole_at_once = exact.of_rows(rows, kernels.gini(1.0))
-    monkeypatch.setattr(exact, "_BLOCK", 777)
-    assert exact.of_rows(rows, kernels.gini(1.0)) == pytest.approx(whole_at_once, abs=1e-14)
+    assert exact.of_rows(rows, kernels.gini(1.0), block=777) == pytest.approx(whole_at_once, abs=1e-14)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import secrets
 from collections import Counter
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -20,7 +19,9 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics import exact, kernels, randomness
+from fhe_auc.keystream import KeyStream
+from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols.u_statistics import exact, kernels
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
@@ -28,8 +29,8 @@ from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule,
 RUNS = 2000
 
 
-def seeded(seed: int) -> randomness.SeededExperiment:
-    return randomness.SeededExperiment(np.random.default_rng(seed))
+def seeded(seed: int) -> exact_randomness.SeededExperiment:
+    return exact_randomness.SeededExperiment(np.random.default_rng(seed))
 
 
 def assert_unbiased(estimates: list, truth: float) -> None:
@@ -50,7 +51,7 @@ class Words:
 
 @given(st.integers(2, 4096), st.floats(1e-6, 32))
 def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_less(k: int, epsilon: float) -> None:
-    below = randomness.threshold(k, k - 1, epsilon)
+    below = exact_randomness.threshold(k, k - 1, epsilon)
     replaced = Fraction(below, 2**64)
     ratio = (1 - replaced + replaced / k) / (replaced / k)
     closer = Fraction(below - 1, 2**64)
@@ -62,32 +63,32 @@ def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_l
 
 
 def test_choices_are_exact_at_both_ends_of_the_threshold() -> None:
-    below = randomness.threshold(1, 1, 1.0)
-    found = randomness.choose(Words([0, below - 1, below, 2**64 - 1]), below, 4)
+    below = exact_randomness.threshold(1, 1, 1.0)
+    found = exact_randomness.choose(Words([0, below - 1, below, 2**64 - 1]), below, 4)
     assert found.tolist() == [True, True, False, False]
 
 
 def test_words_beyond_the_last_whole_multiple_are_drawn_again() -> None:
     spare = 2**64 % 10
     source = Words([7, 2**64 - spare, 2**64 - 1, 2**64 - spare - 1, 2**64 - 2, 13, 25])
-    assert randomness.integers(source, 10, 4).tolist() == [7, 5, 3, 9]
+    assert exact_randomness.integers(source, 10, 4).tolist() == [7, 5, 3, 9]
     assert source.left == []
 
 
 def test_integers_are_uniform() -> None:
-    drawn = randomness.integers(randomness.secure(), 6, 60_000)
+    drawn = exact_randomness.integers(exact_randomness.secure(), 6, 60_000)
     assert chisquare(np.bincount(drawn, minlength=6)).pvalue > 1e-6
 
 
 def test_two_secure_sources_differ() -> None:
-    assert (randomness.secure().words(8) != randomness.secure().words(8)).any()
+    assert (exact_randomness.secure().words(8) != exact_randomness.secure().words(8)).any()
 
 
-def test_a_secure_source_does_not_show_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secure_source_does_not_show_its_key() -> None:
     key = bytes(range(65, 97))
-    monkeypatch.setattr(secrets, "token_bytes", lambda size: key[:size])
-    source = randomness.secure()
-    assert (source.words(4) == randomness.secure().words(4)).all()  # it is really this key
+    source = KeyStream(key)
+    assert type(exact_randomness.secure()) is KeyStream
+    assert (source.words(4) == KeyStream(key).words(4)).all()  # it is really this key
     for shown in (repr(source), str(source)):
         assert key.hex() not in shown
         assert key.decode()[:4] not in shown
@@ -103,7 +104,7 @@ def test_an_epsilon_out_of_range_is_refused_with_its_value(epsilon: object) -> N
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
 def test_the_share_that_is_kept_has_all_its_digits(k: int, epsilon: float) -> None:
     response = RandomisedResponse(k, epsilon)
-    kept = 1 - Fraction(randomness.threshold(k, k - 1, epsilon), 2**64)
+    kept = 1 - Fraction(exact_randomness.threshold(k, k - 1, epsilon), 2**64)
     assert response.kept == pytest.approx(float(kept), rel=1e-15)
     assert response.variance_bound(10) == pytest.approx(
         float(1 / (10 * kept**2) + (2 - kept) ** 2 / (180 * kept**4)), rel=1e-12
@@ -151,7 +152,7 @@ def test_values_outside_the_domain_are_refused(value: int) -> None:
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
 def test_devices_report_with_the_stated_probabilities(k: int, epsilon: float) -> None:
     users = 200_000
-    reports = RandomisedResponse(k, epsilon).randomise(np.full(users, 1), randomness.secure())
+    reports = RandomisedResponse(k, epsilon).randomise(np.full(users, 1), exact_randomness.secure())
     shares = np.full(k, 1.0)
     shares[1] = math.exp(epsilon)
     assert chisquare(np.bincount(reports, minlength=k), users * shares / shares.sum()).pvalue > 1e-6

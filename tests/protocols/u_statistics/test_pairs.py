@@ -15,8 +15,8 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols.u_statistics import exact, kernels, pairs, randomness
+from fhe_auc_protocols import dp_noise, exact_randomness
+from fhe_auc_protocols.u_statistics import exact, kernels, pairs
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 
 RUNS = 2000
@@ -152,7 +152,7 @@ def test_the_noise_is_twice_what_theorem_5_prints() -> None:
     users, epsilon, number = 100, 1.0, 2
     found = estimates(lambda generator: np.zeros((users, 1)), CONSTANT, epsilon, number)
     assert np.mean(found**2) == pytest.approx(4 * number / (users * epsilon**2), rel=0.15)
-    noise_of_a_pair = pairs.IdealLaplace(CONSTANT, epsilon / number, noise.laplace).noise_variance
+    noise_of_a_pair = pairs.IdealLaplace(CONSTANT, epsilon / number, dp_noise.laplace).noise_variance
     stated = pairs.mean_squared_error(users, number, pairs.Zetas(0.0, 0.0), noise_of_a_pair)
     assert stated == pytest.approx(4 * number / (users * epsilon**2))
 
@@ -168,7 +168,7 @@ def test_zetas_are_variances_over_the_distribution() -> None:
 
 def test_opendps_noise_is_laplace_of_the_kernels_width_over_the_steps_budget() -> None:
     rows = np.zeros((20_000, 1))
-    found = pairs.IdealLaplace(kernels.gini(3.0), 0.5, noise.laplace).noisy(rows, rows)
+    found = pairs.IdealLaplace(kernels.gini(3.0), 0.5, dp_noise.laplace).noisy(rows, rows)
     assert kstest(found, laplace(scale=6.0).cdf).pvalue > 1e-6
 
 
@@ -225,12 +225,12 @@ def test_a_kernel_with_one_value_has_nothing_to_compute() -> None:
 
 def test_the_response_is_unbiased_and_beats_laplace_noise() -> None:
     rows = np.random.default_rng(5).integers(0, 6, (2000, 2)).astype(float)
-    source = randomness.SeededExperiment(np.random.default_rng(6))
+    source = exact_randomness.SeededExperiment(np.random.default_rng(6))
     step = pairs.IdealResponse(kernels.KENDALL, response(), source)
     first, second = rows[:1000], rows[1000:]
     found = np.array([step.noisy(first, second) for _ in range(500)])
     truth = kernels.KENDALL(first, second).mean()
     assert abs(found.mean() - truth) < 4 * found.std() / math.sqrt(found.size)
-    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, noise.laplace).noise_variance
+    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, dp_noise.laplace).noise_variance
     given_first = np.array([of[0] for of in found])
     assert given_first.var() < step.noise_variance * 1.4

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -16,16 +17,17 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, federated_auc, registry
+from fhe_auc import api, federated_auc, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols.u_statistics import randomness
+from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics.sessions import LocalAggregator, Sums, UstatHierarchy, UstatKrr
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
@@ -33,9 +35,9 @@ either = pytest.mark.parametrize("name", PLUGINS)
 
 
 @pytest.fixture
-def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = randomness.SeededExperiment(np.random.default_rng(1))
-    monkeypatch.setattr(randomness, "secure", lambda: source)
+def seeded() -> Callable[[], exact_randomness.Source]:
+    source = exact_randomness.SeededExperiment(np.random.default_rng(1))
+    return lambda: source
 
 
 def sites(rows: int = 4000, number: int = 3, seed: int = 0) -> list[PartyData]:
@@ -78,11 +80,11 @@ def test_the_plug_ins_are_installed_and_say_that_labels_are_public(name: str) ->
     assert "epsilon" in plugin.options
 
 
-@pytest.mark.usefixtures("seeded")
 @either
-def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str) -> None:
+def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seeded: Any) -> None:
     parties = sites()
-    found = federated_auc(parties, protocol=name, thresholds="uniform:16", epsilon=4, min_rows=12_000)
+    asked = request(parties, thresholds=thresholds.uniform(16), min_rows=12_000, options={"epsilon": 4})
+    found = api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
     assert abs(found.auc - pooled_auc(parties)) <= slack
     assert math.isnan(found.resolution)
@@ -95,11 +97,10 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str) -> N
     json.dumps(found.as_dict())
 
 
-@pytest.mark.usefixtures("seeded")
 @either
-def test_over_many_sessions_the_auc_is_right_on_average(name: str) -> None:
+def test_over_many_sessions_the_auc_is_right_on_average(name: str, seeded: Any) -> None:
     parties = sites(rows=1500)
-    plugin, runs = PLUGINS[name](), 60
+    plugin, runs = PLUGINS[name](seeded), 60
     options = {"epsilon": 8.0, "bins": 16} if name == "ustat-krr" else {"epsilon": 8.0}
     found = [api.run(plugin, request(parties, options=options), parties, lambda *_: None) for _ in range(runs)]
     aucs = np.array([of.auc for of in found])
@@ -125,10 +126,11 @@ def test_what_a_party_sends_adds_up_to_its_rows_and_differs_every_time(name: str
     assert len(seen) == 2
 
 
-@pytest.mark.usefixtures("seeded")
-def test_reports_are_randomised_and_not_the_scores() -> None:
+def test_reports_are_randomised_and_not_the_scores(seeded: Any) -> None:
     data = PartyData.from_arrays("one", [1] * 4000 + [0] * 4000, [0.5] * 8000)
-    aggregator, (party,), _ = roles("ustat-krr", [data], options={"epsilon": 1, "bins": 8})
+    plugin = UstatKrr(seeded)
+    manifest = plugin.prepare(request([data], options={"epsilon": 1, "bins": 8})).manifest
+    aggregator, party = plugin.aggregator(manifest, b""), plugin.party(manifest, b"", data)
     payload = Message.from_bytes(party.respond(aggregator.start()), limit=10**6).payload
     reported = np.array(decode(payload, Sums, "submission").positives)
     kept = math.e / (math.e + 7)
@@ -150,11 +152,11 @@ def test_one_class_in_the_whole_pool_has_no_auc(name: str) -> None:
         federated_auc([([1, 1], [0.1, 0.2]), ([1], [0.5])], protocol=name, thresholds="uniform:4", epsilon=1)
 
 
-@pytest.mark.usefixtures("seeded")
 @either
-def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str) -> None:
-    parties = [([0, 1] * 4, [0.1, 0.9] * 4)]
-    found = [federated_auc(parties, protocol=name, thresholds="uniform:8", epsilon=0.1) for _ in range(40)]
+def test_an_estimate_outside_the_range_is_clipped_and_said_so(name: str, seeded: Any) -> None:
+    parties = [PartyData.from_arrays("one", [0, 1] * 4, [0.1, 0.9] * 4)]
+    asked = request(parties, thresholds=thresholds.uniform(8), options={"epsilon": 0.1})
+    found = [api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None) for _ in range(40)]
     assert all(0 <= of.auc <= 1 and 0 <= of.settings.get("undecided by bins", 0) <= 0.5 for of in found)
     clipped = [of for of in found if any("outside [0, 1]" in warning for warning in of.warnings)]
     assert clipped
@@ -218,7 +220,10 @@ def test_an_evaluation_says_that_budgets_add_up_and_whose_auc_one_party_s_is(nam
     ("changes", "what"),
     [
         ({"protocol": "semi-honest"}, "manifest is of protocol 'semi-honest', not 'ustat-"),
-        ({"context": bytes(FINGERPRINT_BYTES)}, "manifest is not one of 'ustat-"),
+        (
+            {"keys": "sealed", "context": bytes(FINGERPRINT_BYTES), "plan": EncodedPlan("auc", b"")},
+            "manifest is not one of 'ustat-",
+        ),
         ({"options": {"epsilon": 1.0, "bins": 8, "secret": 1}}, "no option '(bins|secret)'"),
         ({"options": {"bins": 8}}, "epsilon|no option 'bins'"),
         ({"options": {"epsilon": 1e9}}, "epsilon must lie between|no number of bins"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import secrets
 from collections import Counter
 
 import numpy as np
@@ -43,31 +42,31 @@ def exchange(of: TwoPartyResponse, first: int, second: int) -> int:
     return user.answer(SecondUser(of, second).reply(user.request()))
 
 
+def exchange_with(of: TwoPartyResponse, first: int, second: int, u: int, w: int) -> int:
+    """Both users' draws are given."""
+    user = FirstUser(of, first, lambda below: u)
+    return user.answer(SecondUser(of, second, lambda below: w).reply(user.request()))
+
+
 @pytest.mark.parametrize("name", STEPS)
-def test_the_answer_is_the_kernels_index_plus_the_entry_that_both_have_drawn(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_answer_is_the_kernels_index_plus_the_entry_that_both_have_drawn(name: str) -> None:
     of = step(name)
     generator = np.random.default_rng(1)
     size, q = len(of.response.table), len(of.response.values)
     for first, second in generator.integers(0, len(of.domain), (8, 2)):
         u, w = (int(number) for number in generator.integers(0, size, 2))
-        draws = iter([u, w])
-        monkeypatch.setattr(secrets, "randbelow", lambda below, draws=draws: next(draws))
         expected = (of.indices[first, second] + of.response.table[(u + w) % size]) % q
-        assert exchange(of, int(first), int(second)) == expected
+        assert exchange_with(of, int(first), int(second), u, w) == expected
 
 
-def test_corners_of_domain_and_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corners_of_domain_and_table() -> None:
     of = step("gini")
     last = len(of.response.table) - 1
     for (first, second), (u, w) in itertools.product(
         [(0, 0), (0, 5), (5, 0), (5, 5)], [(0, 0), (last, 0), (last, last)]
     ):
-        draws = iter([u, w])
-        monkeypatch.setattr(secrets, "randbelow", lambda below, draws=draws: next(draws))
         expected = (abs(first - second) + of.response.table[(u + w) % (last + 1)]) % 6
-        assert exchange(of, first, second) == expected
+        assert exchange_with(of, first, second, u, w) == expected
 
 
 def test_answers_have_the_law_of_randomised_response() -> None:
@@ -125,10 +124,13 @@ def test_the_first_user_sees_uniform_coefficients_but_for_the_answer() -> None:
         assert chisquare(np.bincount(seen[1:], minlength=6)).pvalue > 1e-6
 
 
+class Unflooded(two_party._Scheme):
+    def flooding(self) -> np.ndarray:
+        return np.zeros((4, RING_DIMENSION), np.uint64)
+
+
 @pytest.mark.parametrize("name", ["kendall", MANY_VALUES])
-def test_flooding_drowns_the_noise_that_would_tell_the_second_record(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flooding_drowns_the_noise_that_would_tell_the_second_record(name: str) -> None:
     of = step(name)
 
     def noise_bits() -> float:
@@ -139,8 +141,7 @@ def test_flooding_drowns_the_noise_that_would_tell_the_second_record(
         return 92 - 1 - math.log2(of.scheme.plain_modulus) - budget
 
     flooded = noise_bits()
-    nothing = np.zeros((4, RING_DIMENSION), np.uint64)
-    monkeypatch.setattr(two_party._Scheme, "flooding", lambda scheme: nothing)
+    of.scheme = Unflooded(of.scheme.plain_modulus)
     assert noise_bits() < 24
     assert 83 <= flooded <= 85 + 1
 

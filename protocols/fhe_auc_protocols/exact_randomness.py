@@ -14,13 +14,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.errors import InputError
 from fhe_auc.keystream import KeyStream
 
 Words = NDArray[np.uint64]
 _BITS = 64
-_LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
-_MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of
 
 
 class Source(Protocol):
@@ -46,21 +43,10 @@ class SeededExperiment:
         return self._generator.integers(0, 2**_BITS, shape, dtype=np.uint64)
 
 
-def checked_epsilon(epsilon: object) -> float:
-    """Return the privacy budget as a number; raise `InputError` unless it lies between 0.000001 and 32."""
-    if (
-        isinstance(epsilon, bool)
-        or not isinstance(epsilon, (int, float))
-        or not _LEAST_EPSILON <= epsilon <= _MOST_EPSILON
-    ):
-        raise InputError(f"epsilon must lie between {_LEAST_EPSILON:f} and {_MOST_EPSILON:g}, got {epsilon!r}")
-    return float(epsilon)
-
-
 def threshold(size: int, offset: int, epsilon: float) -> int:
     """Return ceil(2^64 · size / (e^epsilon + offset)): a word below it has at least that probability.
 
-    With a checked epsilon and a size of at most offset + 1 it is below 2^64.
+    With `option_values.checked_epsilon` and a size of at most offset + 1 it is below 2^64.
     """
     with localcontext() as context:
         context.prec = 60

@@ -1,0 +1,164 @@
+"""Counting by an encrypted sum of counts with shares of noise: distributed differential privacy.  [FCE] §2.2.
+
+Each party adds Pólya shares to its counts and encrypts them; the sum, all that is ever decrypted, holds one discrete
+Laplace variable a count, not one a party.
+
+**Privacy unit: one row added or removed**, label and score. It changes one count at each level by one, so that discrete
+Laplace noise of scale L/ε on each of L levels makes all pooled counts together ε-private, and whatever follows from
+them: quantile thresholds, which the evaluation's manifest makes public. A row replaced changes two counts a level: 2ε.
+A party that adds or removes r rows: rε. The number of parties is public, and each session on the same rows adds its ε.
+
+**Against whom.** Whoever sees the result, and any one party, which knows its own share: shares are sized for n =
+`noise_parties` = min_parties − 1 (with one party alone, 1), so that those of all others add up to the noise promised in
+any session that may go on. More shares than n only add independent noise. A coalition of c parties that pool their
+shares leaves s = (parties counted − c) shares, and s < n of them promise less, `fallen_short` says how much.
+
+**What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.dp_noise.polya`), and the aggregator adds up
+at least min_parties submissions, as it says it did; where all parties have to take part, masks
+(`fhe_auc.zero_sum_masks`) see to that. With sealed keys a party that gets hold of another's submission can take the
+mask off and decrypt it: one share protects it hardly at all. With joint keys only all together decrypt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import hyp2f1
+from scipy.stats import nbinom
+
+from fhe_auc.ckks import Slots
+from fhe_auc.computation import PartyTask
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import R
+from fhe_auc_protocols import dp_noise
+from fhe_auc_protocols.histograms.exact_counts import CountsTask, ExactCounts
+from fhe_auc_protocols.histograms.readout import PrivateReadout
+from fhe_auc_protocols.option_values import checked_epsilon
+
+_OVERFLOW = 2.0**-40
+"""Probability that some count's noise exceeds the room for it, in one session: then a share is cut, or no result."""
+
+
+class DistributedNoise(ExactCounts[R]):
+    """Base of the plug-ins that decrypt a sum of counts and shares of noise."""
+
+    readout: PrivateReadout[R]
+
+    def room_for_noise(self, request: Request) -> int:
+        """Return a bound on the noise of every sum, in all but very few sessions."""
+        least = len(request.parties) if request.min_parties is None else request.min_parties
+        return noise_room(
+            level_epsilon(self.readout, request.options, len(request.thresholds)),
+            bins=len(request.thresholds),
+            parties=len(request.parties),
+            shares=noise_parties(least),
+        )
+
+    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+        """Return a party's computation on its own rows."""
+        return NoisyCountsTask(self.readout, manifest, data)
+
+
+class NoisyCountsTask(CountsTask[R]):
+    """Sends a party's counts with its shares of noise, and reads the result off their sum.
+
+    Parameters
+    ----------
+    readout : PrivateReadout
+    manifest : Manifest
+    data : PartyData
+    draw : callable
+        Draws shares, as `fhe_auc_protocols.dp_noise.polya`, and nothing else where it protects someone.
+    """
+
+    def __init__(
+        self,
+        readout: PrivateReadout[R],
+        manifest: Manifest,
+        data: PartyData,
+        *,
+        draw: Callable[[int, float, int], NDArray[np.int64]] = dp_noise.polya,
+    ) -> None:
+        thresholds = len(manifest.thresholds)
+        self._draw = draw
+        self._epsilon = level_epsilon(readout, manifest.options, thresholds)
+        self._shares = noise_parties(manifest.min_parties)
+        room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
+        super().__init__(readout, manifest, data, room_for_noise=room)
+
+    def encode(self, common_secret: bytes) -> list[Slots]:
+        """Return the packed noisy counts."""
+        counts = np.concatenate(self._own)
+        noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
+        return [self.packed(np.clip(noisy, -self.plan.max_total, self.plan.max_total))]
+
+    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> R:
+        """Return what the pooled noisy counts say; errors as `CountsTask.read`."""
+        deviation = noise_deviation(self._epsilon, parties / self._shares)
+        settings = {"noise_deviation": deviation, "noise_parties": self._shares}
+        return self.outcome(self.levels(decrypted), parties, noise_deviation=deviation, settings=settings)
+
+
+def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:
+    """Return each level's part of the budget; raise `InputError` where it is missing or out of range."""
+    epsilon, levels = readout.budget(options), readout.levels(thresholds)
+    try:
+        return checked_epsilon(epsilon / levels)
+    except InputError as error:
+        raise InputError(f"epsilon = {epsilon:g} over {levels} levels: {error}") from None
+
+
+def noise_parties(min_parties: int) -> int:
+    """Return n: how many shares make up the noise promised. One fewer than must take part: a party knows its own."""
+    return max(1, min_parties - 1)
+
+
+def scale_of(epsilon: float) -> float:
+    """Return the scale 1/epsilon, rounded to the private side."""
+    return math.nextafter(1 / epsilon, math.inf)
+
+
+def noise_deviation(epsilon: float, wholes: float) -> float:
+    """Return the standard deviation of so many times the noise promised (s shares of n: s/n): √(2 p s/n)/(1 − p)."""
+    return math.sqrt(2 * wholes * math.exp(-epsilon)) / -math.expm1(-epsilon)
+
+
+def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
+    """Return a bound on the noise of every count, share and partial sum, which fails with probability 2^-40 at most.
+
+    The sum of s shares of n is NB(s/n, p) − NB(s/n, p), two sums of numbers that are not negative. No share and no sum
+    of shares is therefore larger in absolute value than the larger of the two. A session has at most two counts a bin,
+    so that 4m of these are all there are.
+    """
+    return int(nbinom.isf(_OVERFLOW / (4 * bins), parties / shares, -math.expm1(-epsilon))) + 1
+
+
+def fallen_short(epsilon: float, shares: int, needed: int) -> float:
+    """Return the budget that is really spent where fewer shares than needed hide a row.
+
+    The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
+    k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential
+    privacy, with a larger budget, infinite without a share.
+
+    Parameters
+    ----------
+    epsilon : float
+        The session's.
+    shares : int
+        s: of parties that neither vanished nor tell their share, 0 or more.
+    needed : int
+        n, `noise_parties`.
+    """
+    if shares >= needed:
+        return epsilon
+    if shares == 0:
+        return math.inf
+    r, p = shares / needed, math.exp(-epsilon)
+    return math.log(hyp2f1(r, r, 1, p * p) / (r * p * hyp2f1(r, r + 1, 2, p * p)))

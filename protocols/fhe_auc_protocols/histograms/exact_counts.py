@@ -1,0 +1,153 @@
+"""Counting by an encrypted sum, exact to the last row.
+
+A party encrypts its counts in one ciphertext; the aggregator adds ciphertexts (`encrypted_sums`), and only the sum is
+ever decrypted: the aggregator sees ciphertexts, the parties pooled counts. Rounds, keys and messages are those of the
+other encrypted protocols.
+
+**Who learns what.** Every party learns how many pooled rows lie in each cell. Where rows are few that shows single
+rows, though not whose, unless one party alone has rows in a cell. Where all parties have to take part, masks
+(`fhe_auc.zero_sum_masks`) leave nothing of a sum that is not over all of them. An aggregator that adds counts of its
+own is not noticed; where some parties may be missing, one that leaves parties out is not either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.ckks import SECURITY_BITS, BackendName, Slots
+from fhe_auc.ckks.computation import Circuit
+from fhe_auc.computation import PartyTask
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, ResultCheckError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import R
+from fhe_auc_keys.encrypted_protocol import check_rows
+from fhe_auc_protocols.ckks_protocol import CkksProtocol
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
+from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, all_levels
+
+
+class ExactCounts(CkksProtocol[R, SumPlan]):
+    """Base of the plug-ins that decrypt a sum of counts."""
+
+    plan_type = SumPlan
+    multiplies = False
+
+    readout: Readout[R]
+    """What is counted, and read off the sum."""
+
+    def circuit(self, plan: SumPlan) -> Circuit:
+        """Return the circuit: the sum of all submissions, as it is."""
+        return encrypted_sum
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the readout's thresholds."""
+        return self.readout.completed(request)
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the readout's options."""
+        return self.readout.agreed(request.options, len(request.thresholds))
+
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
+        """Return the parameters for a sum of every count."""
+        return plan_sum(
+            thresholds=len(request.thresholds),
+            vectors=vectors(self.readout, len(request.thresholds)),
+            parties=len(request.parties),
+            backend=backend,
+            max_total=request.max_rows + self.room_for_noise(request),
+            joint_keys=request.keys == "joint",
+            smudging_bits=smudging_bits,
+        )
+
+    def room_for_noise(self, request: Request) -> int:
+        """Return how much larger than the number of rows a sum may be."""
+        return 0
+
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+        """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
+        self.readout.check(manifest, self.name)
+        task = self.new_task(manifest, data)
+        self.check_options(manifest.options)
+        return task
+
+    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+        """Return the task; `task` has the other checks."""
+        return CountsTask(self.readout, manifest, data)
+
+
+class CountsTask(PartyTask[Slots, Slots, R]):
+    """Sends a party's counts, and reads the result off their sum.
+
+    Parameters
+    ----------
+    readout : Readout
+    manifest : Manifest
+    data : PartyData
+    room_for_noise : int
+        How much of the plan's bound on sums is for noise.
+
+    Raises
+    ------
+    InputError
+        The manifest is not one for this readout, a score lies in no cell, or there are too many rows.
+    """
+
+    def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
+        self.party = data.name
+        self.masked = manifest.min_parties == len(manifest.parties)
+        self.plan = manifest.decoded_plan(SumPlan)
+        self._readout, self._manifest = readout, manifest
+        if self.plan.vectors != vectors(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
+            raise InputError(f"the session's manifest is not one for {readout.purpose}")
+        check_rows(data, self.plan.max_total - room_for_noise)
+        self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
+
+    def encode(self, common_secret: bytes) -> list[Slots]:
+        """Return the packed counts."""
+        return [self.packed(np.concatenate(self._own))]
+
+    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> R:
+        """Return what the pooled counts say; errors as `SumPlan.sums` and `Readout.read`, and `ResultCheckError`."""
+        levels = self.levels(decrypted)
+        self._readout.check_own_rows(levels[-1], self._own[-1], self.party)
+        return self.outcome(levels, parties)
+
+    def packed(self, counts: NDArray[np.int64]) -> Slots:
+        """Return the slots that encode the counts of all levels, and zeros where the plan has room for more."""
+        padded = np.zeros(self.plan.integers, np.int64)
+        padded[: counts.size] = counts
+        return self.plan.pack(padded.reshape(self.plan.vectors, self.plan.thresholds))
+
+    def levels(self, decrypted: Slots) -> list[NDArray[np.int64]]:
+        """Return the pooled counts of each level."""
+        sums = self.plan.sums(decrypted).ravel()
+        ends = np.cumsum([level.size for level in self._own])
+        *levels, rest = np.split(sums, ends)
+        if rest.any():
+            raise ResultCheckError(
+                "the sum has counts where none belong: the aggregator has not computed what it should"
+            )
+        return levels
+
+    def outcome(self, levels: list[NDArray[np.int64]], parties: int, **noise: Any) -> R:
+        """Return what the pooled counts say; `noise` are fields of `PooledCounts`."""
+        pooled = PooledCounts(
+            levels=levels,
+            parties=parties,
+            backend=self.plan.parameters.backend,
+            security_bits=SECURITY_BITS,
+            **noise,
+        )
+        return self._readout.read(self._manifest, pooled)
+
+
+def vectors(readout: Readout[R], thresholds: int) -> int:
+    """Return how many integers a threshold a plan needs, for the counts of all levels."""
+    cells, levels = readout.cells(thresholds), readout.levels(thresholds)
+    counts = sum(cells >> above for above in range(levels))
+    return -(-counts // thresholds)

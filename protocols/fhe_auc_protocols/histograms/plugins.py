@@ -1,0 +1,92 @@
+"""The six plug-ins: each a way of counting, and what is read off the counts."""
+
+from __future__ import annotations
+
+from fhe_auc.evaluation import Evaluation, QuantileThresholds
+from fhe_auc.protocol import Request
+from fhe_auc_protocols.histograms import split_budget
+from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
+from fhe_auc_protocols.histograms.exact_counts import ExactCounts
+from fhe_auc_protocols.histograms.local_randomisation import LocalRandomisation
+from fhe_auc_protocols.histograms.quantile_thresholds import ExactQuantiles, PrivateQuantiles
+from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, PrivateScoreHistogram
+
+
+class HistogramFederated(ExactCounts[Evaluation]):
+    """Plug-in ``histogram-federated``."""
+
+    name = "histogram-federated"
+    summary = "CKKS, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
+    trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
+    boundaries = "boundaries-federated"
+    readout = ExactScoreHistogram()
+
+
+class HistogramDistributedDp(DistributedNoise[Evaluation]):
+    """Plug-in ``histogram-distributed-dp``."""
+
+    name = "histogram-distributed-dp"
+    summary = "CKKS sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
+    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
+    boundaries = "boundaries-distributed-dp"
+    readout = PrivateScoreHistogram()
+    options = readout.options
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split the budget."""
+        return split_budget.staged(request, bins)
+
+
+class HistogramLocalDp(LocalRandomisation[Evaluation]):
+    """Plug-in ``histogram-local-dp``."""
+
+    name = "histogram-local-dp"
+    summary = "local differential privacy: each row's label and bin by unary encoding, nothing encrypted"
+    trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
+    boundaries = "boundaries-local-dp"
+    readout = PrivateScoreHistogram()
+    options = readout.options
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split the budget."""
+        return split_budget.staged(request, bins)
+
+
+class QuantilesFederated(ExactCounts[QuantileThresholds]):
+    """Plug-in ``boundaries-federated``."""
+
+    name = "boundaries-federated"
+    summary = "CKKS, an exact sum of score histograms without labels: the parties get quantile thresholds, and no AUC"
+    trust = "the aggregator computes what it should and does not collude with a party; parties see pooled scores"
+    yields = QuantileThresholds
+    readout = ExactQuantiles()
+    options = readout.options
+
+
+class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
+    """Plug-in ``boundaries-distributed-dp``.
+
+    Counts of heights up to 13 fit one ciphertext: 2^14 - 2 do, 2^15 - 2 do not. 10 is "a good choice" for the AUC,
+    whatever the model ([FCE] §4.2).
+    """
+
+    name = "boundaries-distributed-dp"
+    summary = "CKKS sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
+    trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
+    yields = QuantileThresholds
+    readout = PrivateQuantiles(range(1, 14), 10, "a row added or removed")
+    options = readout.options
+
+
+class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
+    """Plug-in ``boundaries-local-dp``.
+
+    A height of 8 is the best in this model, where users are spread thin over levels ([FCE] §4.2).
+    """
+
+    name = "boundaries-local-dp"
+    summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
+    trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
+    yields = QuantileThresholds
+    readout = PrivateQuantiles(range(1, 15), 8, "a row's score")
+    options = readout.options

@@ -1,0 +1,224 @@
+"""Quantile thresholds: cut [0, 1] where bins hold about equally many pooled rows, labels left out.  [FCE] §2.3.
+
+The session's own thresholds are the 2^h cells of [0, 1] of equal width. Exact counts are taken of the 2^14 cells that
+fill one ciphertext; where counts have noise, of every level of a hierarchy of height h (`hierarchical_counts`), so that
+noise of few counts is in the number of rows below any threshold.
+
+**Who learns what.** Every party learns the pooled counts: where they are exact and rows are few, single scores to
+within 2^-14, though not whose. The thresholds found, quantiles of the pooled scores rounded to 2^-h, stand in the
+manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
+
+**A lying aggregator** can put the thresholds where it likes. With poor thresholds an evaluation is still right within
+its half-width, which shows it. Parties that were told different sums find different thresholds: one of them refuses the
+evaluation's manifest (`fhe_auc.evaluation.QuantileThresholds.require`). Where exact counts are encrypted and all
+parties have to take part, it cannot have thresholds made of one party's rows, or some parties': masks leave nothing of
+a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that holds
+fewer rows in a cell than its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, ResultCheckError
+from fhe_auc.evaluation import QuantileThresholds
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.thresholds import MIN_SIZE, explicit
+from fhe_auc_protocols import result_warnings
+from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
+from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
+from fhe_auc_protocols.option_values import checked_height, privacy_budget
+
+_EXACT_HEIGHT = 14
+"""h where counts are exact: 2^14 of them fill one ciphertext of the largest ring."""
+
+_TIES = "some scores are more frequent than that allows"
+
+
+class _Quantiles(Readout[QuantileThresholds]):
+    """What both have in common."""
+
+    purpose = "finding thresholds"
+    options = MappingProxyType({"bins": "how many thresholds to find; must be given"})
+    why_fewer: str
+    """Why there may be fewer thresholds than were asked for."""
+
+    @abstractmethod
+    def height(self, options: Mapping[str, Any]) -> int:
+        """Return the height h that a request asks for; raise `InputError` for a wrong option."""
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the 2^h cells as thresholds."""
+        return replace(request, thresholds=hierarchy.cell_starts(self.height(request.options)))
+
+    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
+        """Return how many thresholds to find."""
+        return {"bins": checked_bins(options, _height(thresholds))}
+
+    def check(self, manifest: Manifest, protocol: str) -> None:
+        """Raise `InputError` where a manifest is not that protocol's, or its thresholds are not the cells of [0, 1]."""
+        if manifest.protocol != protocol:
+            raise InputError(f"the session's manifest is of protocol {manifest.protocol!r}, not {protocol!r}")
+        height = _height(len(manifest.thresholds))
+        if len(manifest.thresholds) != 2**height or (manifest.thresholds != hierarchy.cell_starts(height)).any():
+            raise InputError(
+                "the session's manifest is not one for finding thresholds: its own are not the cells of [0, 1]"
+            )
+        checked_bins(manifest.options, height)
+
+    def cells(self, thresholds: int) -> int:
+        """Return their number, which is that of the session's thresholds."""
+        return thresholds
+
+    def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count a party's rows in each cell; raise `InputError` for a score outside [0, 1]."""
+        return np.bincount(hierarchy.cells(data, _height(len(grid))), minlength=len(grid))
+
+    def _found(
+        self,
+        manifest: Manifest,
+        pooled: PooledCounts,
+        counts: HierarchicalCounts,
+        settings: Mapping[str, float],
+        warnings: tuple[str, ...],
+    ) -> QuantileThresholds:
+        bins = checked_bins(manifest.options, counts.height)
+        grid = equi_depth_grid(counts, bins)
+        if len(grid) < bins:
+            warnings += (
+                f"{len(grid):,} thresholds instead of {bins:,}: no two are closer than 2^-{counts.height}, and "
+                f"{self.why_fewer}",
+            )
+        return QuantileThresholds(
+            grid=grid,
+            protocol=manifest.protocol,
+            backend=pooled.backend,
+            parties=pooled.parties,
+            security_bits=pooled.security_bits,
+            settings=settings,
+            warnings=result_warnings.of_parties(manifest, pooled.parties) + warnings,
+        )
+
+
+class ExactQuantiles(_Quantiles):
+    """Of exact counts."""
+
+    why_fewer = f"{_TIES}; a fixed rising function that spreads the scores over [0, 1] would help"
+
+    def height(self, options: Mapping[str, Any]) -> int:
+        """Return 14."""
+        return _EXACT_HEIGHT
+
+    def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
+        """Raise `ResultCheckError` where this party's own rows are not all in the sum."""
+        if (pooled < own).any():
+            raise ResultCheckError(
+                f"the sum does not hold all rows of party {party!r}: the aggregator, or a party, has not computed what "
+                "it should"
+            )
+
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
+        """Return the thresholds; raise `EvaluationError` where there is no row."""
+        (counts,) = pooled.levels
+        warnings = (
+            f"quantile thresholds: every party learns how many pooled rows lie in each of {counts.size:,} cells of "
+            "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
+            "aggregator learns them too",
+            "nobody has verified the thresholds: a lying aggregator can make them poor, which the half-width shows",
+        )
+        settings = {"height": _height(counts.size)}
+        return self._found(manifest, pooled, HierarchicalCounts.from_lowest(counts), settings, warnings)
+
+
+class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
+    """Of hierarchical counts with noise.
+
+    Parameters
+    ----------
+    heights : range
+        Of the hierarchy, that may be asked for.
+    default_height : int
+    privacy_unit : str
+        What epsilon protects, as the option's line says it.
+    """
+
+    why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
+
+    def __init__(self, heights: range, default_height: int, privacy_unit: str) -> None:
+        self._heights, self._default_height = heights, default_height
+        lowest, highest = heights[0], heights[-1]
+        self.options = MappingProxyType(
+            {
+                **super().options,
+                "epsilon": f"privacy budget of {privacy_unit}; must be given",
+                "height": f"of the hierarchy: thresholds are multiples of 2^-height, {lowest} to {highest}; "
+                f"default {default_height}",
+            }
+        )
+
+    def height(self, options: Mapping[str, Any]) -> int:
+        """Return the height asked for."""
+        return checked_height(options, self._default_height, self._heights)
+
+    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
+        """Return the budget and how many thresholds to find."""
+        return {**super().agreed(options, thresholds), "epsilon": self.budget(options)}
+
+    def budget(self, options: Mapping[str, Any]) -> float:
+        """Return ε."""
+        return privacy_budget(options)
+
+    def levels(self, thresholds: int) -> int:
+        """Return the height h."""
+        return _height(thresholds)
+
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:
+        """Return the thresholds; raise `EvaluationError` where noise outweighs the rows."""
+        counts = HierarchicalCounts(tuple(pooled.levels))
+        settings = {"epsilon": self.budget(manifest.options), "height": counts.height}
+        if pooled.noise_deviation is not None:
+            settings["noise_deviation"] = pooled.noise_deviation
+        warnings = (
+            f"quantile thresholds, multiples of 2^-{counts.height}: every party learns noisy counts of all scores, "
+            "labels left out; the thresholds are public, and the aggregator learns them too",
+        )
+        return self._found(manifest, pooled, counts, settings, warnings)
+
+
+def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
+    """Return thresholds so that bins hold about equally many rows.
+
+    Fewer than `bins` where one cell holds more rows than a bin should, two at least.
+
+    Raises
+    ------
+    InputError, EvaluationError
+        As `hierarchical_counts.equi_depth_edges`.
+    """
+    grid = hierarchy.equi_depth_edges(counts, bins)[:-1]
+    if len(grid) < MIN_SIZE:  # all rows in the first cell, and two bins wanted
+        grid = np.array([0.0, 2.0**-counts.height])
+    return explicit(grid)
+
+
+def checked_bins(options: Mapping[str, object], height: int) -> int:
+    """Return how many bins a request or manifest asks for; raise `InputError` unless they are 2 to 2^height."""
+    bins = options.get("bins")
+    if isinstance(bins, bool) or not isinstance(bins, int) or not MIN_SIZE <= bins <= 2**height:
+        raise InputError(f"quantile thresholds number from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
+    return bins
+
+
+def _height(thresholds: int) -> int:
+    """Return the height h of which there are 2^h cells."""
+    return thresholds.bit_length() - 1

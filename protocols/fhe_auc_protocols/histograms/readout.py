@@ -1,0 +1,103 @@
+"""What a session counts, and what its parties read off the pooled counts: the interface of both readouts.
+
+Every row of a party lies in one of a number of cells. A readout may have several levels: level L of L holds the cells
+themselves, and each level above it merges neighbours two by two. `fhe_auc_protocols.histograms` has the overview.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.counts import PartyData
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import R
+
+Options = Mapping[str, str]
+"""What a plug-in's options are: name, and one line."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PooledCounts:
+    """The rows of all parties in each cell, as a way of counting finds them.
+
+    Attributes
+    ----------
+    levels : sequence of ndarray
+        Counts, highest level first: int64, or float64 where they are estimates.
+    parties : int
+        Whose rows are counted.
+    backend, security_bits
+        As in `fhe_auc.evaluation.Outcome`.
+    noise_deviation : float or None
+        Standard deviation of the noise on one count; None where there is no noise, or levels differ in it.
+    settings : mapping
+        What the way of counting says about its noise.
+    """
+
+    levels: Sequence[NDArray[Any]]
+    parties: int
+    backend: str = "none"
+    security_bits: int = 0
+    noise_deviation: float | None = None
+    settings: Mapping[str, float] = field(default_factory=dict)
+
+
+class Readout(ABC, Generic[R]):
+    """What to count of a party's rows, and what the pooled counts say."""
+
+    purpose: ClassVar[str]
+    """What sessions are for, in messages."""
+
+    options: Options = MappingProxyType({})
+    """Those of the plug-ins with this readout."""
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the thresholds that its options stand for, where they do."""
+        return request
+
+    def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
+        """Return the options that the manifest carries; raise `InputError` for a wrong one."""
+        return {}
+
+    def check(self, manifest: Manifest, protocol: str) -> None:
+        """Raise `InputError` where a manifest is not one of that protocol, which has this readout."""
+
+    def levels(self, thresholds: int) -> int:
+        """Return L, the number of levels that are counted."""
+        return 1
+
+    @abstractmethod
+    def cells(self, thresholds: int) -> int:
+        """Return the number of cells; a multiple of 2^(L-1)."""
+
+    @abstractmethod
+    def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count a party's rows in each cell; raise `InputError` for a score that lies in none."""
+
+    def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
+        """Raise `ResultCheckError` where exact pooled counts cannot hold this party's own rows."""
+
+    @abstractmethod
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> R:
+        """Return what the pooled counts say; raise `EvaluationError` where that is nothing."""
+
+
+class PrivateReadout(Readout[R]):
+    """A readout of counts with noise, that an option `epsilon` pays for."""
+
+    @abstractmethod
+    def budget(self, options: Mapping[str, Any]) -> float:
+        """Return ε of all counts together; raise `InputError` where it is missing or out of range."""
+
+
+def all_levels(counts: NDArray[np.int64], levels: int) -> list[NDArray[np.int64]]:
+    """Return the counts of so many levels from those of the cells, highest level first."""
+    return [counts.reshape(-1, 2 ** (levels - k)).sum(axis=1) for k in range(1, levels + 1)]
