@@ -1,7 +1,7 @@
 """The plan of an encrypted computation: what everybody needs of it who does not know the protocol.
 
-A protocol has a plan type of its own, a `msgspec.Struct` with a `kind`. In a manifest it travels as `EncodedPlan`, which
-the engine passes on unread; the protocol decodes it (`fhe_auc.manifest.Manifest.decoded_plan`).
+A protocol has a plan type of its own, a `msgspec.Struct` with a `kind`. In a manifest it travels as `EncodedPlan`,
+which the engine passes on unread; the protocol decodes it (`fhe_auc.manifest.Manifest.decoded_plan`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.0
 nothing about its points; `dpauc` is the grid with which its tables come out.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
-its own has to find (`fhe_auc.evaluation.QuantileThresholds`); what that reveals is in docs/evidence/score-histograms.md.
+its own has to find (`fhe_auc.evaluation.QuantileThresholds`). docs/evidence/score-histograms.md says what it reveals.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class CountsTask(PartyTask[Residues, Residues, Evaluation]):
         )
 
 
-# --- 3. The computation: encrypt, aggregate, decrypt -------------------------------------------------------------------
+# --- 3. The computation: encrypt, aggregate, decrypt -----------------------------------------------------------------
 
 
 class CountsComputation(SealedComputation[CountsTask, PublicContext, SecretContext, Residues]):
@@ -166,7 +166,7 @@ class CountsComputation(SealedComputation[CountsTask, PublicContext, SecretConte
             raise InputError("the keys are not those of this session")
 
 
-# --- 4. The plug-in -----------------------------------------------------------------------------------------------------
+# --- 4. The plug-in --------------------------------------------------------------------------------------------------
 
 
 class PooledCounts(EncryptedProtocol[Evaluation, CountsPlan]):

@@ -111,8 +111,8 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise ThresholdError(
-                f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; score histograms are of scores "
-                "in [0, 1]"
+                f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; "
+                "score histograms are of scores in [0, 1]"
             )
         return command(*args, session=HistogramSession(model, session), **others)
 

@@ -36,7 +36,10 @@ _TERMINATED = 143  # 128 + SIGTERM
     ),
 )
 def flower() -> None:
-    """Run sessions between machines, carried by Flower (extra fhe-auc[flower]); docs/guide/flower.md walks through it."""
+    """Run sessions between machines, carried by Flower (extra fhe-auc[flower]).
+
+    docs/guide/flower.md walks through it.
+    """
 
 
 _round_timeout = click.option(

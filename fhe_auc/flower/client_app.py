@@ -42,7 +42,8 @@ def answer(message: Message, context: Context, rows: Callable[[str], PartyData] 
         Of type `fhe_auc.flower.payload.MESSAGE_TYPE`.
     context : Context
         Its node configuration names the site's key store (as `fhe_auc_keys.site_state` takes it: ``store``,
-        ``passphrase-file``, ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its ``result``.
+        ``passphrase-file``, ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its
+        ``result``.
     rows : callable, optional
         Returns the rows in place of ``data``; they must be the same in all rounds of a session.
 

@@ -3,8 +3,8 @@
 keys "sealed"   a key holder makes all keys and seals the secret one to each party (`fhe_auc_keys.sealed_roles`)
 keys "joint"    the parties make the keys together (`fhe_auc_keys.joint_roles`); nobody has the whole secret key
 
-A protocol brings its plan, its computation under either kind of keys, and a party's task. docs/guide/write-a-protocol.md
-writes one.
+A protocol brings its plan, its computation under either kind of keys, and a party's task.
+docs/guide/write-a-protocol.md writes one.
 """
 
 from __future__ import annotations

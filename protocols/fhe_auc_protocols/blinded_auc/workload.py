@@ -11,7 +11,7 @@ from fhe_auc.thresholds import MAX_SIZE
 MAX_SPLITS = 4
 
 LEAST_EXTRA = 24
-"""Positions that the extra element of split shares has at least: fewer could be guessed (docs/security/malicious.md)."""
+"""Positions of the extra element of split shares, at least: fewer could be guessed (docs/security/malicious.md)."""
 
 _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows": 2, "splits": 1}
 

@@ -11,8 +11,8 @@ modulo primes t_1, t_2, …, r random, and reconstruct the fraction from num/den
     verified         T ≥ 2^40·D²: of all residues modulo T one in 2^40 is such a fraction
     each prime       above 2^41, which is what verification's soundness rests on, and above n, so that P, N ≠ 0 modulo t
 
-Noise, in every coefficient: what the circuit makes, at most X (`fhe_auc.bfv.ciphertext_noise`), then flooding ±2^b on top, and
-with joint keys each party's smudging ±2^c. They have shares of the capacity Q/2t, which sum up to less than it.
+Noise, in every coefficient: what the circuit makes, at most X (`fhe_auc.bfv.ciphertext_noise`), then flooding ±2^b on
+top, and with joint keys each party's smudging ±2^c. Their shares of the capacity Q/2t sum up to less than it.
 Flooding hides but for a statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging alike, for the case that an
 aggregator has not flooded.
 """

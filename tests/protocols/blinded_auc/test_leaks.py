@@ -47,7 +47,7 @@ def random_counts(seed: int, positives: int, negatives: int) -> Counts:
 
 
 def decrypted_result(keys: ckks.KeyPair, chosen: AucPlan, counts: Counts) -> ckks.Slots:
-    """Run the circuit on one party's counts, as it stands in `fhe_auc_protocols.blinded_auc.encrypted_trapezoid`, and decrypt."""
+    """Run the circuit of `fhe_auc_protocols.blinded_auc.encrypted_trapezoid` on one party's counts, and decrypt."""
     aggregation = circuit.BlindedTotals(keys.public, chosen)
     aggregation.add([keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))])
     return keys.secret.decrypt(aggregation.result())
