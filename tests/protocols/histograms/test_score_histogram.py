@@ -237,7 +237,7 @@ def test_the_command_does_not_say_that_a_sum_is_multiplied():
 def test_manifests_of_one_kind_of_protocol_are_refused_by_the_other():
     prepared, site = session(), random_sites(1)[0]
     auc = SemiHonest().prepare(Request(parties=("site 0", "b"), thresholds=thresholds.uniform(20)))
-    with pytest.raises(InputError, match="for a computation of kind 'auc'"):
+    with pytest.raises(InputError, match="for a computation of kind 'blinded AUC'"):
         HistogramFederated().task(auc.manifest, site)
     with pytest.raises(InputError, match="for a computation of kind 'sums'"):
         SemiHonest().task(prepared.manifest, site)
