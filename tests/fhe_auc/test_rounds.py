@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache, reduce
-from operator import add
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,7 +13,8 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
-from fhe_auc.counts import PartyData, count
+from fhe_auc.ckks.computation import Circuit, SealedCkks
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import (
     DeserialisationError,
     EvaluationError,
@@ -35,17 +34,17 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rounds import Aggregator, Party, SessionRecord
 from fhe_auc.serialise import decode, encode
-from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.sealed_roles import CkksAggregator, CkksParty
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
-
-LIMIT = 2**24
+from tests.support import pooled
+from tests.support.blinded_auc import encoded
+from tests.support.wire import LIMIT, changed, flipped, payload_of, reframed
 
 
 def exact_auc(sites: list[PartyData]) -> float:
-    return trapezoid(reduce(add, (count(data, np.linspace(0, 1, 16)) for data in sites))).auc
+    return pooled.exact_auc(sites, np.linspace(0, 1, 16))
 
 
 @lru_cache(maxsize=16)
@@ -64,15 +63,16 @@ class Roles:
     parties: list[Party]
 
     @classmethod
-    def of(cls, session: Session, sites: list[PartyData]) -> Roles:
-        public, secret = contexts(session.aggregator_material, session.party_material)
+    def of(cls, session: Session, sites: list[PartyData], circuit: Circuit | None = None) -> Roles:
+        manifest = session.manifest
+        keys = contexts(session.aggregator_material, session.party_material)
+        plan = manifest.decoded_plan(AucPlan)
+        computation = SealedCkks(manifest, plan, circuit or SemiHonest().circuit(plan))
+        tasks = [SemiHonestTask(manifest, data) for data in sites]
         return cls(
             session,
-            CkksAggregator(session.manifest, public),
-            [
-                CkksParty(session.manifest, secret, SemiHonestTask(session.manifest, data), common_secret=bytes(32))
-                for data in sites
-            ],
+            SealedAggregator(manifest, computation, keys.public),
+            [SealedParty(manifest, computation, keys.secret, task, common_secret=bytes(32)) for task in tasks],
         )
 
     def finish(self, sites: list[PartyData], submissions: list[bytes]) -> None:
@@ -101,18 +101,8 @@ def submissions(roles: Roles) -> list[bytes]:
     return [party.respond(opening) for party in roles.parties]
 
 
-def changed(data: bytes, **values: Any) -> bytes:
-    """The same message with other field values and a checksum that fits."""
-    return msgspec.structs.replace(Message.from_bytes(data, limit=LIMIT), **values).to_bytes()
-
-
 def with_surplus_field(data: bytes) -> bytes:
-    body = msgspec.msgpack.encode([*msgspec.structs.astuple(Message.from_bytes(data, limit=LIMIT)), b"extra"])
-    return data[:8] + hashlib.sha256(body).digest() + body
-
-
-def flipped(data: bytes, position: int) -> bytes:
-    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+    return reframed(data, encode([*msgspec.structs.astuple(Message.from_bytes(data, limit=LIMIT)), b"extra"]))
 
 
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
@@ -124,7 +114,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a byte more": (lambda data: data + b"\0", "checksum"),
     "too long": (lambda data: data + bytes(LIMIT), "length"),
     "another magic": (lambda data: b"fherlwe" + data[7:], "format"),
-    "another format version": (lambda data: data[:7] + b"\2" + data[8:], "version"),
+    "another format version": (lambda data: data[:7] + b"\1" + data[8:], "version"),
     "an extra field": (with_surplus_field, "body"),
     "another session": (lambda data: changed(data, session=b"x" * 16), "session"),
     "another protocol": (lambda data: changed(data, protocol="malicious"), "protocol"),
@@ -171,7 +161,7 @@ PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
 def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
     roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
 ) -> None:
-    payload = Message.from_bytes(submissions[1], limit=LIMIT).payload
+    payload = payload_of(submissions[1])
     with pytest.raises(MessageError, match="submission of party 'south' refused: "):
         roles.aggregator.receive("south", changed(submissions[1], payload=PAYLOADS[case](payload)))
     roles.finish(site_rows, submissions)
@@ -181,7 +171,7 @@ def test_a_submission_encrypted_under_another_session_key_is_refused(
     roles: Roles, submissions: list[bytes], other_prepared: Session, site_rows: list[PartyData]
 ) -> None:
     foreign = Roles.of(other_prepared, site_rows)
-    payload = Message.from_bytes(foreign.parties[1].respond(foreign.aggregator.start()), limit=LIMIT).payload
+    payload = payload_of(foreign.parties[1].respond(foreign.aggregator.start()))
     with pytest.raises(MessageError, match="under another key") as caught:
         roles.aggregator.receive("south", changed(submissions[1], payload=payload))
     assert caught.value.field == "fingerprint"
@@ -193,12 +183,11 @@ def test_of_several_ciphertexts_a_bad_one_leaves_no_trace_of_the_good_ones(
 ) -> None:
     grid = np.unique(np.concatenate([np.linspace(0, 1, 16), np.linspace(2, 3, 1500)]))
     roles = Roles.of(prepare(backend, thresholds=grid), site_rows)
-    assert roles.session.manifest.plan is not None
-    assert roles.session.manifest.plan.packing.blocks == 2
+    assert roles.session.manifest.decoded_plan(AucPlan).blocks == 2
     opening = roles.aggregator.start()
     submissions = [party.respond(opening) for party in roles.parties]
     roles.aggregator.receive("north", submissions[0])
-    first, second = decode(Message.from_bytes(submissions[1], limit=LIMIT).payload, tuple[bytes, ...], "")
+    first, second = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     for blocks in ((first, second[:-1]), (first,), (first, second, second)):
         with pytest.raises(MessageError):
             roles.aggregator.receive("south", changed(submissions[1], payload=encode(blocks)))
@@ -394,7 +383,7 @@ def test_a_party_refuses_a_result_that_is_not_one(
     roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
 ) -> None:
     result = delivered(roles, submissions)
-    parties, ciphertext = decode(Message.from_bytes(result, limit=LIMIT).payload, tuple[int, bytes], "")
+    parties, ciphertext = decode(payload_of(result), tuple[int, bytes], "")
     bad = changed(result, payload=encode(BAD_RESULTS[case](parties, ciphertext)))
     with pytest.raises(MessageError, match="message of the aggregator refused"):
         roles.parties[0].respond(bad)
@@ -404,13 +393,9 @@ def test_a_party_refuses_a_result_that_is_not_one(
 
 def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissions: list[bytes]) -> None:
     result = delivered(roles, submissions)
-    (raw,) = decode(Message.from_bytes(submissions[1], limit=LIMIT).payload, tuple[bytes, ...], "")
+    (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
         roles.parties[0].respond(changed(result, payload=encode((3, raw))))
-
-
-def decode_answer(submission: bytes) -> bytes:
-    return Message.from_bytes(submission, limit=LIMIT).payload
 
 
 def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
@@ -434,7 +419,7 @@ def test_well_formed_garbage_gives_an_error_and_never_a_number(
     result = delivered(roles, submissions)
     bad = well_formed_result(roles.session, draw[garbage])
     victim = roles.parties[0]
-    assert decode_answer(victim.respond(changed(result, payload=encode((3, bad))))) == b""
+    assert payload_of(victim.respond(changed(result, payload=encode((3, bad))))) == b""
     for _ in range(2):
         with pytest.raises((ResultCheckError, UndefinedAucError)):
             victim.result()
@@ -494,7 +479,7 @@ def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes],
 def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list[bytes]) -> None:
     # A "round 3" must not make it decrypt once more and replace the evaluation it has reported.
     result = delivered(roles, submissions)
-    _, ciphertext = decode(Message.from_bytes(result, limit=LIMIT).payload, tuple[int, bytes], "")
+    _, ciphertext = decode(payload_of(result), tuple[int, bytes], "")
     party = roles.parties[0]
     party.respond(result)
     before = party.result()
@@ -622,7 +607,7 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
         {"protocol": "malicious"},
         {"options": {"epsilon": 1.0}},
         {"options": {"epsilon": 2.0}},
-        {"plan": msgspec.structs.replace(manifest.plan, flooding_bits=39)},
+        {"plan": encoded(msgspec.structs.replace(manifest.decoded_plan(AucPlan), flooding_bits=39))},
     ]
     digests = {manifest.digest, *(msgspec.structs.replace(manifest, **change).digest for change in changes)}
     assert len(digests) == len(changes) + 1
@@ -705,15 +690,22 @@ def test_the_order_of_arrival_changes_nothing(
     roles.finish(site_rows, submissions)
 
 
-def test_a_failure_of_the_circuit_can_be_tried_again(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_of_the_circuit_can_be_tried_again(prepared: Session, site_rows: list[PartyData]) -> None:
+    honest = SemiHonest().circuit(prepared.manifest.decoded_plan(AucPlan))
+    failures = iter([ZeroDivisionError])
+
+    def failing_once(context: ckks.PublicContext, sums: Sequence[ckks.Ciphertext]) -> ckks.Ciphertext:
+        for failure in failures:
+            raise failure
+        return honest(context, sums)
+
+    roles = Roles.of(prepared, site_rows, failing_once)
+    opening = roles.aggregator.start()
+    submissions = [party.respond(opening) for party in roles.parties]
     for party, submission in zip(roles.parties, submissions, strict=True):
         roles.aggregator.receive(party.name, submission)
-    with monkeypatch.context() as patched:
-        patched.setattr(BlindedTotals, "result", lambda self: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            roles.aggregator.finish_round()
+    with pytest.raises(ZeroDivisionError):
+        roles.aggregator.finish_round()
     roles.finish(site_rows, submissions)
 
 
