@@ -22,9 +22,12 @@ from fhe_auc.cli.histogram_session import HistogramSession
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import FILES, Facts, as_dict, report_card
-from fhe_auc_protocols.histograms.score_histogram import FederatedTask, HistogramFederated, pooled_histogram
+from fhe_auc_protocols.histograms.plugins import HistogramFederated
+from fhe_auc_protocols.histograms.readout import PooledCounts
+from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -195,10 +198,10 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]
 # --- models with noise ------------------------------------------------------------------------------------------------
 
 
-class NoisyTask(FederatedTask):
-    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
+class NoisyReadout(ExactScoreHistogram):
+    def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
-        exact = super().read(decrypted, parties, common_secret)
+        exact = super().read(manifest, pooled)
         return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
 
 
@@ -207,9 +210,7 @@ class Noisy(HistogramFederated):
 
     name = "histogram-local-dp"
     options = {"epsilon": "privacy budget"}  # noqa: RUF012
-
-    def task(self, manifest, data):
-        return NoisyTask(manifest, data)
+    readout = NoisyReadout()
 
 
 @pytest.fixture
