@@ -15,11 +15,12 @@ import pytest
 
 from fhe_auc import ckks, thresholds
 from fhe_auc.ckks.computation import SealedCkks
-from fhe_auc.counts import Counts, PartyData, Trapezoid, count, trapezoid
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import decode
+from fhe_auc.trapezoid import Trapezoid, trapezoid
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc import split_shares

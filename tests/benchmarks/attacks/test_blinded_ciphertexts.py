@@ -19,6 +19,7 @@ from click.testing import Result as Called
 
 from fhe_auc import ckks, datasets, federated_auc, registry
 from fhe_auc.cli import main
+from fhe_auc.computation import Result
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import (
     Check,
@@ -37,7 +38,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
 from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, Totals, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
-from fhe_auc_keys.sealed_roles import Result
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
@@ -131,7 +131,8 @@ def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: 
     message = Message.from_bytes(scene.parties.play(liar), limit=2**24)
     slots = scene.keys.secret.decrypt(decode(message.payload, Result, "result").ciphertext)
     packing = scene.parties.plan.packing
-    blocks = [sum(each) for each in zip(*(task.blocks() for task in scene.parties._tasks), strict=True)]
+    encoded = [task.encode(scene.parties._common_secret) for task in scene.parties._tasks]
+    blocks = [sum(each) for each in zip(*encoded, strict=True)]
     halves = [block.reshape(-1, 2, packing.bins, packing.classes)[0] for block in blocks]
     x, y = (np.concatenate([half[part] for half in halves]) for part in (0, 1))
     values = {"x": x / packing.x_unit, "y": y, "xx": (x / packing.x_unit) ** 2, "yy": y**2}[power]
@@ -159,17 +160,17 @@ def holds_a_secret(role: object, common_secret: bytes) -> bool:
     )
 
 
-def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_parties_hold_both(
+def test_a_liar_holds_neither_the_secret_key_nor_the_common_secret_and_only_parties_hold_both(
     protocol: str, backend: str
 ) -> None:
     scene = Scene(protocol, backend)
     liar = scene.aggregator(ciphertext_lies.scale_num)
     scene.parties.play(liar)
-    common_secret = scene.parties._tasks[0].common_secret
+    common_secret = scene.parties._common_secret
     assert any(thing is scene.keys.public for thing in reachable(liar))
     assert not holds_a_secret(liar, common_secret)
     assert holds_a_secret(scene.parties._parties[0], common_secret)
-    assert holds_a_secret(scene.parties._tasks[0], common_secret)
+    assert not holds_a_secret(scene.parties._tasks[0], common_secret)
 
 
 def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_common(protocol: str) -> None:
@@ -177,7 +178,7 @@ def test_two_trials_have_neither_the_rows_nor_the_secret_nor_the_session_in_comm
     first, second = (scene.parties for scene in scenes)
     assert first.manifest.session != second.manifest.session
     assert first.auc != second.auc
-    assert first._tasks[0].common_secret != second._tasks[0].common_secret
+    assert first._common_secret != second._common_secret
 
 
 # --- What works, and on whom ------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from fhe_auc_protocols.blinded_auc import blinding
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 FALSE_ALARM = 1e-9
 
@@ -31,11 +32,9 @@ def test_multipliers_are_log_uniform() -> None:
     assert stats.kstest(exponents, stats.uniform(24, 16).cdf).pvalue > FALSE_ALARM
 
 
-def test_the_ends_of_the_range_are_reached_and_not_crossed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blinding.secrets, "randbits", lambda bits: 0)
-    assert blinding.multiplier(30) == 2**30
-    monkeypatch.setattr(blinding.secrets, "randbits", lambda bits: 2**bits - 1)
-    assert blinding.multiplier(30) == 2**14
+def test_the_ends_of_the_range_are_reached_and_not_crossed() -> None:
+    assert blinding.multiplier(30, LARGEST_MULTIPLIER) == 2**30
+    assert blinding.multiplier(30, SMALLEST_MULTIPLIER) == 2**14
 
 
 def test_multipliers_hardly_ever_repeat() -> None:

@@ -6,6 +6,7 @@ Every attack succeeds when its counter-measure is switched off inside the test, 
 from __future__ import annotations
 
 import math
+import random
 import secrets
 
 import numpy as np
@@ -16,11 +17,14 @@ from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.counts import Counts
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.blinded_auc import counts_of, encrypted_result, submission
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER, Pinned
 
 BINS = 100
 BACKENDS = ckks.available_backends()
@@ -36,21 +40,18 @@ def keys(chosen) -> ckks.KeyPair:
     return ckks.generate(chosen.parameters)
 
 
-def counts_of(bin_positives, bin_negatives) -> Counts:
-    return Counts(*(np.cumsum(np.asarray(side, np.int64)[::-1])[::-1] for side in (bin_positives, bin_negatives)))
-
-
 def random_counts(seed: int, positives: int, negatives: int) -> Counts:
     rng = np.random.default_rng(seed)
     shares = rng.dirichlet(np.ones(BINS))
     return counts_of(rng.multinomial(positives, shares[::-1]), rng.multinomial(negatives, shares))
 
 
-def decrypted_result(keys: ckks.KeyPair, chosen: AucPlan, counts: Counts) -> ckks.Slots:
-    """Run the circuit of `fhe_auc_protocols.blinded_auc.encrypted_trapezoid` on one party's counts, and decrypt."""
-    aggregation = circuit.BlindedTotals(keys.public, chosen)
-    aggregation.add([keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))])
-    return keys.secret.decrypt(aggregation.result())
+def decrypted_result(
+    keys: ckks.KeyPair, chosen: AucPlan, counts: Counts, randomness: Randomness = secrets
+) -> ckks.Slots:
+    """Run the circuit on one party's counts, as it stands in `encrypted_trapezoid`, and decrypt."""
+    submissions = [submission(keys.secret, chosen, counts)]
+    return keys.secret.decrypt(encrypted_result(keys.public, chosen, submissions, randomness=randomness))
 
 
 def without_flooding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,25 +120,20 @@ class TestWindowDependentNoise:
     def errors(self, keys: ckks.KeyPair, chosen: AucPlan) -> list[float]:
         """Return by which factor each pool's estimate of N is off.
 
-        The public factor comes from a pool of the attacker's own, with N = 1000.
+        The public factor comes from a pool of the attacker's own, with N = 1000. Even the help of an unchanging
+        multiplier is given. The pools have the same totals: an attack that sees nothing but totals gives the same
+        estimate for all, which is then off by a factor of at least √(4000/10) = 20 for one of them.
         """
-        own = self.attack(decrypted_result(keys, chosen, random_counts(9, 1000, 1000)), chosen)
-        estimates = [
-            1000 / own * self.attack(decrypted_result(keys, chosen, counts), chosen) for counts in self.pools()
-        ]
+
+        def seen(counts: Counts) -> float:
+            return self.attack(decrypted_result(keys, chosen, counts, LARGEST_MULTIPLIER), chosen)
+
+        own = seen(random_counts(9, 1000, 1000))
+        estimates = [1000 / own * seen(counts) for counts in self.pools()]
         return [
             max(estimate / counts.negatives, counts.negatives / estimate)
             for estimate, counts in zip(estimates, self.pools(), strict=True)
         ]
-
-    @pytest.fixture(autouse=True)
-    def _same_multiplier(self, monkeypatch):
-        """Even with the help of an unchanging multiplier.
-
-        The pools have the same totals. An attack that sees nothing but totals gives the same estimate for all, which
-        is then off by a factor of at least √(4000/10) = 20 for one of them.
-        """
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
 
     def test_the_number_of_negatives_is_estimated_when_only_bins_are_summed(self, monkeypatch, keys, chosen):
         with_short_trace(monkeypatch, chosen.packing.bins)
@@ -162,31 +158,29 @@ class TestMultiplierAsCommonDivisor:
     EMPTY = counts_of(np.zeros(BINS), np.zeros(BINS))
 
     @staticmethod
-    def small_multiplier(chosen: AucPlan) -> int:
-        """Return a multiplier small enough for double precision to show noise coefficients exactly."""
-        return round(chosen.least_multiplier) + secrets.randbelow(round(chosen.least_multiplier))
+    def small_multiplier(chosen: AucPlan) -> tuple[Pinned, int]:
+        """Draw a multiplier, at most twice the least: double precision shows noise coefficients exactly then."""
+        pinned = Pinned(bits=1 - random.random() / blinding.MULTIPLIER_RANGE_BITS)
+        return pinned, blinding.multiplier(chosen.blinding_bits, pinned)
 
     def attack(self, slots: ckks.Slots, chosen: AucPlan) -> int:
         coefficients = np.rint(polynomial(slots * chosen.parameters.scale**2, chosen.parameters)).astype(object)
         return math.gcd(*(int(value) for value in coefficients))
 
     def test_the_multiplier_is_the_gcd_without_flooding(self, monkeypatch, keys, chosen):
-        multiplier = self.small_multiplier(chosen)
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: multiplier)
+        pinned, multiplier = self.small_multiplier(chosen)
         without_flooding(monkeypatch)
-        assert self.attack(decrypted_result(keys, chosen, self.EMPTY), chosen) == multiplier
+        assert self.attack(decrypted_result(keys, chosen, self.EMPTY, pinned), chosen) == multiplier
 
-    def test_the_gcd_tells_nothing_with_flooding(self, monkeypatch, keys, chosen):
-        multiplier = self.small_multiplier(chosen)
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: multiplier)
-        slots = decrypted_result(keys, chosen, self.EMPTY)
+    def test_the_gcd_tells_nothing_with_flooding(self, keys, chosen):
+        pinned, multiplier = self.small_multiplier(chosen)
+        slots = decrypted_result(keys, chosen, self.EMPTY, pinned)
         assert self.attack(slots, chosen) % multiplier != 0
 
-    def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, monkeypatch, keys, chosen):
+    def test_flooding_has_the_size_that_the_plan_states_whatever_the_multiplier(self, keys, chosen):
         """Its size must follow the largest multiplier: noise that scales with r tells r."""
-        for multiplier in (round(chosen.least_multiplier), 2**chosen.blinding_bits):
-            monkeypatch.setattr(blinding, "multiplier", lambda bits, multiplier=multiplier: multiplier)
-            slots = decrypted_result(keys, chosen, self.EMPTY)
+        for extreme in (SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER):
+            slots = decrypted_result(keys, chosen, self.EMPTY, extreme)
             deviation = np.sqrt(np.mean(np.abs(slots) ** 2))
             assert deviation == pytest.approx(chosen.flooding_deviation, rel=0.1)  # 4,096 slots: 1.1 % each sigma
 
@@ -212,10 +206,10 @@ def polynomial(slots: ckks.Slots, parameters: ckks.CkksParameters) -> np.ndarray
     return (np.exp(-1j * np.pi * np.arange(n) / n) * np.fft.fft(values) / n).real
 
 
-def test_every_slot_holds_its_class_total_and_nothing_else(monkeypatch, keys, chosen):
-    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
+def test_every_slot_holds_its_class_total_and_nothing_else(keys, chosen):
     counts = random_counts(3, 500, 700)
-    slots = decrypted_result(keys, chosen, counts) / (2**chosen.blinding_bits * chosen.packing.gain)
+    slots = decrypted_result(keys, chosen, counts, LARGEST_MULTIPLIER)
+    slots = slots / (2**chosen.blinding_bits * chosen.packing.gain)
     x, y = class_vectors(counts)
     totals = chosen.packing.by_class(slots)
     noise = 6 * chosen.flooding_deviation / (2**chosen.blinding_bits * chosen.packing.gain)

@@ -14,8 +14,9 @@ from sklearn.metrics import roc_auc_score
 
 import fhe_auc
 from fhe_auc import datasets, thresholds
-from fhe_auc.counts import PartyData, trapezoid
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, VerificationError
+from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of

@@ -15,24 +15,24 @@ from hypothesis import strategies as st
 from fhe_auc import ckks
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.counts import Counts
-from fhe_auc.errors import CapacityError
+from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, Chain
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS
+from fhe_auc.serialise import decode
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_protocols.blinded_auc import blinding, planner
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals, products, trace
+from fhe_auc_protocols.blinded_auc import planner
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
-from fhe_auc_protocols.blinded_auc.plan import (
-    CHECK_WEIGHT,
-    LEAST_POSITIONS,
-    AucPlan,
-    fitting_packing,
-    switching_noise_bits,
-)
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
+from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, fitting_packing, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
+from tests.support.blinded_auc import counts_of, encoded, encrypted_result, submission
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, NO_BLUR, SMALLEST_MULTIPLIER, Pinned
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 
@@ -207,23 +207,27 @@ def test_equal_workloads_give_equal_plans_that_travel_unchanged(workload: Worklo
     if found is None:
         return
     assert plan(workload, found.parameters.backend) == found
-    manifest = Manifest(
-        protocol="semi-honest",
-        session=bytes(16),
-        parties=("a", "b"),
-        grid=np.array([0.0, 1.0]).tobytes(),
-        min_parties=2,
-        context=bytes(32),
-        plan=found,
-    )
+    manifest = manifest_with(encoded(found), thresholds=2)
     copied = Manifest.from_bytes(manifest.to_bytes())
     assert copied == manifest
-    assert copied.plan == found
     assert copied.to_bytes() == manifest.to_bytes()
     assert copied.digest == manifest.digest
-    assert (copied.plan.flooding_deviation, copied.plan.capacity_bits) == (
-        found.flooding_deviation,
-        found.capacity_bits,
+    read = decode(copied.plan.content, AucPlan, "plan")
+    assert read == found
+    assert encoded(read) == copied.plan
+    assert (read.flooding_deviation, read.capacity_bits) == (found.flooding_deviation, found.capacity_bits)
+
+
+def manifest_with(content: EncodedPlan, *, thresholds: int, parties: int = 2) -> Manifest:
+    return Manifest(
+        protocol="semi-honest",
+        session=bytes(16),
+        parties=tuple(f"site {number}" for number in range(parties)),
+        grid=np.linspace(0, 1, thresholds).tobytes(),
+        min_parties=parties,
+        keys="sealed",
+        context=bytes(32),
+        plan=content,
     )
 
 
@@ -354,33 +358,24 @@ def test_submissions_are_as_large_as_planned(backend: Any, chain: Chain) -> None
     assert found.submission_bytes <= size <= found.submission_bytes + 1024
 
 
-def encrypted_auc(found: AucPlan, parties: list[Counts]) -> float:
+def encrypted_auc(found: AucPlan, parties: list[Counts], randomness: Randomness) -> float:
     public, secret = ckks.generate(found.parameters)
-    aggregation = BlindedTotals(public, found)
-    for counts in parties:
-        aggregation.add([secret.encrypt(block) for block in found.packing.pack(*class_vectors(counts))])
-    return recover(secret.decrypt(aggregation.result()), found).auc
-
-
-def counts_of(positives: list[int], negatives: list[int]) -> Counts:
-    """Counts from rows per bin."""
-    above = [np.cumsum(np.array(rows, np.int64)[::-1])[::-1] for rows in (positives, negatives)]
-    return Counts(*above)
+    submissions = [submission(secret, found, counts) for counts in parties]
+    return recover(secret.decrypt(encrypted_result(public, found, submissions, randomness=randomness)), found).auc
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("positives", [1, 50, 99])
 def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_precision(
-    backend: Any, positives: int, monkeypatch: pytest.MonkeyPatch
+    backend: Any, positives: int
 ) -> None:
-    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2 ** (bits - 16))
     found = plan(typical(thresholds=16, parties=20), backend)
     generator = np.random.default_rng(positives)
     split = [generator.multinomial(rows, np.ones(16) / 16) for rows in (positives, 100 - positives)]
     zero = counts_of([0] * 16, [0] * 16)
-    exact = trapezoid(counts_of(*(part.tolist() for part in split)))
-    parties = [counts_of(*(part.tolist() for part in split))] + [zero] * 19
-    assert abs(encrypted_auc(found, parties) - exact.fraction) <= Fraction(error_bound(found))
+    whole = counts_of(*split)
+    auc = encrypted_auc(found, [whole] + [zero] * 19, SMALLEST_MULTIPLIER)
+    assert abs(auc - trapezoid(whole).fraction) <= Fraction(error_bound(found))
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
@@ -393,17 +388,15 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
     monkeypatch.setattr("fhe_auc.rlwe.statistical_security._MIN_BITS", 1)
     found = plan(typical(thresholds=thresholds, parties=2), backend, flooding_bits=1)
     generator = np.random.default_rng(thresholds)
-    positives = generator.multinomial(99, np.ones(thresholds) / thresholds).tolist()
-    negatives = [int(k == thresholds // 2) for k in range(thresholds)]
-    exact = trapezoid(counts_of(positives, negatives)).auc
+    positives = generator.multinomial(99, np.ones(thresholds) / thresholds)
+    counts = counts_of(positives, [int(k == thresholds // 2) for k in range(thresholds)])
+    exact = trapezoid(counts).auc
     errors = []
     for attempt in range(8):
         if attempt % 4 == 0:
             public, secret = ckks.generate(found.parameters)
-        ciphertexts = [secret.encrypt(b) for b in found.packing.pack(*class_vectors(counts_of(positives, negatives)))]
-        traced = trace(
-            public, found.packing, products(public, found.packing, list(map(public.load_submission, ciphertexts)))
-        )
+        ciphertexts = [public.load_submission(block) for block in submission(secret, found, counts)]
+        traced = trace(public, found.packing, products(public, found.packing, ciphertexts))
         num, den = found.packing.by_class(secret.decrypt(public.dump_result(traced))).mean(axis=1)
         errors.append(num.real / den.real - exact)
     # The bound is seven deviations. The root mean square of eight exceeds 1.9 deviations with probability 2e-4.
@@ -412,67 +405,60 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("digits", [None, 1])
-def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(
-    backend: Any, digits: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(backend: Any, digits: int | None) -> None:
     # AUC = 1 and P = N = max_rows/2, blurred upwards as far as it goes: the largest coefficients there can be.
-    monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
-    monkeypatch.setattr(blinding, "symmetric_integer", int)
     found = plan(typical(thresholds=16, release_digits=digits), backend)
     half = found.workload.max_rows // 2
     best = counts_of([0] * 15 + [half], [half] + [0] * 15)
     expected, tolerance = (1.0, 1e-7) if digits is None else (1.05, 0.06)
-    assert encrypted_auc(found, [best]) == pytest.approx(min(expected, 1.0), abs=tolerance)
+    largest = Pinned(bits=LARGEST_MULTIPLIER.bits, below=1)
+    assert encrypted_auc(found, [best], largest) == pytest.approx(min(expected, 1.0), abs=tolerance)
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
-def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blinding, "symmetric_integer", lambda bound: 0)
+def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any) -> None:
     found = plan(typical(thresholds=16, release_digits=2), backend)
     counts = counts_of([0, 10, 20, 30] * 4, [30, 20, 10, 0] * 4)
-    assert encrypted_auc(found, [counts]) == pytest.approx(trapezoid(counts).auc, abs=0.0051)
+    assert encrypted_auc(found, [counts], NO_BLUR) == pytest.approx(trapezoid(counts).auc, abs=0.0051)
 
 
 # --- A plan that is not the planner's ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "why"),
     [
-        {"flooding_bits": 0},
-        {"flooding_bits": 29},
-        {"flooding_bits": -100},
-        {"blinding_bits": 16},
-        {"blinding_bits": 2000},
-        {"precision": float("nan")},
-        {"packing": {"slots": 1024, "classes": 2, "bins": 16, "blocks": 1}},
-        {"packing": {"slots": 4096, "classes": 2, "bins": 8, "blocks": 1}},
+        ({"flooding_bits": 0}, "flooding_bits must lie between"),
+        ({"flooding_bits": 29}, "flooding_bits must lie between"),
+        ({"flooding_bits": -100}, "flooding_bits must lie between"),
+        ({"blinding_bits": 16}, "blinding_bits must lie above 16"),
+        ({"blinding_bits": 2000}, "blinding_bits must lie above 16"),
+        ({"precision": float("nan")}, "precision"),
+        ({"packing": {"slots": 1024}}, "other slots or classes"),
+        ({"packing": {"bins": 8}}, "bins are not those for 16"),
     ],
     ids=str,
 )
-def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[str, Any]) -> None:
+def test_a_manifest_with_a_plan_that_protects_nothing_is_refused(changes: dict[str, Any], why: str) -> None:
     # Whoever writes the manifest must not be able to switch flooding or blinding off, or to break the packing.
     genuine = msgspec.to_builtins(plan(typical(thresholds=16), "tenseal"))
-    encoded = msgspec.msgpack.encode(
-        {
-            "protocol": "semi-honest",
-            "session": bytes(16),
-            "parties": ("a", "b"),
-            "grid": np.linspace(0, 1, 16).tobytes(),
-            "min_parties": 2,
-            "context": bytes(32),
-            "plan": {**genuine, **changes},
-        }
-    )
-    with pytest.raises(ValueError, match=r"flooding|blinding|precision|slots|bins|thresholds|plan"):
-        Manifest.from_bytes(encoded)
+    if "packing" in changes:
+        changes = {"packing": {**genuine["packing"], **changes["packing"]}}
+
+    def manifest(content: dict[str, Any]) -> Manifest:
+        written = manifest_with(EncodedPlan(AucPlan.kind, msgspec.msgpack.encode(content)), thresholds=16)
+        return Manifest.from_bytes(written.to_bytes())
+
+    assert msgspec.to_builtins(manifest(genuine).decoded_plan(AucPlan)) == genuine
+    with pytest.raises(InputError, match=why):
+        manifest({**genuine, **changes}).decoded_plan(AucPlan)
 
 
-# --- Disguised counts -------------------------------------------------------------------------------------------------
+# --- Split shares -----------------------------------------------------------------------------------------------------
 
 
 @st.composite
-def disguised_workloads(draw: st.DrawFn) -> Workload:
+def split_workloads(draw: st.DrawFn) -> Workload:
     min_rows = draw(st.integers(2, 10**4))
     return Workload(
         thresholds=draw(st.integers(2, 5000)),
@@ -485,23 +471,24 @@ def disguised_workloads(draw: st.DrawFn) -> Workload:
 
 
 @settings(max_examples=200, deadline=None)
-@given(disguised_workloads(), backends)
+@given(split_workloads(), backends)
 def test_every_bin_has_a_position_for_each_split_and_the_extra_element_some(workload: Workload, backend: str) -> None:
     found = planned(workload, backend, flooding_bits=34)
     if found is None:
         return
-    assert workload.disguised
+    assert workload.is_split
     positions = found.packing.blocks * found.packing.bins
     assert positions >= workload.splits * workload.thresholds + LEAST_EXTRA
     assert positions >= min(LEAST_POSITIONS, found.packing.slots // (2 * workload.classes))
     assert error_bound(found) <= planner.DEFAULT_LOOSE_PRECISION
     assert 0 < error_bound(found) < found.tolerance == disagreement(found) < math.sqrt(2) * error_bound(found)
-    assert Manifest.from_bytes(manifest_of(found).to_bytes()).plan == found
+    written = manifest_with(encoded(found), thresholds=workload.thresholds, parties=min(workload.parties, 3))
+    assert Manifest.from_bytes(written.to_bytes()).decoded_plan(AucPlan) == found
 
 
 @settings(max_examples=200, deadline=None)
-@given(disguised_workloads(), backends)
-def test_the_largest_disguised_result_fits_the_modulus(workload: Workload, backend: str) -> None:
+@given(split_workloads(), backends)
+def test_the_largest_result_of_split_shares_fits_the_modulus(workload: Workload, backend: str) -> None:
     """All multipliers 1, P = N = n/2, AUC 1: num' = num + den = n²; AUC 1/2 of ties alone: |1 + 1/2 + i/2|·n²/2."""
     found = planned(workload, backend, flooding_bits=34)
     if found is None:
@@ -512,19 +499,6 @@ def test_the_largest_disguised_result_fits_the_modulus(workload: Workload, backe
     largest = den * max((1 + 1) + 1, abs(1.5 + 0.5j) + 1) / 2
     bits = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain) + 2 * parameters.log2_scale
     assert bits <= parameters.log2_modulus - 1 + 1e-9
-
-
-def manifest_of(found: AucPlan) -> Manifest:
-    parties = tuple(f"site {number}" for number in range(min(found.workload.parties, 3)))
-    return Manifest(
-        protocol="malicious",
-        session=bytes(16),
-        parties=parties,
-        grid=np.linspace(0, 1, found.workload.thresholds).tobytes(),
-        min_parties=len(parties),
-        context=bytes(32),
-        plan=found,
-    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -555,10 +529,10 @@ def test_a_tolerance_that_makes_no_sense_is_refused(tolerance: float) -> None:
         plan(typical(splits=2, classes=8), "openfhe", flooding_bits=34, tolerance=tolerance)
 
 
-def test_only_disguised_counts_have_a_tolerance() -> None:
-    undisguised = plan(typical(), "openfhe")
-    assert undisguised.tolerance == 0
+def test_only_split_shares_have_a_tolerance() -> None:
+    whole = plan(typical(), "openfhe")
+    assert whole.tolerance == 0
     with pytest.raises(CapacityError, match="be 0 where they are not"):
-        msgspec.structs.replace(undisguised, tolerance=1e-6)
+        msgspec.structs.replace(whole, tolerance=1e-6)
     with pytest.raises(CapacityError, match="tolerance must lie above 0"):
         msgspec.structs.replace(plan(typical(splits=2), "openfhe", flooding_bits=34), tolerance=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 import sys
 
@@ -18,13 +19,14 @@ from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.semi_honest import class_vectors, recover
+from fhe_auc_protocols.blinded_auc.result_check import Recovered, recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.blinded_auc import counts_of, encrypted_result, submission
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
@@ -53,11 +55,13 @@ class Engine:
         self.plan: AucPlan = plan(Workload(**workload), backend)
         self.keys = ckks.generate(self.plan.parameters)
 
-    def recover(self, submissions: list[Counts]):
-        aggregation = BlindedTotals(self.keys.public, self.plan)
-        for counts in submissions:
-            aggregation.add([self.keys.secret.encrypt(v) for v in self.plan.packing.pack(*class_vectors(counts))])
-        return recover(self.keys.secret.decrypt(aggregation.result()), self.plan)
+    def result(self, parties: list[Counts], randomness: Randomness = secrets) -> bytes:
+        """What the aggregator makes of their submissions."""
+        submissions = (submission(self.keys.secret, self.plan, counts) for counts in parties)
+        return encrypted_result(self.keys.public, self.plan, submissions, randomness=randomness)
+
+    def recover(self, parties: list[Counts], randomness: Randomness = secrets) -> Recovered:
+        return recover(self.keys.secret.decrypt(self.result(parties, randomness)), self.plan)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -65,42 +69,36 @@ def engine(request) -> Engine:
     return Engine(request.param, thresholds=100, parties=100)
 
 
-def counts_of(bin_positives, bin_negatives) -> Counts:
-    return Counts(*(np.cumsum(np.asarray(side, np.int64)[::-1])[::-1] for side in (bin_positives, bin_negatives)))
-
-
 class TestBeyondItsLimits:
     """Never a wrong number: an error, or the right AUC."""
 
     @pytest.mark.parametrize("excess_bits", [1, 2, 3, 5, 10, 20, 30, 34])
-    def test_more_rows_than_the_bound_are_refused_or_right(self, engine, monkeypatch, excess_bits):
+    def test_more_rows_than_the_bound_are_refused_or_right(self, engine, excess_bits):
         """Up to 2^34 times 10^6 rows, at the largest multiplier, where wrap-around is certain, and at the smallest."""
         rows = engine.plan.workload.max_rows << excess_bits
         rng = np.random.default_rng(excess_bits)
-        for multiplier in (2**engine.plan.blinding_bits, round(engine.plan.least_multiplier)):
-            monkeypatch.setattr(blinding, "multiplier", lambda bits, fixed=multiplier: fixed)
+        for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER):
             for _ in range(5):
                 share = rng.dirichlet(np.ones(100), 2)
                 counts = counts_of(share[0] * rows / 2, share[1][::-1] * rows / 2)
                 try:
-                    auc = engine.recover([counts]).auc
+                    auc = engine.recover([counts], extreme).auc
                 except ResultCheckError:
                     continue
                 assert auc == pytest.approx(trapezoid(counts).auc, abs=PRECISION)
 
-    def test_a_wrapped_result_is_always_noticed(self, engine, monkeypatch):
+    def test_a_wrapped_result_is_always_noticed(self, engine):
         """Four times the rows are 16 times the largest denominator: at the largest multiplier it must wrap."""
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
         rng = np.random.default_rng(0)
         for _ in range(10):
             share = rng.dirichlet(np.ones(100), 2)
             counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
             with pytest.raises(ResultCheckError, match="raise max_rows"):
-                engine.recover([counts])
+                engine.recover([counts], LARGEST_MULTIPLIER)
 
     @pytest.mark.parametrize("digits", [1, 2, 4])
     @pytest.mark.parametrize("factor", [300, 10_000])
-    def test_limited_digits_do_not_soften_the_overflow_check(self, monkeypatch, digits, factor):
+    def test_limited_digits_do_not_soften_the_overflow_check(self, digits, factor):
         """With what the blur tolerates taken for noise, one wrapped result in twenty would pass at one digit."""
         engine = Engine(BACKENDS[-1], thresholds=100, parties=1, release_digits=digits)
         rng = np.random.default_rng(digits)
@@ -117,29 +115,24 @@ class TestBeyondItsLimits:
         with pytest.raises(InputError, match="too few levels"):
             msgspec.structs.replace(blurred, blinding_bits=20)
 
-    def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine, monkeypatch):
+    def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine):
         """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: 2**bits)
         half = engine.plan.workload.max_rows // 2
         for positive_bin, negative_bin, auc in ((99, 0, 1.0), (0, 99, 0.0), (5, 5, 0.5)):
             counts = counts_of(np.eye(100)[positive_bin] * half, np.eye(100)[negative_bin] * half)
-            assert engine.recover([counts]).auc == pytest.approx(auc, abs=PRECISION)
+            assert engine.recover([counts], LARGEST_MULTIPLIER).auc == pytest.approx(auc, abs=PRECISION)
 
     @pytest.mark.parametrize("rows", [1, 2, 100, 10**4, 10**6])
     @pytest.mark.parametrize("label", [0, 1])
-    def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(self, engine, monkeypatch, rows, label):
+    def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(self, engine, rows, label):
         spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
         sides = (np.zeros(100), spread) if label == 0 else (spread, np.zeros(100))
-        for multiplier in (2**engine.plan.blinding_bits, round(engine.plan.least_multiplier)):
-            monkeypatch.setattr(blinding, "multiplier", lambda bits, fixed=multiplier: fixed)
+        for extreme in (LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER):
             with pytest.raises(UndefinedAucError, match="one class only"):
-                engine.recover([counts_of(*sides)])
+                engine.recover([counts_of(*sides)], extreme)
 
     def test_a_result_decrypted_with_another_key_is_refused(self, engine):
-        aggregation = BlindedTotals(engine.keys.public, engine.plan)
-        counts = counts_of(np.ones(100), np.ones(100))
-        aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
-        result = aggregation.result()
+        result = engine.result([counts_of(np.ones(100), np.ones(100))])
         stranger = ckks.generate(engine.plan.parameters).secret
         stranger.fingerprint = engine.keys.secret.fingerprint  # or the envelope would refuse it first
         with pytest.raises(ResultCheckError):
@@ -156,16 +149,15 @@ class TestBeyondItsLimits:
 
 class TestPrecision:
     @pytest.mark.parametrize("positives", [1, 2, 50, 99])
-    def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, monkeypatch, positives):
+    def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, positives):
         """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
-        monkeypatch.setattr(blinding, "multiplier", lambda bits: round(2.0 ** (bits - blinding.MULTIPLIER_RANGE_BITS)))
         rng = np.random.default_rng(positives)
         for _ in range(5):
             sides = rng.multinomial(positives, np.full(100, 0.01)), rng.multinomial(100 - positives, np.full(100, 0.01))
             empty = counts_of(np.zeros(100), np.zeros(100))
-            submissions = [counts_of(*sides)] + [empty] * 99
-            recovered = engine.recover(submissions)
-            truth = trapezoid(submissions[0])
+            whole = counts_of(*sides)
+            recovered = engine.recover([whole] + [empty] * 99, SMALLEST_MULTIPLIER)
+            truth = trapezoid(whole)
             assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
             assert abs(recovered.resolution - truth.resolution) <= PRECISION
 
@@ -380,9 +372,7 @@ class TestReleaseDigits:
         counts = counts_of(rng.integers(0, 90, 50), rng.integers(0, 90, 50))
         errors = []
         for _ in range(60):
-            aggregation = BlindedTotals(engine.keys.public, engine.plan)
-            aggregation.add([engine.keys.secret.encrypt(v) for v in engine.plan.packing.pack(*class_vectors(counts))])
-            slots = engine.keys.secret.decrypt(aggregation.result())
+            slots = engine.keys.secret.decrypt(engine.result([counts]))
             num, den = engine.plan.packing.by_class(slots).mean(axis=1)
             truth = trapezoid(counts)
             errors.append(num / den.real - complex(truth.auc, truth.resolution))
@@ -410,7 +400,7 @@ import os, sys
 import msgspec
 import numpy as np
 from fhe_auc import ckks
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc.ckks.computation import running_sum
 from fhe_auc.counts import Counts
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
@@ -420,9 +410,9 @@ chosen = plan(Workload(thresholds=100, parties=1000), sys.argv[1])
 keys = ckks.generate(chosen.parameters)
 counts = Counts(np.arange(100)[::-1].astype(np.int64), np.arange(100)[::-1].astype(np.int64))
 submission = [keys.secret.encrypt(block) for block in chosen.packing.pack(*class_vectors(counts))]
-aggregation = BlindedTotals(keys.public, chosen)
+total = running_sum(keys.public, chosen.blocks)
 for done in range(1, 1001):
-    aggregation.add(submission)
+    total.add(submission)
     if done in (10, 1000):
         with open("/proc/self/statm") as stream:
             print(int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE"))

@@ -1,4 +1,4 @@
-"""Disguised counts against exact fractions, and the numbers that disguise them against their distributions."""
+"""Split shares against exact fractions, and the numbers that split and blind them against their distributions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from scipy.stats import binom, chisquare, ks_2samp, kstest, uniform
 from fhe_auc.counts import Counts
 from fhe_auc.serialise import encode
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_protocols.blinded_auc import split_shares as disguise
+from fhe_auc_protocols.blinded_auc import split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
-from fhe_auc_protocols.blinded_auc.plan import disguised_norms
+from fhe_auc_protocols.blinded_auc.packing import split_norms
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
+from tests.support.blinded_auc import counts_of
 
 FALSE_ALARM = 1e-9
 """Probability with which a statistical test here would fail on other, equally good numbers; the secrets are fixed."""
@@ -41,10 +42,6 @@ secrets_ = st.binary(min_size=32, max_size=32)
 
 def stream(*purpose: str | int, secret: bytes = bytes(32), session: bytes = bytes(32)) -> Stream:
     return Stream(secret, session, *(purpose or ("test",)))
-
-
-def counts_of(bin_positives: Any, bin_negatives: Any) -> Counts:
-    return Counts(*(np.cumsum(np.asarray(side, np.int64)[::-1])[::-1] for side in (bin_positives, bin_negatives)))
 
 
 @st.composite
@@ -145,7 +142,7 @@ class TestAlgebra:
         if positions - splits * m < LEAST_EXTRA:
             return
         workload = Workload(thresholds=m, parties=1, classes=2, splits=splits)
-        x_norm, y_norm = disguised_norms(workload, positions)
+        x_norm, y_norm = split_norms(workload, positions)
         positives, negatives = np.zeros((2, m), int)
         positives[-1], negatives[m // 2] = 1000, 500
         x, y = execution.vectors(counts_of(positives, negatives))
@@ -183,10 +180,10 @@ class TestAlgebra:
         execution, parties = pool
         positions = execution.order.shape[1]
         plain = replace(execution, order=np.tile(np.arange(positions), (2, 1)), phases=np.ones_like(execution.phases))
-        disguised, bare = execution.vectors(parties[0]), plain.vectors(parties[0])
+        placed, bare = execution.vectors(parties[0]), plain.vectors(parties[0])
         for q, (side, phases) in itertools.product(range(2), enumerate((execution.phases, execution.phases.conj()))):
             # X and Y of a position move together, and keep their product.
-            np.testing.assert_array_equal(disguised[side][q], (bare[side][q] * phases[q])[execution.order[q]])
+            np.testing.assert_array_equal(placed[side][q], (bare[side][q] * phases[q])[execution.order[q]])
         found, sizes = class_totals(execution, parties)
         expected, _ = class_totals(plain, parties)
         for one, other, size in zip(found, expected, sizes, strict=True):
@@ -337,7 +334,7 @@ class TestRecovery:
 @pytest.fixture(scope="module")
 def drawn() -> np.ndarray:
     source = stream("multipliers")
-    return np.array([disguise._multipliers(source) for _ in range(20_000)])
+    return np.array([split_shares._multipliers(source) for _ in range(20_000)])
 
 
 class TestMultipliers:
@@ -535,7 +532,7 @@ class TestStream:
     @pytest.mark.parametrize("splits", [2, 3, 4])
     def test_weights_of_all_splits_are_distributed_alike(self, splits):
         """Uniform among those that fit has no favourite among the splits; an independent draw, all at once, agrees."""
-        drawn = disguise.split_weights(stream().disc, splits, 8_000)
+        drawn = split_shares.split_weights(stream().disc, splits, 8_000)
         square = np.random.default_rng(splits).uniform(-1.5, 1.5, (2, splits - 1, 200_000))
         free = 0.5 + square[0] + 1j * square[1]
         fits = (np.abs(np.vstack([free, 1 - free.sum(axis=0)]) - 0.5) <= 1.5).all(axis=0)
