@@ -19,12 +19,13 @@ from fhe_auc.names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
 
+Parties: TypeAlias = Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]]
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with (phase, parties done, parties in all)."""
 
 
 def federated_auc(
-    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
+    parties: Parties,
     *,
     protocol: str = "semi-honest",
     thresholds: str | ArrayLike | None = None,
@@ -67,10 +68,6 @@ def federated_auc(
     **options
         Options of the protocol; semi-honest has ``release_digits``; those of dpauc and ustat need ``epsilon``.
 
-    Returns
-    -------
-    Evaluation
-
     Raises
     ------
     InputError
@@ -104,7 +101,7 @@ def federated_auc(
 
 
 def federated_thresholds(
-    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
+    parties: Parties,
     bins: int,
     *,
     protocol: str = "boundaries-federated",
@@ -129,10 +126,6 @@ def federated_thresholds(
         Installed protocol that finds thresholds; see ``fhe-auc protocols``.
     **options
         Options of the protocol.
-
-    Returns
-    -------
-    QuantileThresholds
 
     Raises
     ------
@@ -237,12 +230,7 @@ def _played(
 def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[str, R]:
     """Return all parties' outcomes with what the session cost: the busiest party's bytes, and each phase's seconds.
 
-    Parameters
-    ----------
-    outcomes : mapping of str to Outcome
-        By party; the means of their seconds are added.
-    seconds : mapping of str to float
-        The aggregator's and the key holder's.
+    `seconds` are the aggregator's and the key holder's; the means of the parties' own are added.
     """
     seconds = dict(seconds)
     for phase in _first(outcomes).seconds:
@@ -255,9 +243,7 @@ def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[
     }
 
 
-def _named(
-    parties: Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]],
-) -> list[PartyData]:
+def _named(parties: Parties) -> list[PartyData]:
     """Return checked rows of every party, with distinct names."""
     if isinstance(parties, Mapping):
         named = [PartyData.from_arrays(name, *_pair(repr(name), pair)) for name, pair in parties.items()]

@@ -1,4 +1,4 @@
-"""What a set of attacks on a protocol is: aggregators that lie, for demonstrations.
+"""Aggregators that lie about one protocol, for demonstrations.
 
 The engine brings none. A package adds some through the entry-point group ``fhe_auc.attacks``, under the protocol's
 name.
@@ -24,18 +24,7 @@ class Attacks(ABC):
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> Aggregator:
         """Return an aggregator that lies; it holds what the honest one does.
 
-        Parameters
-        ----------
-        attack : str
-            A name in `descriptions`.
-        manifest : Manifest
-        material : bytes
-            As for `fhe_auc.protocol.Protocol.aggregator`.
-        rows : int
-            About how many rows all parties have, which liars are taken to know.
-
-        Raises
-        ------
-        InputError
-            There is no such attack, or none on this session.
+        `attack` is a name in `descriptions`, `material` is as for `fhe_auc.protocol.Protocol.aggregator`, and `rows` is
+        about how many rows all parties have, which liars are taken to know. Raises `InputError` where there is no such
+        attack, or none on this session.
         """

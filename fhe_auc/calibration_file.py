@@ -30,20 +30,7 @@ _MAX_BYTES = 2**26  # 2^20 thresholds, the most there can be, take about 45 MB
 
 
 def save(path: str | os.PathLike[str], calibration: CalibrationMap, *, method: str) -> None:
-    """Write a map.
-
-    Parameters
-    ----------
-    path : path
-    calibration : CalibrationMap
-    method : str
-        One of `METHODS`.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+    """Write a map that was made by one of `METHODS`; raise `OSError` where that fails."""
     content = {"format": FORMAT, "version": VERSION, "method": method, **calibration.as_dict()}
     write_atomically(path, (json.dumps(content, allow_nan=False) + "\n").encode())
 
@@ -51,18 +38,7 @@ def save(path: str | os.PathLike[str], calibration: CalibrationMap, *, method: s
 def load(path: str | os.PathLike[str]) -> CalibrationMap:
     """Read a map that `save` has written.
 
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    CalibrationMap
-
-    Raises
-    ------
-    InputError
-        If it is something else: the message names the file, the field and the value.
+    Raises `InputError` for anything else: the message names the file, the field and the value.
     """
     file = Path(path)
     try:

@@ -44,34 +44,21 @@ Decrypted = TypeVar("Decrypted")
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the aggregator sends once it has computed.
-
-    Attributes
-    ----------
-    parties : int
-        Whose submissions are in it.
-    ciphertext : bytes
-        From `Computation.aggregate`.
-    """
+    """What the aggregator sends once it has computed: how many parties' submissions are in it, and the ciphertext."""
 
     parties: int
     ciphertext: bytes
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
-    """What a protocol has one party do with its own rows, which have been checked when it was made.
-
-    Attributes
-    ----------
-    party : str
-        Name.
-    masked : bool
-        Whether masks are added to the ciphertexts that vanish in nothing less than the sum over all parties
-        (`fhe_auc.zero_sum_masks`). All parties have to take part, then.
-    """
+    """What a protocol has one party do with its own rows, which have been checked when it was made."""
 
     party: str
+    """Name."""
+
     masked: bool = False
+    """Whether masks are added to the ciphertexts that vanish only in the sum over all parties, each of whom then has to
+    take part (`fhe_auc.zero_sum_masks`)."""
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
@@ -81,21 +68,12 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
     def read(self, decrypted: Decrypted, parties: int, common_secret: bytes) -> R:
         """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
 
-        Raises
-        ------
-        EvaluationError
-            The result fails a check, or is undefined.
+        Raises `EvaluationError` where the result fails a check, or is undefined.
         """
 
 
 class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
-    """One session's encrypted computation; everything about it is public.
-
-    Attributes
-    ----------
-    plan : Plan
-        The session's.
-    """
+    """One session's encrypted computation; everything about it is public."""
 
     plan: Plan
 
@@ -120,12 +98,7 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     def load_public(self, material: bytes) -> Public:
         """Return what the aggregator's bytes hold.
 
-        Raises
-        ------
-        DeserialisationError
-            They are none, or damaged.
-        InputError
-            They are not those of this session.
+        Raises `DeserialisationError` where they are none or damaged, `InputError` where they are another session's.
         """
 
     @abstractmethod
@@ -142,18 +115,13 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
 
 
 class JointComputation(Computation[Task, Public, Secret, Decrypted]):
-    """A computation under keys that the parties make together.
-
-    Attributes
-    ----------
-    setup : BaseJointSetup
-        Common polynomials, and shapes of all parts of keys and submissions.
-    partial_shape : Polynomials
-        Shape of a party's partial decryption of the whole result.
-    """
+    """A computation under keys that the parties make together."""
 
     setup: BaseJointSetup[Any]
+    """Common polynomials, and shapes of all parts of keys and submissions."""
+
     partial_shape: Polynomials
+    """Shape of a party's partial decryption of the whole result."""
 
     @abstractmethod
     def new_share(self) -> Secret:

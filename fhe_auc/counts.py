@@ -79,10 +79,6 @@ class PartyData:
         describe_row : callable, optional
             How error messages name the row with a given index (from 0); by default "row 12".
 
-        Returns
-        -------
-        PartyData
-
         Raises
         ------
         InputError
@@ -140,13 +136,7 @@ def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputErro
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
     """Return the entries as read-only float64, each exactly, or raise what `refuse` makes of the first that is not one.
 
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-    what : str
-        What an entry is, for the message.
-    refuse : callable
-        Takes the row and what is wrong with it.
+    `what` is what an entry is, for the message; `refuse` takes the row and what is wrong with it.
     """
     numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))
@@ -207,6 +197,9 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 class Counts:
     """True and false positives at each of m thresholds, of one party or pooled.
 
+    ``repr`` shows the number of thresholds only: the counts are the party's secret. ``==`` is identity; compare values
+    with `equals`.
+
     Attributes
     ----------
     tp, fp : ndarray of int64, shape (m,)
@@ -216,11 +209,6 @@ class Counts:
     ------
     InputError
         If the arrays cannot be such counts, or exceed 2^62 - 1 rows.
-
-    Notes
-    -----
-    ``repr`` shows the number of thresholds only: the counts are the party's secret. ``==`` is identity; compare
-    values with `equals`.
     """
 
     tp: NDArray[np.int64]
@@ -273,10 +261,7 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         """Pool with the counts of other rows at the same thresholds.
 
-        Raises
-        ------
-        InputError
-            If the numbers of thresholds differ, or the sum exceeds 2^62 - 1 rows.
+        Raises `InputError` if the numbers of thresholds differ, or the sum exceeds 2^62 - 1 rows.
         """
         if not isinstance(other, Counts):
             return NotImplemented
@@ -290,7 +275,7 @@ class Counts:
 
 
 def count(data: PartyData, thresholds: ArrayLike) -> Counts:
-    """Count a party's true and false positives at each threshold.
+    """Count a party's true and false positives at each threshold, in O(n log m) time.
 
     A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
     counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends.
@@ -300,17 +285,7 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
     data : PartyData
         The party's n rows.
     thresholds : array-like, shape (m,)
-        Ascending decision points, as from `fhe_auc.thresholds`.
-
-    Returns
-    -------
-    Counts
-        In O(n log m) time.
-
-    Raises
-    ------
-    ThresholdError
-        If the thresholds are not finite and strictly ascending.
+        Finite and strictly ascending decision points; `ThresholdError` is raised for others.
     """
     grid = grids.explicit(thresholds)
     bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0)

@@ -15,27 +15,12 @@ NAMES = ("covid-clinics", "credit-default")
 
 
 def load(name: str) -> list[PartyData]:
-    """Load a bundled data set, one party a site.
+    """Load a bundled data set, one party a site, in order of first appearance; raise `InputError` for another name.
 
-    Parameters
-    ----------
-    name : str
-        ``covid-clinics``: COVID-19 test results at a children's hospital's 78 clinics; 7,612 rows, 433 positive, AUC
-        0.787280518. 55 clinics hold one class only, the smallest one row.
-        ``credit-default``: late credit-card payments in six age bands; 15,000 rows, 3,409 positive, AUC 0.634743961.
+    ``covid-clinics``: COVID-19 test results at a children's hospital's 78 clinics; 7,612 rows, 433 positive, AUC
+    0.787280518. 55 clinics hold one class only, the smallest one row.
+    ``credit-default``: late credit-card payments in six age bands; 15,000 rows, 3,409 positive, AUC 0.634743961.
 
-    Returns
-    -------
-    list of PartyData
-        In order of first appearance in the data.
-
-    Raises
-    ------
-    InputError
-        If there is no such data set.
-
-    Examples
-    --------
     >>> len(load("covid-clinics"))
     78
     """

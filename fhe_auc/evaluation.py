@@ -137,20 +137,10 @@ class QuantileThresholds(Outcome):
     grid: NDArray[np.float64]
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
-        """Check the thresholds of the evaluation's manifest, which its key holder has made.
+        """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.
 
-        Parameters
-        ----------
-        grid : array-like
-            The manifest's.
-        party : str
-            Who has found these.
-
-        Raises
-        ------
-        VerificationError
-            They are not those that this party has found: the aggregator has told parties different things, or the
-            manifest is not for the thresholds of this session.
+        Raises `VerificationError` where they differ: the aggregator has told parties different things, or the manifest
+        is not for the thresholds of this session. `party` is who has found these.
         """
         if not np.array_equal(self.grid, np.asarray(grid)):
             raise VerificationError(

@@ -17,13 +17,7 @@ _WORD = 8
 
 
 class KeyStream:
-    """The key stream of one key; what has been drawn is not drawn again.
-
-    Parameters
-    ----------
-    key : bytes
-        32 bytes, secret where the numbers are to be.
-    """
+    """The stream of one key (32 bytes, secret where the numbers are to be); what has been drawn is not drawn again."""
 
     def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()

@@ -41,7 +41,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
     keys : "none", "sealed" or "joint"
-        Who makes them: nobody, where nothing is encrypted; a key holder; or the parties together.
+        Who makes them.
     context : bytes
         With sealed keys, what names them: the fingerprint of the encryption context; otherwise empty.
     plan : EncodedPlan or None
@@ -102,11 +102,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def decoded_plan(self, kind: type[P]) -> P:
         """Return the plan, which must be of this type.
 
-        Raises
-        ------
-        InputError
-            There is none, it is of another type or malformed, or it does not fit the manifest: it is for other keys,
-            another number of thresholds or fewer parties.
+        Raises `InputError` where there is none, it is of another type or malformed, or it does not fit the manifest: it
+        is for other keys, another number of thresholds or fewer parties.
         """
         if self.plan is None:
             raise InputError("the session's manifest has no plan for an encrypted computation")

@@ -47,13 +47,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
     @classmethod
     def from_bytes(cls, data: bytes, *, limit: int) -> Message:
-        """Parse.
-
-        Parameters
-        ----------
-        data : bytes
-        limit : int
-            Longest message that makes sense here, in bytes.
+        """Parse a message of at most `limit` bytes.
 
         Raises
         ------
@@ -69,13 +63,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
             raise MessageError(str(error), field=error.field) from None
 
     def require(self, **expected: Any) -> None:
-        """Check fields.
-
-        Raises
-        ------
-        MessageError
-            A field differs from what is expected; the text names it, ``error.field`` too.
-        """
+        """Raise `MessageError` where a field differs from what is expected; the text names it, ``error.field`` too."""
         for field, value in expected.items():
             found = getattr(self, field)
             if found != value:

@@ -14,15 +14,7 @@ from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParamet
 
 
 class EncodedPlan(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A plan as it stands in a manifest.
-
-    Attributes
-    ----------
-    kind : str
-        Name of the plan's type: `Plan.kind`.
-    content : bytes
-        The plan as msgpack.
-    """
+    """A plan as it stands in a manifest: the name of its type (`Plan.kind`), and the plan as msgpack."""
 
     kind: str
     content: bytes
@@ -39,12 +31,8 @@ class Parameter(NamedTuple):
 class Terms(NamedTuple):
     """What the parties of a session agree to, beside thresholds and options.
 
-    Attributes
-    ----------
-    rows : list of Parameter
-        For people.
-    data : dict of str to int or None
-        The same for programs; of "max_rows", "min_rows", "release_digits" and "sums" those that the plan has.
+    `rows` are for people; `data` the same for programs: of "max_rows", "min_rows", "release_digits" and "sums" those
+    that the plan has.
     """
 
     rows: list[Parameter]

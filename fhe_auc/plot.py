@@ -19,7 +19,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["GREY", "INK", "LIGHT", "SUFFIXES", "check_path", "check_writable", "save", "site_aucs", "tidy"]
+__all__ = [
+    "GREY",
+    "INK",
+    "LIGHT",
+    "PAPER_UPLOAD_BYTES",
+    "SUFFIXES",
+    "check_path",
+    "check_writable",
+    "draw",
+    "save_figure",
+    "site_aucs",
+    "tidy",
+]
 
 SUFFIXES = (".png", ".pdf", ".svg")
 """Kinds of file that a figure can be saved as."""
@@ -42,10 +54,7 @@ _ROLES = {  # phases in the order of a session, and whose time they take
 def check_path(path: str | os.PathLike[str]) -> None:
     """Check that a figure can be saved there, before anything expensive starts.
 
-    Raises
-    ------
-    InputError
-        The suffix is not one of `SUFFIXES`, or the place cannot be written to.
+    Raises `InputError` unless the suffix is one of `SUFFIXES` and the place can be written to.
     """
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
@@ -54,18 +63,9 @@ def check_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_writable(path: str | os.PathLike[str], what: str) -> None:
-    """Check that a file can be written there, without writing it.
+    """Check that a file can be written there, without writing it; `what` it is (a "figure") is for messages.
 
-    Parameters
-    ----------
-    path : path
-    what : str
-        What the file is, for messages: "figure".
-
-    Raises
-    ------
-    InputError
-        It is a folder, in no folder, or the place cannot be written to.
+    Raises `InputError` where it is a folder, in no folder, or the place cannot be written to.
     """
     file = Path(path)
     if file.is_dir():
@@ -79,38 +79,20 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
 
 
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:
-    """Return each party's own AUC, for those that hold rows of both labels.
-
-    Parameters
-    ----------
-    parties : sequence of PartyData
-
-    Returns
-    -------
-    ndarray of float64
-        In the order of the parties.
-    """
+    """Return each party's own AUC, in their order, for those that hold rows of both labels."""
     from sklearn.metrics import roc_auc_score
 
     both = [party for party in parties if party.y_true.any() and not party.y_true.all()]
     return np.array([roc_auc_score(party.y_true, party.y_score) for party in both], dtype=np.float64)
 
 
-def save(
-    path: str | os.PathLike[str],
-    evaluation: Evaluation,
-    parties: Sequence[PartyData],
-    pooled_auc: float,
-    *,
-    title: str,
-    sites: str = "sites",
-) -> None:
-    """Save the figure: the AUC and its interval beside the pooled one and the sites' own; time by phase; bytes a party.
+def draw(
+    evaluation: Evaluation, parties: Sequence[PartyData], pooled_auc: float, *, title: str, sites: str = "sites"
+) -> Figure:
+    """Return the figure: AUC and interval beside the pooled AUC and the sites' own; time by phase; bytes a party.
 
     Parameters
     ----------
-    path : path
-        One that `check_path` accepts.
     evaluation : Evaluation
         The result on encrypted counts.
     parties : sequence of PartyData
@@ -121,25 +103,7 @@ def save(
         What the data are.
     sites : str
         What a party is called, in the plural.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
     """
-    save_figure(draw(evaluation, parties, pooled_auc, title=title, sites=sites), path)
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Save any figure, as a whole, in the format that the file's name ends in; raise `OSError` where that fails."""
-    with files.replacing(path) as file:
-        figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
-
-
-def draw(
-    evaluation: Evaluation, parties: Sequence[PartyData], pooled_auc: float, *, title: str, sites: str = "sites"
-) -> Figure:
-    """Return the figure that `save` saves; see there."""
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
     figure = Figure(figsize=(12, 5), layout="constrained")
@@ -150,6 +114,12 @@ def draw(
     _draw_seconds(figure.add_subplot(grid[:, 1]), evaluation)
     _draw_bytes(figure.add_subplot(grid[:, 2]), evaluation)
     return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Save a figure as a whole, in the format that the file's name ends in; raise `OSError` where that fails."""
+    with files.replacing(path) as file:
+        figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=160)
 
 
 def _draw_interval(axes: Axes, evaluation: Evaluation, pooled_auc: float) -> None:

@@ -28,6 +28,8 @@ DEFAULT_MIN_ROWS = 100
 class Request:
     """What the people who want the evaluation have agreed on, before any key exists.
 
+    Numbers may be numpy's; they become Python's. A bound that is no integer raises `InputError`.
+
     Attributes
     ----------
     parties : tuple of str
@@ -46,13 +48,6 @@ class Request:
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
-
-    Numbers may be numpy's; they become Python's.
-
-    Raises
-    ------
-    InputError
-        A bound is no integer.
     """
 
     parties: tuple[str, ...]
@@ -81,14 +76,7 @@ class Request:
 class Session:
     """A prepared session: the manifest for all, and what the key holder has made for each role.
 
-    Attributes
-    ----------
-    manifest : Manifest
-        Public.
-    aggregator_material : bytes
-        For the aggregator; holds no secret. Empty where nobody holds keys beforehand.
-    party_material : bytes
-        For parties only: it can decrypt. Not in the repr.
+    The aggregator's material holds no secret; it is empty where nobody holds keys beforehand. The parties' can decrypt.
     """
 
     manifest: Manifest
@@ -98,15 +86,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What each role has in hand when a session starts.
-
-    Attributes
-    ----------
-    aggregator : bytes
-        For `Protocol.aggregator`.
-    parties : mapping of str to bytes
-        For `Protocol.party`, by name. Not in the repr.
-    """
+    """What each role has in hand when a session starts: for `Protocol.aggregator`, and by name for `Protocol.party`."""
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
@@ -143,10 +123,7 @@ class Protocol(ABC, Generic[R]):
     def prepare(self, request: Request) -> Session:
         """Do the key holder's part: plan, generate keys, name the session.
 
-        Raises
-        ------
-        InputError
-            The request cannot be met.
+        Raises `InputError` where the request cannot be met.
         """
 
     def plan(self, request: Request) -> Plan | None:
@@ -156,10 +133,7 @@ class Protocol(ABC, Generic[R]):
     def plan_of(self, manifest: Manifest) -> Plan | None:
         """Return the plan in a manifest of this protocol, None where nothing is encrypted.
 
-        Raises
-        ------
-        InputError
-            The manifest is not one that `prepare` returns.
+        Raises `InputError` where the manifest is not one that `prepare` returns.
         """
         return None
 
@@ -170,19 +144,10 @@ class Protocol(ABC, Generic[R]):
             raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split a request for quantile thresholds between the session that finds them and the evaluation.
+        """Split a request for so many quantile thresholds; its own thresholds are of no account.
 
-        Parameters
-        ----------
-        request : Request
-            Its thresholds are of no account.
-        bins : int
-            How many thresholds are wanted.
-
-        Returns
-        -------
-        tuple of two Requests
-            For the protocol that `boundaries` names, and for this one once the thresholds are filled in.
+        The first request is for the protocol that `boundaries` names, which finds them; the second for this one, once
+        the thresholds are filled in.
 
         Raises
         ------
@@ -239,10 +204,7 @@ class Protocol(ABC, Generic[R]):
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Aggregator:
         """Return a branch of the session's aggregator (`fhe_auc_keys.sealed_roles.Branch`), for these parties.
 
-        Raises
-        ------
-        InputError
-            The protocol has no partial sums, or a name is not that of a party.
+        Raises `InputError` where the protocol has no partial sums, or a name is not that of a party.
         """
         raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
 

@@ -50,10 +50,8 @@ def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
 def load(name: str) -> Protocol[Any]:
     """Return the installed protocol of that name.
 
-    Raises
-    ------
-    UnknownProtocolError
-        None has it, more than one has, or the plug-in does not load or is not a `Protocol`.
+    Raises `UnknownProtocolError` where none has it, more than one has, or the plug-in does not load or is no
+    `Protocol`.
     """
     installed = _installed(GROUP)
     if name not in installed:
@@ -62,13 +60,7 @@ def load(name: str) -> Protocol[Any]:
 
 
 def attacks(protocol: str) -> Attacks:
-    """Return the attacks that are installed for the protocol of that name.
-
-    Raises
-    ------
-    UnknownProtocolError
-        There are none, more than one package brings some, or the plug-in does not load or is not `Attacks`.
-    """
+    """Return the attacks that are installed for the protocol of that name; raise `UnknownProtocolError` as `load`."""
     installed = _installed(ATTACKS_GROUP)
     if protocol not in installed:
         raise UnknownProtocolError(f"no attacks on protocol {protocol!r} are installed")

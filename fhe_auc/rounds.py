@@ -46,15 +46,8 @@ _STATE_MAGIC = b"fhestat"
 class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
 
-    Attributes
-    ----------
-    session : bytes
-    counted : tuple of str
-        Parties whose submissions are in the result.
-    missing : tuple of str
-        Parties that never submitted anything acceptable.
-    refused : tuple of (str, str)
-        Parties of which a submission was refused, and the latest reason.
+    Parties are `counted` where their submissions are in the result, and `missing` where they never submitted anything
+    acceptable. `refused` names those of which a submission was refused, each with the latest reason.
     """
 
     session: bytes
@@ -78,13 +71,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class Aggregator(ABC):
-    """Base of every protocol's aggregator.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        What the session is. The aggregator chooses none of it.
-    """
+    """Base of every protocol's aggregator. It chooses nothing of what the manifest says."""
 
     rounds: ClassVar[int]
     """Rounds in which parties answer."""
@@ -105,13 +92,7 @@ class Aggregator(ABC):
         self._ended = False
 
     def start(self) -> bytes:
-        """Return the message that opens round 1.
-
-        Raises
-        ------
-        EvaluationError
-            The session has been started before.
-        """
+        """Return the message that opens round 1; raise `EvaluationError` where the session has been started before."""
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
         return self._open_next(self._opening())
@@ -119,11 +100,7 @@ class Aggregator(ABC):
     def receive(self, party: str, submission: bytes) -> None:
         """Take one party's submission of this round; a refused one leaves the session as it was.
 
-        Parameters
-        ----------
-        party : str
-            Who the transport says it comes from.
-        submission : bytes
+        `party` is who the transport says it comes from.
 
         Raises
         ------
@@ -224,14 +201,7 @@ class Aggregator(ABC):
 
 
 class Party(ABC, Generic[R]):
-    """Base of every protocol's party.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    name : str
-        One of the manifest's parties.
-    """
+    """Base of every protocol's party, whose name is one of the manifest's."""
 
     rounds: ClassVar[int]
     """Rounds in which parties answer."""
@@ -297,10 +267,8 @@ class Party(ABC, Generic[R]):
     def result(self) -> R:
         """Return what the session yields.
 
-        Raises
-        ------
-        EvaluationError
-            There is none yet; or the result has failed its checks or is undefined, and there is none for good.
+        Raises `EvaluationError` where there is nothing yet; or the result has failed its checks or is undefined, and
+        there is none for good.
         """
         if self._failure is not None:
             raise self._failure
@@ -399,10 +367,6 @@ def conduct(
         Time spent on "ingest" and "circuit" is added to it.
     refused : callable, optional
         Told of each submission that is refused, and the session goes on; without it the error is raised.
-
-    Returns
-    -------
-    SessionRecord
 
     Raises
     ------

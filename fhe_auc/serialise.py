@@ -59,10 +59,8 @@ def frame(magic: bytes, value: object) -> bytes:
 def unframe(magic: bytes, data: bytes, shape: type[T], what: str) -> T:
     """Return the value in a frame.
 
-    Raises
-    ------
-    DeserialisationError
-        Another kind of thing, another format version, truncated, damaged or malformed.
+    Raises `DeserialisationError` for another kind of thing or format version, and for what is truncated, damaged or
+    malformed.
     """
     if not isinstance(data, bytes) or data[:_MAGIC_BYTES] != magic:  # type: ignore[redundant-expr] # from a transport
         raise DeserialisationError(f"not a {what}", field="format")

@@ -47,10 +47,7 @@ class SiteState(ABC):
     def session(self, session: bytes) -> tuple[Manifest, bytes]:
         """Return manifest and material of a session, for `Protocol.party`.
 
-        Raises
-        ------
-        FheAucError
-            The site has not joined it, or it is no longer valid.
+        Raises `FheAucError` where the site has not joined it, or it is no longer valid.
         """
 
     @abstractmethod
@@ -66,12 +63,7 @@ class SiteState(ABC):
 class LocalSites:
     """A consortium made up for one session on this machine: what each role is configured with.
 
-    Attributes
-    ----------
-    aggregator : mapping of str to str
-        For `SiteStorage.aggregator`.
-    sites : mapping of str to (mapping of str to str)
-        For `SiteStorage.site`, by party.
+    `aggregator` is for `SiteStorage.aggregator`, and `sites`, by party, for `SiteStorage.site`.
     """
 
     aggregator: Mapping[str, str]
@@ -93,12 +85,7 @@ class SiteStorage(ABC):
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Play authority and key holder; make each site's state in an empty folder that only this user can read.
 
-        Parameters
-        ----------
-        session : Session
-        folder : Path
-        grids : mapping of str to bytes
-            Thresholds that a party has found before, by name: it joins a session for these only.
+        `grids` holds, by party, the thresholds that it has found before: it joins a session for these only.
         """
 
 

@@ -15,13 +15,8 @@ from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 class RunningSum:
     """The sum of all submissions so far, part by part; memory does not grow with their number.
 
-    Parameters
-    ----------
-    shapes : sequence of Polynomials
-        Of each part of a submission.
-    parse : callable
-        Takes the number of a part and its bytes; returns its coefficients, of the part's shape, or raises
-        `DeserialisationError`. By default the bytes are the packed coefficients.
+    `shapes` are those of the parts of a submission. `parse` takes the number of a part and its bytes; it returns
+    coefficients of the part's shape, or raises `DeserialisationError`. By default the bytes are packed coefficients.
     """
 
     def __init__(self, shapes: Sequence[Polynomials], parse: Callable[[int, bytes], Words] | None = None) -> None:
@@ -31,10 +26,7 @@ class RunningSum:
     def add(self, parts: Sequence[bytes]) -> None:
         """Add one party's submission; on error the sum is as it was.
 
-        Raises
-        ------
-        DeserialisationError
-            There are more or fewer parts than there should be, or one is malformed.
+        Raises `DeserialisationError` where there are more or fewer parts than there should be, or one is malformed.
         """
         self._add(parts, self._parse)
 

@@ -75,11 +75,6 @@ def read_parties(
     label_column, score_column : str, optional
         Names of the other two columns.
 
-    Returns
-    -------
-    list of PartyData
-        At least one.
-
     Raises
     ------
     InputError
@@ -98,23 +93,9 @@ def read_parties(
 
 
 def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]) -> NDArray[np.float64]:
-    """Read one or two columns of numbers; the rows of all files follow one another.
+    """Read one or two columns of numbers, shape (n, columns); the rows of all files follow one another.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        As for `read_parties`.
-    columns : sequence of str
-        One name or two.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, columns)
-
-    Raises
-    ------
-    InputError
-        As for `read_parties`, labels and sites apart; the message names the file, the row, the column and the value.
+    Files and errors are as for `read_parties`; the message names the file, the row, the column and the value.
     """
     if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
         raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")

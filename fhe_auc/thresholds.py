@@ -1,9 +1,10 @@
 """Threshold grids: the ascending decision points at which every party counts.
 
-None of these grids looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform
-points, but a classifier of rare events puts all its scores near 0, into a few of their bins. On real data with 0.36 %
-positives and all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5. [DPAUC] says
-nothing about its points; `dpauc` is the grid with which its tables come out.
+Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `ThresholdError` is raised for any other
+m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
+a classifier of rare events puts all its scores near 0, into a few of their bins. On real data with 0.36 % positives and
+all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 6e-5. [DPAUC] says nothing about its
+points; `dpauc` is the grid with which its tables come out.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
 its own has to find (`fhe_auc.evaluation.QuantileThresholds`). docs/evidence/score-histograms.md says what it reveals.
@@ -11,7 +12,6 @@ its own has to find (`fhe_auc.evaluation.QuantileThresholds`). docs/evidence/sco
 
 from __future__ import annotations
 
-import hashlib
 import operator
 import os
 import re
@@ -34,7 +34,6 @@ __all__ = [
     "MIN_SIZE",
     "check_savable",
     "decimals",
-    "digest",
     "dpauc",
     "explicit",
     "hybrid",
@@ -58,23 +57,7 @@ _QUANTILE = "quantile"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
-    """Return m equidistant thresholds from 0 to 1, the grid of [FHE].
-
-    Parameters
-    ----------
-    m : int
-        Number of thresholds, 2 to 2^20.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Read-only.
-
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer in that range.
-    """
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]."""
     return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
 
 
@@ -85,23 +68,7 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
     are equidistant from 0 to 1. With an even L no x is 0, so that 1/2, the one value that both halves could share,
     comes from one of them at most, and the union has exactly m points.
 
-    The points are the same to the last bit on every machine (decimal arithmetic rather than the processor's exp), so
-    that parties may compare a `digest` instead of the grid.
-
-    Parameters
-    ----------
-    m : int, optional
-        Number of thresholds, 2 to 2^20.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Read-only.
-
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer in that range.
+    The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp.
     """
     return _hybrid(_checked_size(m))
 
@@ -124,25 +91,10 @@ def _sigmoid_points(size: int) -> NDArray[np.float64]:
 def dpauc(m: int) -> NDArray[np.float64]:
     """Return the grid that reproduces the tables of [DPAUC]: half of it below 0.2, three quarters below 0.5.
 
-    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1. So the grid
-    can have fewer than m (m = 10: 9), and 0.2 and 0.5 come twice: each time with noise of its own, which is what the
-    repetition is for. Grids must rise, so the second of the two is the next float64: no score lies between them but
-    one that equals the first.
-
-    Parameters
-    ----------
-    m : int
-        |Θ| in the paper, 4 to 2^20.
-
-    Returns
-    -------
-    ndarray of float64, shape (m // 2 + 2 * (m // 4),)
-        Read-only.
-
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer in that range.
+    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1; m, the
+    paper's |Θ|, is at least 4. So the grid can have fewer than m (m = 10: 9), and 0.2 and 0.5 come twice: each time
+    with noise of its own, which is what the repetition is for. Grids must rise, so the second of the two is the next
+    float64: no score lies between them but one that equals the first.
     """
     size = _checked_size(m)
     if size < _LEAST_DPAUC:
@@ -157,16 +109,8 @@ def dpauc(m: int) -> NDArray[np.float64]:
 def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     """Check thresholds of the caller's own and take a read-only copy.
 
-    Parameters
-    ----------
-    thresholds : array-like, shape (m,)
-        Finite numbers in strictly ascending order, m from 2 to 2^20. They need not lie in [0, 1]: scores may be
-        margins or logits. The first acts as minus infinity, whatever its value.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Read-only.
+    They are finite numbers in strictly ascending order, and need not lie in [0, 1]: scores may be margins or logits.
+    The first acts as minus infinity, whatever its value.
 
     Raises
     ------
@@ -185,7 +129,7 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
         raise ThresholdError(f"threshold {int(thresholds.mask.argmax())} is masked")
     _checked_size(len(given))
     with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
-        grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0, its equal: one digest for both
+        grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0: equal grids have equal bytes
     if not np.isfinite(grid).all():
         position = int(np.argmin(np.isfinite(grid)))
         raise ThresholdError(f"threshold {position} is {grid[position]}; thresholds must be finite")
@@ -200,23 +144,7 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
 
 
 def decimals(places: int) -> NDArray[np.float64]:
-    """Return every number with so many decimals from 0 to 1, which are the values that numpy.round makes of scores.
-
-    Parameters
-    ----------
-    places : int
-        1 to 5.
-
-    Returns
-    -------
-    ndarray of float64, shape (10^places + 1,)
-        Read-only.
-
-    Raises
-    ------
-    ThresholdError
-        If there are fewer places or more.
-    """
+    """Return every number with so many decimals (1 to 5) from 0 to 1: the values that numpy.round makes of scores."""
     if places not in range(1, MAX_PLACES + 1):
         raise ThresholdError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
     return explicit(np.arange(10**places + 1) / 10**places)
@@ -236,11 +164,6 @@ def parse(spec: str) -> NDArray[np.float64]:
     spec : str
         ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
         a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Read-only.
 
     Raises
     ------
@@ -264,10 +187,7 @@ def parse(spec: str) -> NDArray[np.float64]:
 def quantiles_wanted(thresholds: object) -> int | None:
     """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
 
-    Raises
-    ------
-    ThresholdError
-        SIZE is missing or out of range.
+    Raises `ThresholdError` where SIZE is missing or out of range.
     """
     if not isinstance(thresholds, str):
         return None
@@ -290,10 +210,7 @@ def check_savable(path: str | os.PathLike[str]) -> None:
 def save(path: str | os.PathLike[str], grid: ArrayLike) -> None:
     """Write thresholds to a text file that `parse` reads back to the last bit, one number a line.
 
-    Raises
-    ------
-    ThresholdError
-        As `check_savable`, or the grid is not one that `explicit` accepts.
+    Raises `ThresholdError` as `check_savable`, or where the grid is not one that `explicit` accepts.
     """
     check_savable(path)
     write_atomically(path, "".join(f"{point!r}\n" for point in explicit(grid).tolist()).encode())
@@ -332,40 +249,15 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
 
 
 def resolve(thresholds: str | os.PathLike[str] | ArrayLike | None) -> NDArray[np.float64]:
-    """Return the thresholds meant by an argument of the public API.
+    """Return the thresholds meant by an argument of the public API: None is ``hybrid:1000``.
 
-    Parameters
-    ----------
-    thresholds : str, path, array-like or None
-        A specification or file for `parse`, the thresholds themselves for `explicit`, or None for the default,
-        ``hybrid:1000``.
-
-    Returns
-    -------
-    ndarray of float64, shape (m,)
-        Read-only.
-
-    Raises
-    ------
-    ThresholdError
-        If they are not understood.
+    Text and paths are for `parse`, anything else is for `explicit`; errors are theirs.
     """
     if thresholds is None:
         return hybrid()
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))
     return explicit(thresholds)
-
-
-def digest(grid: ArrayLike) -> bytes:
-    """Return the SHA-256 digest, 32 bytes, of a grid's little-endian float64 values.
-
-    Raises
-    ------
-    ThresholdError
-        If the grid is not one that `explicit` accepts.
-    """
-    return hashlib.sha256(explicit(grid).astype("<f8").tobytes()).digest()
 
 
 def _checked_size(m: int) -> int:

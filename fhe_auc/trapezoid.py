@@ -58,19 +58,7 @@ class Trapezoid:
 def trapezoid(counts: Counts) -> Trapezoid:
     """Compute the area under the ROC curve from pooled counts, in exact integers of any size.
 
-    Parameters
-    ----------
-    counts : Counts
-        Pooled counts.
-
-    Returns
-    -------
-    Trapezoid
-
-    Raises
-    ------
-    UndefinedAucError
-        If there are no positive or no negative rows.
+    Raises `UndefinedAucError` if there are no positive or no negative rows.
     """
     if counts.positives == 0 or counts.negatives == 0:
         missing = "positive" if counts.positives == 0 else "negative"

@@ -115,7 +115,8 @@ def demo(
             notes=_notes(lie=cheat is not None, encrypted=evaluation.security_bits > 0),
         )
     if plot is not None:
-        figures.save(plot, evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
+        drawn = figures.draw(evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
+        figures.save_figure(drawn, plot)
         output.print_line(f"figure saved as {plot}")
 
 

@@ -23,7 +23,7 @@ _NEAREST_END = 0.005  # the prior's mean stays that far from 0 and 1, as in the 
 
 
 def bayesian_binning(histogram: Histogram) -> CalibrationMap:
-    """Compute the BBQ calibration map from a histogram with many bins.
+    """Compute the BBQ calibration map from a histogram with many bins, on the histogram's own bins.
 
     For every B from M^(1/3)/10 to 10 M^(1/3), neighbouring bins are merged into B bins of about equally many rows. With
     a prior Beta(2 c_b, 2 (1 - c_b)) around the middle c_b of each merged bin, the model's score is its marginal
@@ -36,15 +36,10 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
     histogram : Histogram
         Edges in [0, 1], M rows; at best ten times M^(1/3) bins or more, since bins are merged and never split.
 
-    Returns
-    -------
-    CalibrationMap
-        On the histogram's own bins.
-
     Raises
     ------
     UndefinedMetricError
-        If there are less than one row.
+        If there is less than one row.
     InputError
         If the edges leave [0, 1].
     """

@@ -56,22 +56,7 @@ class CalibrationMap:
         return f"CalibrationMap(bins={len(self.probabilities)})"
 
     def __call__(self, scores: ArrayLike) -> NDArray[np.float64]:
-        """Calibrate scores.
-
-        Parameters
-        ----------
-        scores : array-like, shape (n,)
-            In [0, 1].
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-
-        Raises
-        ------
-        InputError
-            If a score is none; the message names the row and the value.
-        """
+        """Calibrate scores in [0, 1]; raise `InputError` with row and value for any other."""
         given = np.asarray(scores, dtype=np.float64)
         unfit = ~((given >= 0) & (given <= 1))
         if unfit.any():
@@ -85,13 +70,7 @@ class CalibrationMap:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> CalibrationMap:
-        """Read what `as_dict` has written.
-
-        Raises
-        ------
-        InputError
-            If it is something else.
-        """
+        """Read what `as_dict` has written; raise `InputError` if it is something else."""
         if set(plain) != {"edges", "probabilities"}:
             raise InputError("calibration map: needs 'edges' and 'probabilities', and nothing else")
         return cls(plain["edges"], plain["probabilities"])
@@ -100,14 +79,7 @@ class CalibrationMap:
 class CalibrationCurve(NamedTuple):
     """Points of the reliability diagram, for the K' evaluation bins that hold rows.
 
-    Attributes
-    ----------
-    prob_true : ndarray of float64, shape (K',)
-        Share of positive rows.
-    prob_pred : ndarray of float64, shape (K',)
-        Mean score.
-    rows : ndarray of float64, shape (K',)
-        Number of rows.
+    All are of shape (K',): the share of positive rows, the mean score, and the number of rows.
     """
 
     prob_true: NDArray[np.float64]
@@ -118,15 +90,7 @@ class CalibrationCurve(NamedTuple):
 def histogram_binning(histogram: Histogram) -> CalibrationMap:
     """Map each bin's scores to its share of positive rows ([FCE] section 6).
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1]; best with bins that hold about equally many rows.
-
-    Returns
-    -------
-    CalibrationMap
-        A bin without rows says nothing: its scores become its middle.
+    At best, bins hold about equally many rows. One without rows says nothing: its scores become its middle.
 
     Raises
     ------
@@ -164,10 +128,6 @@ def calibration_curve(
     calibration : CalibrationMap, optional
         Judge calibrated scores instead.
 
-    Returns
-    -------
-    CalibrationCurve
-
     Raises
     ------
     UndefinedMetricError
@@ -194,25 +154,11 @@ def expected_calibration_error(
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins.
 
+    Arguments and errors are those of `calibration_curve`. The range holds the error of the rows' own scores, in
+    evaluation bins that hold the same rows.
+
     Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
     section 2.1.
-
-    Parameters
-    ----------
-    histogram, n_bins, strategy, calibration
-        As for `calibration_curve`.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1]. The range holds the error of the rows' own scores, in evaluation bins that hold the same rows.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1], or an argument is none of the above.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

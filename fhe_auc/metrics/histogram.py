@@ -44,6 +44,8 @@ class Histogram:
     Bin i holds the scores from ``edges[i]`` up to, but not including, ``edges[i + 1]``; the last bin includes its upper
     edge, as in `numpy.histogram`. The last two edges may be equal: that bin is the single score.
 
+    ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is identity.
+
     Attributes
     ----------
     edges : ndarray of float64, shape (B + 1,)
@@ -56,10 +58,6 @@ class Histogram:
     ------
     InputError
         If the arrays cannot be that; the message names the array, the position (from 0) and the value.
-
-    Notes
-    -----
-    ``repr`` shows the number of bins only: a party's counts are its secret. ``==`` is identity.
     """
 
     edges: NDArray[np.float64]
@@ -91,23 +89,10 @@ class Histogram:
 
     @classmethod
     def from_rows(cls, data: PartyData, edges: ArrayLike) -> Histogram:
-        """Count a party's rows in given bins.
+        """Count a party's rows in bins of ascending edges, shape (B + 1,), that cover every score.
 
-        Parameters
-        ----------
-        data : PartyData
-            The party's n rows.
-        edges : array-like, shape (B + 1,)
-            Ascending edges that cover every score.
-
-        Returns
-        -------
-        Histogram
-
-        Raises
-        ------
-        InputError
-            If a score lies outside the edges (the message names party, row and value), or they are no edges.
+        Raises `InputError` if a score lies outside the edges (the message names party, row and value), or they are
+        none.
         """
         edges = _finite_vector(edges, "edges")
         bins = len(edges) - 1
@@ -131,15 +116,6 @@ class Histogram:
         """Count a party's rows with every distinct score in a bin of its own, which makes every metric exact.
 
         The bins reach from each score to the next number that float64 can hold; those between them are empty.
-
-        Parameters
-        ----------
-        data : PartyData
-            The party's n rows.
-
-        Returns
-        -------
-        Histogram
         """
         scores = np.unique(data.y_score)
         lower_edges = np.union1d(scores, np.nextafter(scores[:-1], np.inf))
@@ -172,12 +148,8 @@ class Histogram:
         the nearest numbers, by least squares, that lie between 0 and the total and do not fall from edge to edge
         (isotonic regression). Of all edges the largest error is then no larger than before, so that AUC, precision and
         recall, which rest on these sums, lose nothing; setting negative counts to 0 instead was measured to shift the
-        AUC by several times its noise. Where noise has made a total 0 or less, that class is empty
-        afterwards, and metrics that need it raise. Counts without negative entries stay as they are.
-
-        Returns
-        -------
-        Histogram
+        AUC by several times its noise. Where noise has made a total 0 or less, that class is empty afterwards, and
+        metrics that need it raise. Counts without negative entries stay as they are.
         """
         if (self.positives >= 0).all() and (self.negatives >= 0).all():
             return self

@@ -2,7 +2,7 @@
 
 At a bin's edge they are exact. In between, rows are taken as spread evenly over their bin, and the range is what the
 rows of that one bin can do at worst: every metric here rises with true positives and falls with false ones, so that its
-extremes are at the corners.
+extremes are at the corners. All lie in [0, 1], and raise `InputError` for a threshold that is not finite.
 """
 
 from __future__ import annotations
@@ -87,19 +87,7 @@ def _require(rows: float, what: str, metric: str) -> None:
 
 
 def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.float64]:
-    """Count rows by label and prediction.
-
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    ndarray of float64, shape (2, 2)
-        ``[[TN, FP], [FN, TP]]``, as scikit-learn has it.
-    """
+    """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, as scikit-learn has it."""
     split = _split(histogram, threshold)
     tp, fp = split.expected
     return np.array([[split.negatives - fp, fp], [split.positives - tp, tp]])
@@ -108,21 +96,8 @@ def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.float
 def precision_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of rows predicted positive that are: TP / (TP + FP).
 
-    Parameters
-    ----------
-    histogram : Histogram
-    threshold : float
-        Finite.
-
-    Returns
-    -------
-    Estimate
-        In [0, 1]. Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If no row can be at or above the threshold.
+    Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none. Raises
+    `UndefinedMetricError` if no row can be at or above the threshold.
     """
     split = _split(histogram, threshold)
     if not split.tp + split.fp + split.open_positives + split.open_negatives > 0:
@@ -139,14 +114,9 @@ def _share(tp: float, fp: float) -> float:
 
 
 def recall_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of positive rows that are predicted positive: TP / P, also called sensitivity.
+    """Compute the share of positive rows that are predicted positive: TP / P.
 
-    Parameters and result as for `precision_score`.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "recall")
@@ -156,12 +126,7 @@ def recall_score(histogram: Histogram, threshold: float) -> Estimate:
 def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of negative rows that are predicted negative: TN / N.
 
-    scikit-learn's ``recall_score`` with ``pos_label=0``. Parameters and result as for `precision_score`.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no negative rows.
+    scikit-learn's ``recall_score`` with ``pos_label=0``. Raises `UndefinedMetricError` if there are no negative rows.
     """
     split = _split(histogram, threshold)
     _require(split.negatives, "negative", "specificity")
@@ -171,12 +136,7 @@ def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
 def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of rows that are predicted right: (TP + TN) / (P + N).
 
-    Parameters and result as for `precision_score`.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
+    Raises `UndefinedMetricError` if there are no rows.
     """
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives
@@ -187,12 +147,7 @@ def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the mean of recall and specificity.
 
-    Parameters and result as for `precision_score`.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows.
+    Raises `UndefinedMetricError` if there are no positive or no negative rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "balanced accuracy")
@@ -203,12 +158,7 @@ def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 def f1_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the harmonic mean of precision and recall: 2 TP / (P + TP + FP).
 
-    Parameters and result as for `precision_score`.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "F1")
@@ -216,21 +166,9 @@ def f1_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def best_f1_threshold(histogram: Histogram) -> float:
-    """Return the edge with the largest F1; of several, the lowest.
+    """Return the edge with the largest F1, the lower one of a bin that holds rows; of several, the lowest.
 
-    Parameters
-    ----------
-    histogram : Histogram
-
-    Returns
-    -------
-    float
-        Lower edge of a bin that holds rows.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     tp, fp, thresholds = at_or_above(histogram)
     _require(float(tp[:1].sum()), "positive", "F1")

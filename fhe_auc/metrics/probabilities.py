@@ -1,6 +1,7 @@
 """Metrics that take a score for the probability of label 1: log loss, normalised entropy, Brier score.
 
-A bin does not say where inside it a row's score is. The value takes the bin's middle, the range its two edges.
+A bin does not say where inside it a row's score is. The value takes the bin's middle, the range its two edges. Every
+metric raises `InputError` if the edges leave [0, 1], and `UndefinedMetricError` if there are no rows.
 """
 
 from __future__ import annotations
@@ -22,48 +23,15 @@ _EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scor
 
 
 def brier_score_loss(histogram: Histogram) -> Estimate:
-    """Compute the mean squared distance between label and score.
-
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1].
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
-    """
+    """Compute the mean squared distance between label and score, in [0, 1]."""
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
 
 
 def log_loss(histogram: Histogram) -> Estimate:
-    """Compute the mean of -ln(score) over positive and -ln(1 - score) over negative rows.
+    """Compute the mean of -ln(score) over positive and -ln(1 - score) over negative rows: nats, from 0 to 36.04.
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1].
-
-    Returns
-    -------
-    Estimate
-        In nats, from 0 to 36.04. A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches
-        down to 0, widens the range a lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no rows.
-    InputError
-        If the edges leave [0, 1].
+    A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down to 0, widens the range a
+    lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
     """
     return _mean_loss(histogram, _surprise, lambda score: _surprise(1 - score), "log loss")
 
@@ -74,27 +42,10 @@ def _surprise(probability: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def normalised_entropy(histogram: Histogram) -> Estimate:
-    """Compute the log loss over that of a classifier that always gives the share of positive rows.
+    """Compute the log loss over that of a classifier that always gives the share of positive rows; at least 0.
 
     He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
-    more than that share does.
-
-    Parameters
-    ----------
-    histogram : Histogram
-        Edges in [0, 1].
-
-    Returns
-    -------
-    Estimate
-        At least 0.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows.
-    InputError
-        If the edges leave [0, 1].
+    more than that share does. Raises `UndefinedMetricError` if there are no positive or no negative rows, too.
     """
     loss = log_loss(histogram)
     usable = histogram.cleaned()
@@ -106,13 +57,7 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
 
 
 def require_probabilities(histogram: Histogram) -> None:
-    """Check that scores can be probabilities.
-
-    Raises
-    ------
-    InputError
-        If the edges leave [0, 1].
-    """
+    """Raise `InputError` unless the edges lie in [0, 1], so that scores can be probabilities."""
     if histogram.edges[0] < 0 or histogram.edges[-1] > 1:
         raise InputError(
             f"histogram: the edges reach from {float(histogram.edges[0])!r} to {float(histogram.edges[-1])!r}; scores "

@@ -55,25 +55,13 @@ class PrecisionRecallCurve(NamedTuple):
 
 
 def roc_auc_score(histogram: Histogram) -> Estimate:
-    """Compute the area under the ROC curve.
+    """Compute the area under the ROC curve, in [0, 1].
 
     H_B = 1/(PN) sum_i (sum_{j<i} p_i n_j + p_i n_i / 2), [FCE] eq. 5: a positive row in a higher bin than a negative
     one counts 1. Only pairs inside one bin are undecided, so that the half-width is sum_i p_i n_i / (2 P N) ([FCE]
     lemma 3); with quantile bins and smooth scores the error falls as 1/B^2 ([FCE] theorem 4).
 
-    Parameters
-    ----------
-    histogram : Histogram
-
-    Returns
-    -------
-    Estimate
-        In [0, 1].
-
-    Raises
-    ------
-    UndefinedAucError
-        If there are no positive or no negative rows.
+    Raises `UndefinedAucError` if there are no positive or no negative rows.
     """
     usable = histogram.cleaned()
     p, n = usable.positives, usable.negatives
@@ -88,19 +76,8 @@ def roc_auc_score(histogram: Histogram) -> Estimate:
 def roc_curve(histogram: Histogram) -> RocCurve:
     """Compute the points of the ROC curve at the bins' edges, where they are exact.
 
-    Parameters
-    ----------
-    histogram : Histogram
-
-    Returns
-    -------
-    RocCurve
-        As scikit-learn's with ``drop_intermediate=False``.
-
-    Raises
-    ------
-    UndefinedAucError
-        If there are no positive or no negative rows.
+    As scikit-learn's with ``drop_intermediate=False``. Raises `UndefinedAucError` if there are no positive or no
+    negative rows.
     """
     tp, fp, thresholds = at_or_above(histogram)
     _require_both(tp[:1].sum(), fp[:1].sum(), "ROC curve")
@@ -112,18 +89,7 @@ def roc_curve(histogram: Histogram) -> RocCurve:
 def precision_recall_curve(histogram: Histogram) -> PrecisionRecallCurve:
     """Compute the points of the precision-recall curve at the bins' edges, where they are exact.
 
-    Parameters
-    ----------
-    histogram : Histogram
-
-    Returns
-    -------
-    PrecisionRecallCurve
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     tp, fp, thresholds = at_or_above(histogram)
     if not tp[:1].sum() > 0:
@@ -132,22 +98,12 @@ def precision_recall_curve(histogram: Histogram) -> PrecisionRecallCurve:
 
 
 def average_precision_score(histogram: Histogram) -> Estimate:
-    """Compute the average precision: the sum over steps of the recall gained times the precision there.
+    """Compute the average precision, in [0, 1]: the sum over steps of the recall gained times the precision there.
 
-    Parameters
-    ----------
-    histogram : Histogram
+    The value is scikit-learn's where rows of one bin have one score. The low end has the positives of each bin one by
+    one below its negatives, the high end has them together above.
 
-    Returns
-    -------
-    Estimate
-        In [0, 1]. The value is scikit-learn's where rows of one bin have one score. The low end has the positives of
-        each bin one by one below its negatives, the high end has them together above.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows.
     """
     usable = histogram.cleaned()
     p, n = usable.positives, usable.negatives
@@ -164,22 +120,12 @@ def average_precision_score(histogram: Histogram) -> Estimate:
 
 
 def ks_statistic(histogram: Histogram) -> Estimate:
-    """Compute the Kolmogorov-Smirnov statistic: the largest distance between true and false positive rates.
+    """Compute the Kolmogorov-Smirnov statistic: the largest distance between true and false positive rates, in [0, 1].
 
-    Parameters
-    ----------
-    histogram : Histogram
+    As `scipy.stats.ks_2samp` has it. The largest distance at an edge is both value and low end, since rows inside a bin
+    can only reach further.
 
-    Returns
-    -------
-    Estimate
-        In [0, 1]; as `scipy.stats.ks_2samp` has it. The largest distance at an edge is both value and low end, since
-        rows inside a bin can only reach further.
-
-    Raises
-    ------
-    UndefinedMetricError
-        If there are no positive or no negative rows.
+    Raises `UndefinedMetricError` if there are no positive or no negative rows.
     """
     usable = histogram.cleaned()
     totals = usable.positives.sum(), usable.negatives.sum()

@@ -21,16 +21,10 @@ _CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One metric of the report.
+    """One metric of the report; its estimate is None where it is undefined.
 
-    Attributes
-    ----------
-    name : str
-        Its key in the JSON; scikit-learn's name where it has one.
-    title, meaning : str
-        Its name and one sentence about it, for people.
-    estimate : Estimate or None
-        None where it is undefined.
+    `name` is its key in the JSON, scikit-learn's name where it has one; `title` and `meaning`, one sentence, are for
+    people.
     """
 
     name: str
@@ -41,17 +35,9 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """The classifier at one threshold.
+    """The classifier at one threshold: a score at or above it is predicted positive.
 
-    Attributes
-    ----------
-    title : str
-        Which threshold this is, for people.
-    threshold : float
-        A score at or above it is predicted positive.
-    measures : tuple of Measure
-    confusion : ndarray of float64, shape (2, 2)
-        Rows, as ``[[TN, FP], [FN, TP]]``.
+    `title` says which threshold this is, for people; `confusion` counts rows, as ``[[TN, FP], [FN, TP]]``.
     """
 
     title: str
@@ -62,20 +48,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportCard:
-    """Every number of the report. Make it with `report_card`.
+    """Every number of the report, from cleaned counts. Make it with `report_card`.
 
-    Attributes
-    ----------
-    histogram : Histogram
-        Cleaned counts.
-    measures : tuple of Measure
-        Metrics without a threshold; the first is the AUC.
-    best, chosen : Decision
-        At the threshold with the best F1, and at the reader's own.
-    roc : RocCurve
-    precision_recall : PrecisionRecallCurve
-    calibration : CalibrationCurve
-        In ten bins of about equally many rows.
+    `measures` need no threshold; the first is the AUC. `best` is at the threshold with the best F1, `chosen` at the
+    reader's own. `calibration` is in ten bins of about equally many rows.
     """
 
     histogram: Histogram
@@ -188,10 +164,6 @@ def report_card(histogram: Histogram, *, threshold: float = 0.5) -> ReportCard:
     threshold : float
         The reader's own decision threshold.
 
-    Returns
-    -------
-    ReportCard
-
     Raises
     ------
     UndefinedAucError
@@ -225,15 +197,7 @@ def _decision(title: str, histogram: Histogram, threshold: float) -> Decision:
 def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
     """Return the whole content of the report as plain types, ready for ``json.dumps``.
 
-    Parameters
-    ----------
-    card : ReportCard
-    facts : Facts
-
-    Returns
-    -------
-    dict
-        Undefined metrics, and the infinite first threshold of the ROC curve, are None.
+    Undefined metrics, and the infinite first threshold of the ROC curve, are None.
     """
     roc, precision_recall, calibration = (
         {name: values.tolist() for name, values in curve._asdict().items()}

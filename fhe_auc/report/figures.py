@@ -24,19 +24,7 @@ _CELLS = 40  # of the score histogram
 
 
 class Illustration(NamedTuple):
-    """One figure of the report.
-
-    Attributes
-    ----------
-    title : str
-        Heading above it.
-    caption : str
-        How to read it.
-    words : callable
-        What it shows, from the numbers: the alternative text.
-    paint : callable
-        Draws it.
-    """
+    """One figure of the report: a heading, how to read it, its alternative text, and what draws it."""
 
     title: str
     caption: str
@@ -45,18 +33,7 @@ class Illustration(NamedTuple):
 
 
 def draw(card: ReportCard, name: str) -> Figure:
-    """Draw one figure.
-
-    Parameters
-    ----------
-    card : ReportCard
-    name : str
-        A key of `FIGURES`.
-
-    Returns
-    -------
-    Figure
-    """
+    """Draw one figure; `name` is a key of `FIGURES`."""
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
     figure = Figure(figsize=_SIZE, layout="constrained")

@@ -31,18 +31,10 @@ _RANGE_HOLDS = {
 
 
 def render(metrics: ReportCard, facts: Facts) -> str:
-    """Write the report as one self-contained HTML page.
+    """Write the report as one self-contained page in HTML 5.
 
-    Parameters
-    ----------
-    metrics : ReportCard
-    facts : Facts
-        Its texts are escaped: they appear as they are.
-
-    Returns
-    -------
-    str
-        HTML 5, with its style and figures inside, no script, and a policy that forbids any request.
+    Style and figures are inside; there is no script, and a policy forbids any request. The texts of `facts` are
+    escaped: they appear as they are.
     """
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
@@ -69,24 +61,10 @@ def render(metrics: ReportCard, facts: Facts) -> str:
 
 
 def save(metrics: ReportCard, facts: Facts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write the page, the same content as JSON, and each figure as PNG.
+    """Write the page, the same content as JSON, and each figure as PNG; return the paths of `FILES`.
 
-    Parameters
-    ----------
-    metrics : ReportCard
-    facts : Facts
-    folder : path
-        Made if it does not exist; files in it with these names are overwritten.
-
-    Returns
-    -------
-    list of Path
-        One for each of `FILES`.
-
-    Raises
-    ------
-    OSError
-        A file cannot be written.
+    The folder is made if it does not exist; files in it with these names are overwritten. Raises `OSError` where a file
+    cannot be written.
     """
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)

@@ -69,7 +69,7 @@ def test_checking_leaves_nothing_behind_and_harms_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
 def test_each_kind_of_file_is_written(tmp_path: Path, suffix: str, magic: bytes) -> None:
     file = tmp_path / f"figure{suffix}"
-    plot.save(file, make_evaluation(), PARTIES, 0.8272, title="three sites")
+    plot.save_figure(plot.draw(make_evaluation(), PARTIES, 0.8272, title="three sites"), file)
     assert file.read_bytes().startswith(magic)
 
 
