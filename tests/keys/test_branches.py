@@ -18,11 +18,11 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys import branches
 from fhe_auc_keys.partial_sums import PartialSum
-from fhe_auc_keys.sealed_roles import Branch, CkksAggregator, CkksParty
+from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.dpauc.protocol import DpaucLaplace
-from fhe_auc_protocols.histograms.score_histogram import HistogramFederated
+from fhe_auc_protocols.histograms.plugins import HistogramFederated
 
 GRID = np.linspace(0, 1, 16)
 NAMES = tuple(f"site {number}" for number in range(9))
@@ -40,7 +40,7 @@ class Play:
 
     plugin: Any
     session: Session
-    parties: dict[str, CkksParty]
+    parties: dict[str, SealedParty[Any]]
     submissions: dict[str, bytes]
 
     @classmethod
@@ -51,7 +51,7 @@ class Play:
         opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
         return cls(plugin, session, parties, {name: role.respond(opening) for name, role in parties.items()})
 
-    def root(self) -> CkksAggregator:
+    def root(self) -> SealedAggregator:
         aggregator = self.plugin.aggregator(self.session.manifest, self.session.aggregator_material)
         aggregator.start()
         return aggregator
@@ -59,7 +59,7 @@ class Play:
     def branch(self, *names: str) -> Branch:
         return self.plugin.branch(self.session.manifest, self.session.aggregator_material, names)
 
-    def fed(self, role: CkksAggregator, *names: str) -> Any:
+    def fed(self, role: SealedAggregator, *names: str) -> Any:
         for name in names:
             role.receive(name, self.submissions[name])
         return role
@@ -88,7 +88,7 @@ def test_the_sum_of_branches_is_the_sum_of_one_aggregator_to_the_bit(backend: st
     play.fed(inner, *NAMES[6:])
     root.receive_partial(play.partial(*NAMES[1:3]))
     root.receive_partial(inner.partial())
-    assert root._aggregation.partial() == alone._aggregation.partial()
+    assert root._sum.partial() == alone._sum.partial()
     result = root.finish_round()
     assert result is not None
     for name, role in play.parties.items():
@@ -104,7 +104,7 @@ def test_no_party_is_counted_twice_and_a_refused_sum_changes_nothing(play: Play)
     root = play.fed(play.root(), NAMES[0])
     first = play.partial(*NAMES[1:4])
     root.receive_partial(first)
-    before = root._aggregation.partial()
+    before = root._sum.partial()
     for twice, culprit in (
         (first, NAMES[1]),  # the same again
         (play.partial(*NAMES[3:6]), NAMES[3]),  # overlaps with another branch
@@ -115,7 +115,7 @@ def test_no_party_is_counted_twice_and_a_refused_sum_changes_nothing(play: Play)
         assert caught.value.field == "sender"
     with pytest.raises(MessageError, match="already submitted"):
         root.receive(NAMES[2], play.submissions[NAMES[2]])
-    assert root._aggregation.partial() == before
+    assert root._sum.partial() == before
     assert list(root._answered) == list(NAMES[:4])
 
 
@@ -191,11 +191,11 @@ def sums_of(data: bytes) -> bytes:
 def test_damaged_partial_sums_are_refused_and_change_nothing(play: Play, damage: str) -> None:
     change, field = DAMAGES[damage]
     root = play.fed(play.root(), NAMES[0])
-    before = root._aggregation.partial()
+    before = root._sum.partial()
     with pytest.raises(MessageError, match="partial sum refused") as caught:
         root.receive_partial(change(play.partial(*NAMES[1:3])))
     assert caught.value.field == field
-    assert root._aggregation.partial() == before
+    assert root._sum.partial() == before
     assert list(root._answered) == [NAMES[0]]
 
 

@@ -10,25 +10,27 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import bfv, ckks
+from fhe_auc import ckks
+from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, InputError, MessageError
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Session
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import PartyMaterial, Roster
-from fhe_auc_keys.sealed_roles import Result
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 if "openfhe" not in ckks.available_backends():
     pytest.skip("joint keys need OpenFHE", allow_module_level=True)
 
-from fhe_auc_keys.joint_computation import CkksComputation, JointComputation
-
+from fhe_auc.bfv import PublicContext
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
@@ -37,6 +39,7 @@ NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)
 PLAN = plan_exact(thresholds=len(GRID), parties=len(NAMES), backend="openfhe", max_rows=2000, joint_keys=True)
 PRIMES = PLAN.parameters.plain_moduli
+Vectors = list[tuple[int, Residues]]  # each with the index of its prime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,26 +49,36 @@ class Products(Outcome):
     values: tuple[tuple[int, ...], ...]
 
 
-class Numbers:
+class Numbers(PartyTask[tuple[int, Residues], list[Residues], Products]):
     """A party's task: two vectors for each prime."""
 
     def __init__(self, party: str) -> None:
         generator = np.random.default_rng(NAMES.index(party))
         self.party = party
-        self.vectors = [
+        self.vectors: Vectors = [
             (prime, generator.integers(0, PRIMES[prime], 8192, dtype=np.uint64))
             for prime in range(len(PRIMES))
             for _ in range(2)
         ]
-        self.common_secret = b""
+        self.common_secrets: list[bytes] = []
+
+    def encode(self, common_secret: bytes) -> Vectors:
+        self.common_secrets.append(common_secret)
+        return self.vectors
+
+    def read(self, decrypted: list[Residues], parties: int, common_secret: bytes) -> Products:
+        self.common_secrets.append(common_secret)
+        values = tuple(tuple(each.tolist()) for each in decrypted)
+        return Products(protocol="exact", backend="openfhe", parties=parties, security_bits=128, values=values)
 
 
-class Product(JointComputation[Numbers, JointShare, list[bfv.Residues], Products]):
+class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues]]):
     """(Σ left)·(Σ right), for each prime."""
+
+    plan = PLAN
 
     def __init__(self, manifest: Manifest) -> None:
         self.setup: JointSetup = JointSetup(PLAN.parameters, manifest.session)
-        self.blocks = 2 * len(PRIMES)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
 
@@ -75,35 +88,34 @@ class Product(JointComputation[Numbers, JointShare, list[bfv.Residues], Products
     def restored_share(self, saved: bytes) -> JointShare:
         return JointShare.restored(self.setup, saved)
 
-    def encrypted(self, share: JointShare, task: Numbers) -> list[bytes]:
-        return [share.encrypt(values, prime, block) for block, (prime, values) in enumerate(task.vectors)]
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
+        return self.setup.public_context(key_parts, relinearisation_part)
 
-    def result(self, key_parts: Sequence[Words], relinearisation_part: Words, totals: Sequence[Words]) -> bytes:
-        public = self.setup.public_context(key_parts, relinearisation_part)
+    def encrypt(self, keys: JointShare, task: Numbers, common_secret: bytes) -> tuple[bytes, ...]:
+        vectors = task.encode(common_secret)
+        return tuple(keys.encrypt(values, prime, block) for block, (prime, values) in enumerate(vectors))
+
+    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
         results = []
         for prime in range(len(PRIMES)):
             factors = [
-                self.setup.submission(totals[block], block, prime, public.fingerprint)
+                self.setup.submission(totals[block], block, prime, keys.fingerprint)
                 for block in (2 * prime, 2 * prime + 1)
             ]
-            left, right = (public.ciphertext(public.read_submission(each, prime), prime) for each in factors)
-            results.append(public.dump_result(public.flood(public.multiply(left, right))))
+            left, right = (keys.ciphertext(keys.read_submission(each, prime), prime) for each in factors)
+            results.append(keys.dump_result(keys.flood(keys.multiply(left, right))))
         return encode(tuple(results))
 
-    def partial(self, share: JointShare, result: bytes) -> bytes:
+    def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         parts = enumerate(self._parts(result))
         return b"".join(partial_decryption(share, each, prime, PLAN.smudging_exponent) for prime, each in parts)
 
-    def fused(self, result: bytes, partials: Iterable[Words]) -> list[bfv.Residues]:
+    def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         split = [np.split(each, len(PRIMES)) for each in partials]
         return [
             fuse(self.setup, each, prime, [partial[prime] for partial in split])
             for prime, each in enumerate(self._parts(result))
         ]
-
-    def outcome(self, task: Numbers, fused: list[bfv.Residues], parties: int) -> Products:
-        values = tuple(tuple(each.tolist()) for each in fused)
-        return Products(protocol="exact", backend="openfhe", parties=parties, security_bits=128, values=values)
 
     def _parts(self, result: bytes) -> tuple[bytes, ...]:
         parts = decode(result, tuple[bytes, ...], "result")
@@ -138,7 +150,8 @@ def manifest_of(**changes: Any) -> Manifest:
         "parties": NAMES,
         "grid": GRID.tobytes(),
         "min_parties": len(NAMES),
-        "plan": PLAN,
+        "keys": "joint",
+        "plan": EncodedPlan(PLAN.kind, encode(PLAN)),
     }
     return Manifest(**{**fields, **changes})
 
@@ -165,7 +178,8 @@ def test_an_exact_session_runs_through_the_four_rounds_of_joint_keys() -> None:
         assert [list(each) for each in found.values] == expected()
         assert found.keys == "joint"
         assert found.key_bytes_per_party == PLAN.key_bytes
-    assert len({party._task.common_secret for party in play.parties.values()}) == 1
+    (secret,) = {secret for party in play.parties.values() for secret in party._task.common_secrets}
+    assert len(secret) == 32
     assert play.aggregator.result().counted == NAMES
 
 
@@ -175,9 +189,10 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     message = play.aggregator.start()
     for _ in range(2):
         message = play.round(message)  # type: ignore[assignment]
-    aggregator = play.aggregator
-    keys, blocks = ([each.words for each in sums] for sums in (aggregator._keys, aggregator._blocks))
-    second = Product(manifest_of()).result(keys, aggregator._relinearisation.words, blocks)  # flooded differently
+    relinearisation, *totals = play.aggregator._submissions.totals
+    product = Product(play.aggregator.manifest)
+    # The same product, flooded differently.
+    second = product.aggregate(product.public_keys(play.aggregator._keys.totals, relinearisation), totals)
     parsed = Message.from_bytes(message, limit=2**28)
     changed = msgspec.structs.replace(parsed, payload=encode(Result(len(NAMES), second))).to_bytes()
     for name, party in play.parties.items():
@@ -190,5 +205,5 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
 
 
 def test_a_plan_of_exact_computation_is_none_for_a_ckks_protocol() -> None:
-    with pytest.raises(InputError, match="for an exact computation"):
-        CkksComputation(manifest_of())
+    with pytest.raises(InputError, match="for a computation of kind 'exact AUC'"):
+        SemiHonest().joint_computation(manifest_of())
