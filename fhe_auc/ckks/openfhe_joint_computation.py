@@ -10,6 +10,7 @@ from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.computation import JointComputation
+from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe.polynomials import Words
 
@@ -32,6 +33,8 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
     setup: JointSetup
 
     def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, multiplies: bool) -> None:
+        if plan.keys != "joint":
+            raise InputError("the session's manifest is not one for joint keys")
         self._manifest = manifest
         self.plan = plan
         self._circuit = circuit

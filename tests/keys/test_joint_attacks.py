@@ -16,7 +16,9 @@ from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
 from fhe_auc.rlwe import container
+from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.serialise import decode, encode
+from fhe_auc.zero_sum_masks import zero_sum_masks
 from fhe_auc_keys.group_sealing import seal_to_all
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution, Excerpt
@@ -343,7 +345,7 @@ def refused_secret(play: JointPlay, other: JointPlay, message: bytes, attack: st
         with pytest.raises(MessageError, match="contribution of party 'south'"):
             party.respond(changed(message, payload=encode(tuple(forged))))
         assert state(party) == before
-        assert not hasattr(party._task, "common_secret")
+        assert party._state.common_secret == b""
 
 
 @pytest.mark.parametrize("attack", SIGNED_SECRETS)
@@ -397,9 +399,8 @@ def test_all_parties_of_a_session_derive_the_same_common_secret_and_in_another_s
 ) -> None:
     found = []
     for play in (third[0], other):
-        (common_secret,) = {party._task.common_secret for party in play.parties.values()}
-        assert isinstance(common_secret, bytes)
-        parts = [party._secret_part for party in play.parties.values()]
+        (common_secret,) = {party._state.common_secret for party in play.parties.values()}
+        parts = [party._state.secret_part for party in play.parties.values()]
         assert [len(each) for each in (common_secret, *parts)] == [32] * 4
         found += [common_secret, *parts]
     assert len(set(found)) == 8  # parts are drawn anew by every party in every session
@@ -412,7 +413,7 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
     found = {honest}
     for author in NAMES:
         readers = [name for name in NAMES if name != author]
-        part = play.parties[author]._secret_part
+        part = play.parties[author]._state.secret_part
         for changed_part in (flipped(part, 0), flipped(part, 31), bytes(32)):
             forged = signed_secret(play, excerpts, sealed_secret(play, author, changed_part), author)
             (common_secret,) = {derived(play, name, forged) for name in readers}
@@ -423,7 +424,7 @@ def test_the_common_secret_depends_on_every_partys_part_and_on_whose_it_is(secon
         one, another = readers
         swapped = excerpts
         for name, from_name in ((one, another), (another, one)):
-            sealed = sealed_secret(play, name, play.parties[from_name]._secret_part)
+            sealed = sealed_secret(play, name, play.parties[from_name]._state.secret_part)
             swapped = signed_secret(play, swapped, sealed, name)
         found.add(derived(play, author, swapped))
     assert len(found) == 1 + 3 * 3 + 3
@@ -438,37 +439,46 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
         for number, name in enumerate(NAMES):
             party = play.parties[name]
             sealed = sealed_secret(play, name, bytes([number]) * 32)
-            monkeypatch.setattr(party, "_secret_part", bytes([number]) * 32)
-            monkeypatch.setattr(party, "_forwarded", [party._forwarded[0], hashlib.sha256(sealed).digest()])
+            forwarded = party._state.forwarded[0], hashlib.sha256(sealed).digest()
+            chosen = msgspec.structs.replace(party._state, secret_part=bytes([number]) * 32, forwarded=forwarded)
+            monkeypatch.setattr(party, "_state", chosen)
             first_round = signed_secret(play, first_round, sealed, name)
         (common_secret,) = {derived(play, name, first_round) for name in NAMES}
         found.append(common_secret)
     assert found[0] != found[1]
 
 
-def test_a_task_has_the_common_secret_before_it_is_asked_for_anything(
+def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything_and_its_masks_are_of_it(
     site_rows: list[PartyData], other: JointPlay
 ) -> None:
     play = JointPlay(site_rows, delivery=other.delivery)
     message = play.until(2)
     seen: list[tuple[str, bytes]] = []
-    for party in play.parties.values():
-        task, shape = party._task, party._setup.submission_part
-        assert not hasattr(task, "common_secret")
+    masks: dict[str, np.ndarray] = {}
+    for name, party in play.parties.items():
+        task = party._task
 
-        def blocks(task: Any = task, honest: Any = task.blocks) -> Any:
-            seen.append(("blocks", task.common_secret))
-            return honest()
+        def encode(common_secret: bytes, honest: Any = task.encode) -> Any:
+            seen.append(("encode", common_secret))
+            return honest(common_secret)
 
-        def masks(polynomials: Any, task: Any = task, honest: Any = task.masks, shape: Any = shape) -> Any:
-            seen.append(("masks", task.common_secret))
-            assert polynomials == shape
-            return honest(polynomials)
+        def read(decrypted: Any, parties: int, common_secret: bytes, honest: Any = task.read) -> Any:
+            seen.append(("read", common_secret))
+            return honest(decrypted, parties, common_secret)
 
-        task.blocks, task.masks = blocks, masks
-    play.finish(play.play_round(message))
-    (common_secret,) = {party._task.common_secret for party in play.parties.values()}
-    assert sorted(seen) == [(asked, common_secret) for asked in ("blocks", "masks") for _ in NAMES]
+        def encrypt(
+            block: Any, number: int, mask: Any, name: str = name, honest: Any = party._share.encrypt, **rest: Any
+        ) -> bytes:
+            masks[name] = mask
+            return honest(block, number, mask, **rest)
+
+        task.encode, task.read, task.masked, party._share.encrypt = encode, read, True, encrypt
+    play.finish(play.play_round(message))  # the masks vanish
+    (common_secret,) = {party._state.common_secret for party in play.parties.values()}
+    assert sorted(seen) == [(asked, common_secret) for asked in ("encode", "read") for _ in NAMES]
+    for name, party in play.parties.items():
+        (expected,) = zero_sum_masks(party._setup.submission_part, play.manifest, name, common_secret, blocks=1)
+        assert np.array_equal(masks[name], expected)
 
 
 def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobody_else(
@@ -503,7 +513,7 @@ def of_another_result(play: JointPlay) -> Contribution:
     keys = south._roster.encryption_keys
     sealed = seal_to_all(
         {name: key for name, key in keys.items() if name != "south"},
-        south._partial,
+        south._state.partial,
         info=south._info(PARTIAL_PURPOSE, "south"),
         associated=bytes(32),
     )
@@ -513,8 +523,8 @@ def of_another_result(play: JointPlay) -> Contribution:
 def resealed(play: JointPlay, purpose: bytes) -> bytes:
     """South's genuine partial decryption of the genuine result, sealed for some purpose."""
     south = play.parties["south"]
-    associated = hashlib.sha256(south._result).digest()
-    return sealed_secret(play, "south", south._partial, purpose=purpose, associated=associated)
+    associated = hashlib.sha256(south._state.result).digest()
+    return sealed_secret(play, "south", south._state.partial, purpose=purpose, associated=associated)
 
 
 def in_place(contributions: Contributions, contribution: Contribution) -> Contributions:
@@ -734,32 +744,38 @@ def no_number_with_sums(play: JointPlay, spoil: Callable[[JointPlay], None]) -> 
                 party.result()
 
 
+def sum_of_submissions(play: JointPlay) -> Sum:
+    """The aggregator's sum of the only block; before it stands that of second parts of the relinearisation key."""
+    _, block = play.aggregator._submissions._sums
+    return block
+
+
 def submitted(play: JointPlay, name: str) -> np.ndarray:
-    return play.aggregator._blocks[0].polynomials.unpack(play.contributed(name, 2).parts[1])
+    return sum_of_submissions(play).polynomials.unpack(play.contributed(name, 2).parts[1])
 
 
 def drop(play: JointPlay) -> None:
-    total = play.aggregator._blocks[0]
+    total = sum_of_submissions(play)
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - submitted(play, "south")) % moduli)
 
 
 def double(play: JointPlay) -> None:
-    play.aggregator._blocks[0].add(submitted(play, "south"))
+    sum_of_submissions(play).add(submitted(play, "south"))
 
 
 def only_one(play: JointPlay) -> None:
-    play.aggregator._blocks[0].words[:] = submitted(play, "south")
+    sum_of_submissions(play).words[:] = submitted(play, "south")
 
 
 def without_a_rotation_key(play: JointPlay) -> None:
-    total = play.aggregator._keys[2]
+    total = play.aggregator._keys._sums[2]
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - total.polynomials.unpack(play.contributed("south", 1).parts[2])) % moduli)
 
 
 def without_a_relinearisation_part(play: JointPlay) -> None:
-    total = play.aggregator._relinearisation
+    total = play.aggregator._submissions._sums[0]
     moduli = np.array(total.polynomials.moduli, np.uint64)[:, None]
     total.add((moduli - total.polynomials.unpack(play.contributed("south", 2).parts[0])) % moduli)
 
@@ -796,10 +812,10 @@ def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_
     play, message = third
     assert all(party._share is not None for party in play.parties.values())
     message = play.play_round(message)
-    assert all(party._share is None and party._partial for party in play.parties.values())
+    assert all(party._share is None and party._state.partial for party in play.parties.values())
     play.finish(message)
-    assert not any(party._share or party._partial for party in play.parties.values())
-    deviation = play.manifest.plan.smudging_deviation
+    assert not any(party._share or party._state.partial for party in play.parties.values())
+    deviation = play.plan.smudging_deviation
     assert len(used) == 3
     for first, second in used:  # 4,096 values: their deviation is right to 0.8 %
         assert np.sqrt(np.mean(np.abs(first) ** 2)) == pytest.approx(deviation, rel=0.06)
@@ -819,7 +835,7 @@ def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
     flood = circuit.flood
     for bound, refused in ((60, True), (90, False)):
         play = JointPlay(site_rows, delivery=other.delivery)
-        weights = play.manifest.plan.packing.class_vector(np.array([100, bound]))
+        weights = play.plan.packing.class_vector(np.array([100, bound]))
         monkeypatch.setattr(
             circuit,
             "flood",
@@ -890,21 +906,21 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
                 for key in (party._share.secret_key, party._share._ephemeral):
                     words = layout.polynomials.unpack(layout.pack(openfhe.Serialize(key, openfhe.BINARY)))
                     secret += pieces(words, layout.polynomials)
-                secret += halves(party._secret_part)
+                secret += halves(party._state.secret_part)
             if play.aggregator.round == 2:
-                secret += halves(party._task.common_secret)
+                secret += halves(party._state.common_secret)
             if play.aggregator.round == 3:
                 partial = party._setup.submission_part
-                secret += pieces(partial.unpack(party._partial), partial)
+                secret += pieces(partial.unpack(party._state.partial), partial)
         held.update(bytes_within(play.aggregator, {}))
         message = play.aggregator.finish_round()
     held.update(bytes_within(play.aggregator, {}), play.wire)
     everything = b"|".join(held)
     assert len(secret) > 3 * (3 * 15 + 2 * 2)
-    assert len({party._secret_part for party in play.parties.values()}) == 3
+    assert len({party._state.secret_part for party in play.parties.values()}) == 3
     assert not any(piece in everything for piece in secret)
     # What the aggregator and the wire do hold is found in the same way.
-    total = play.aggregator._blocks[0]
+    total = sum_of_submissions(play)
     assert all(piece in everything for piece in pieces(total.words, total.polynomials)[-10:])
     own = total.polynomials.unpack(play.contributed("south", 2).parts[1])
     assert all(piece in everything for piece in pieces(own, total.polynomials)[:10])

@@ -76,11 +76,10 @@ def clinics(parties: int, rows: int | None = None) -> list[PartyData]:
 def test_the_auc_is_that_of_exact_integers_and_of_sealed_keys(parties: int, rows: int | None) -> None:
     grid = thresholds.resolve("uniform:100")
     sites = clinics(parties, rows)
-    play, evaluations = played(sites, grid)
+    _, evaluations = played(sites, grid)
     assert {evaluation.auc for evaluation in evaluations} == {evaluations[0].auc}
     assert abs(evaluations[0].auc - sealed_auc(sites, grid)) < PRECISION
     assert evaluations[0].precision <= PRECISION
-    assert play.manifest.plan is not None
     assert (evaluations[0].keys, evaluations[0].rounds, evaluations[0].parties) == ("joint", 4, parties)
 
 
@@ -89,14 +88,12 @@ def test_the_auc_is_that_of_exact_integers_and_of_sealed_keys(parties: int, rows
 )
 def test_large_grids_and_several_blocks_come_out_right(grid: str, blocks: int) -> None:
     play, _ = played(clinics(3), thresholds.resolve(grid))
-    assert play.manifest.plan is not None
-    assert play.manifest.plan.packing.blocks == blocks
+    assert play.plan.packing.blocks == blocks
 
 
 def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]) -> None:
     play, _ = played(site_rows, np.unique(np.concatenate([GRID, np.linspace(2, 3, 1500)])))
-    assert play.manifest.plan is not None
-    assert play.manifest.plan.packing.blocks == 2
+    assert play.plan.packing.blocks == 2
 
 
 @pytest.mark.parametrize("digits", [2, pytest.param(4, marks=pytest.mark.slow)])
@@ -141,9 +138,8 @@ def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -
     assert spent < 2
     # One public key; rotations and one switching key of as many digits as primes; both halves of the other: each
     # coefficient in whole bytes, 55 + 51 + 51 and 60 bits.
-    plan_of = play.manifest.plan
-    assert plan_of is not None
-    pairs, parameters = len(plan_of.parameters.rotations) + 1 + 2, plan_of.parameters
+    parameters = play.plan.parameters
+    pairs = len(parameters.rotations) + 1 + 2
     widths = [-(-bits // 8) for bits in parameters.modulus_bits], -(-parameters.special_bits // 8)
     digits = len(parameters.modulus_bits)
     expected = parameters.ring_dimension * (sum(widths[0]) + pairs * digits * (sum(widths[0]) + widths[1]))
@@ -263,8 +259,8 @@ def sums(play: JointPlay) -> bytes:
     """A digest of everything that the aggregator has added up or keeps."""
     state: Any = play.aggregator
     digest = hashlib.sha256()
-    for total in (*state._keys, state._relinearisation, *state._blocks):
-        digest.update(total.words.tobytes())
+    for total in (*state._keys.totals, *state._submissions.totals):
+        digest.update(total.tobytes())
     digest.update(encode(tuple(state._passed_on.items())))
     digest.update(encode(tuple(state._answered)))
     return digest.digest()

@@ -37,6 +37,7 @@ from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.blinded_auc import encoded
 from tests.support.certified import NOW, Consortium
 
 WEEK = timedelta(days=7)
@@ -59,8 +60,9 @@ def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
         parties=PARTIES,
         grid=np.linspace(0, 1, 16).tobytes(),
         min_parties=len(PARTIES),
+        keys="joint" if joint else "sealed",
         context=b"" if joint else bytes(32),
-        plan=plan(Workload(thresholds=16, parties=len(PARTIES), joint_keys=joint), "openfhe"),
+        plan=encoded(plan(Workload(thresholds=16, parties=len(PARTIES), joint_keys=joint), "openfhe")),
     )
 
 

@@ -16,6 +16,7 @@ from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request, Session
 from fhe_auc.serialise import encode, frame
 from fhe_auc_keys.authority import Authority
@@ -27,6 +28,7 @@ from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, PartyMaterial, Ros
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.blinded_auc import encoded
 from tests.support.joint_sessions import GRID, JointPlay
 
 NAMES = ("north", "south", "east")
@@ -372,10 +374,8 @@ def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> N
 def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     lax = msgspec.structs.replace(idle.manifest, min_parties=2)
-    assert idle.manifest.plan is not None
-    larger = msgspec.structs.replace(
-        idle.manifest, plan=plan(Workload(thresholds=16, parties=4, joint_keys=True), "openfhe")
-    )
+    for_four = plan(Workload(thresholds=16, parties=4, joint_keys=True), "openfhe")
+    larger = msgspec.structs.replace(idle.manifest, plan=encoded(for_four))
     for manifest in (lax, larger):
         for make in roles(idle, manifest, roster, idle.identity("north")):
             with pytest.raises(InputError, match="every party of the session takes part"):
@@ -388,25 +388,28 @@ def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> No
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
     idle: JointPlay, prepare: Callable[..., Session]
 ) -> None:
-    from fhe_auc_keys.joint_computation import CkksComputation
-
     from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
-    computation: CkksComputation[Any] = CkksComputation(idle.manifest)
+    computation = SemiHonest().joint_computation(idle.manifest)
     sealed = prepare("openfhe", min_parties=3)
     roster = idle.roster
     task = SemiHonest().task(sealed.manifest, idle.sites[0])
-    with_fingerprint = msgspec.structs.replace(idle.manifest, context=bytes(32))
-    without_plan = msgspec.structs.replace(idle.manifest, plan=None)
-    without_fingerprint = msgspec.structs.replace(sealed.manifest, context=b"")
-    for manifest in (sealed.manifest, with_fingerprint, without_fingerprint, without_plan):
+    with pytest.raises(InputError, match="fingerprint of the context has 0 bytes"):
+        msgspec.structs.replace(idle.manifest, context=bytes(32))
+    with pytest.raises(InputError, match="fingerprint of the context has 32 bytes"):
+        msgspec.structs.replace(sealed.manifest, context=b"")
+    with pytest.raises(InputError, match="a plan if, and only if, it has keys"):
+        msgspec.structs.replace(idle.manifest, plan=None)
+    without_plan = msgspec.structs.replace(idle.manifest, keys="none", plan=None)
+    renamed = msgspec.structs.replace(sealed.manifest, keys="joint", context=b"")  # and with a plan for sealed keys
+    for manifest in (sealed.manifest, without_plan):
         with pytest.raises(InputError, match="not one for joint keys"):
             JointAggregator(manifest, roster, computation)
         with pytest.raises(InputError, match="not one for joint keys"):
             JointParty(manifest, roster, idle.identity("north"), task, computation)
-    for manifest in (sealed.manifest, without_plan):
-        with pytest.raises(InputError, match=r"not one for joint keys|has no plan for an encrypted computation"):
-            CkksComputation(manifest)
+    for manifest in (sealed.manifest, renamed, without_plan):
+        with pytest.raises(InputError, match=r"not one for joint keys|has no plan|plan is for sealed keys"):
+            SemiHonest().joint_computation(manifest)
     # A joint manifest with sealed material, and a sealed one with joint material.
     made: dict[str, Callable[[], Any]] = {
         "roster": lambda: SemiHonest().aggregator(idle.manifest, sealed.aggregator_material),
@@ -424,12 +427,13 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
 @pytest.mark.parametrize("bits", [0, 29, 81, -40])
 @joint
 def test_smudging_cannot_be_switched_off(idle: JointPlay, bits: int) -> None:
-    assert idle.manifest.plan is not None
     with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
-        msgspec.structs.replace(idle.manifest.plan, smudging_bits=bits)
-    fields = msgspec.to_builtins(idle.manifest, builtin_types=(bytes,))
-    fields["plan"]["smudging_bits"] = bits
-    with pytest.raises(ValueError, match="smudging_bits"):
-        Manifest.from_bytes(msgspec.msgpack.encode(fields))
+        msgspec.structs.replace(idle.plan, smudging_bits=bits)
+    fields = msgspec.to_builtins(idle.plan, builtin_types=(bytes,))
+    altered = EncodedPlan(idle.plan.kind, msgspec.msgpack.encode({**fields, "smudging_bits": bits}))
+    manifest = msgspec.structs.replace(idle.manifest, plan=altered)
+    for make in roles(idle, manifest, idle.roster, idle.identity("north")):
+        with pytest.raises(InputError, match="smudging_bits"):
+            make()
     with pytest.raises(CapacityError, match="smudging_bits"):
         SemiHonest().prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))

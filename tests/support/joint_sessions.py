@@ -36,6 +36,7 @@ class JointPlay:
         request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
         session = SemiHonest().prepare(Request(**request))
         self.manifest = session.manifest
+        self.plan = SemiHonest().plan_of(self.manifest)
         self.delivery = delivery or SemiHonest().local_delivery(session)
         self.roster = Roster.from_bytes(self.delivery.aggregator)
         self.binding = self.roster.binding(self.manifest)
