@@ -12,6 +12,7 @@ A *credential* is what a party shows: certificates, and the binding where there 
 from __future__ import annotations
 
 import itertools
+import warnings
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509 import verification
 from cryptography.x509.oid import NameOID
 
@@ -40,41 +42,24 @@ _UNDERSTOOD = {x509.BasicConstraints.oid, x509.KeyUsage.oid}
 class Peer:
     """What a verified credential says; only `verify` makes one.
 
-    Attributes
-    ----------
-    name : str
-    signing_key, encryption_key : bytes
-        Ed25519 and X25519 public keys, 32 bytes each.
-    not_before, not_after : datetime
-        Validity, UTC.
-    serial : int
-        Serial number of the certificate.
-    fingerprint : bytes
-        32 bytes that name certificate and keys. For a consortium's certificate the SHA-256 that other tools print.
+    The fingerprint names certificate and keys. For a consortium's certificate it is the SHA-256 that other tools print.
     """
 
     name: str
-    signing_key: bytes
-    encryption_key: bytes
-    not_before: datetime
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
+    not_before: datetime  # UTC
     not_after: datetime
-    serial: int
-    fingerprint: bytes
+    serial: int  # of the certificate
+    fingerprint: bytes  # 32 bytes
 
 
 @dataclass(frozen=True)
 class Trust:
-    """Whom a site trusts.
+    """Whom a site trusts: authorities, obtained by a way that cannot be tampered with, and the current list of each.
 
-    Attributes
-    ----------
-    anchors : tuple of x509.Certificate
-        Authorities, obtained by a way that cannot be tampered with. Each of them can give any name to anybody.
-    revocation_lists : tuple of x509.CertificateRevocationList
-        Current list of every authority.
-    site_lists_required : bool
-        False accepts certificates of sites' own authorities without a revocation list; the consortium's always needs
-        one.
+    Each authority can give any name to anybody. Without `site_lists_required`, certificates of sites' own authorities
+    are accepted without a revocation list; the consortium's always needs one.
     """
 
     anchors: tuple[x509.Certificate, ...]
@@ -85,10 +70,7 @@ class Trust:
     def from_pem(cls, anchors: bytes, revocation_lists: tuple[bytes, ...] = (), **options: Any) -> Trust:
         """Read authorities (one PEM text, one or more certificates) and revocation lists (one PEM text each).
 
-        Raises
-        ------
-        UnfitCertificateError
-            Something is not PEM of the right kind.
+        Raise `UnfitCertificateError` where something is not PEM of the right kind.
         """
         try:
             lists = tuple(x509.load_pem_x509_crl(each) for each in revocation_lists)
@@ -105,10 +87,7 @@ class _Credential(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 def credential(chain: bytes, binding: bytes = b"") -> bytes:
     """Return the credential made of a PEM chain, the party's own certificate first, and a binding.
 
-    Raises
-    ------
-    UnfitCertificateError
-        `chain` is not PEM, or longer than five certificates.
+    Raise `UnfitCertificateError` where `chain` is not PEM, or longer than five certificates.
     """
     try:
         certificates = x509.load_pem_x509_certificates(chain)
@@ -122,27 +101,16 @@ def credential(chain: bytes, binding: bytes = b"") -> bytes:
 def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
     """Return the party's own certificate out of a credential, and whether there is a binding; nothing is verified.
 
-    Raises
-    ------
-    DeserialisationError, TamperedError, ValueError
-        Not a credential, or damaged; without a certificate, or with a malformed one.
+    Raise `DeserialisationError`, `TamperedError` or `ValueError` where it is no credential, or damaged.
     """
     found = unframe(MAGIC, shown, _Credential, "credential")
     if not found.chain:
         raise TamperedError("it holds no certificate")
-    return x509.load_der_x509_certificate(found.chain[0]), bool(found.binding)
+    return _loaded(found.chain[0]), bool(found.binding)
 
 
 def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
-    """Return whom a credential belongs to.
-
-    Parameters
-    ----------
-    shown : bytes
-        What `credential` wrote.
-    trust : Trust
-    at : datetime
-        The present, with a time zone.
+    """Return whom a credential, from `credential`, belongs to.
 
     Raises
     ------
@@ -158,7 +126,7 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
     at = check_time(at)
     try:
         parts = unframe(MAGIC, shown, _Credential, "credential")
-        chain = [x509.load_der_x509_certificate(each) for each in parts.chain]
+        chain = [_loaded(each) for each in parts.chain]
     except (DeserialisationError, *MALFORMED):
         raise TamperedError("a credential is damaged") from None
     if not 1 <= len(chain) <= _MAX_CHAIN or not all(whole_bytes(each) for each in chain):
@@ -169,6 +137,16 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
         return _consortium(chain, trust, at)
     except MALFORMED as error:
         raise UnfitCertificateError(f"a certificate is malformed: {type(error).__name__}") from None
+
+
+def _loaded(der: bytes) -> x509.Certificate:
+    """Return a certificate; ValueError also where the library only warns as yet, say of a serial number below one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CryptographyDeprecationWarning)
+        try:
+            return x509.load_der_x509_certificate(der)
+        except CryptographyDeprecationWarning as warning:
+            raise ValueError(str(warning)) from None
 
 
 def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Peer:

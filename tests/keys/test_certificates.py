@@ -8,6 +8,7 @@ import copy
 import hashlib
 import pickle
 import random
+import warnings
 from datetime import datetime, timedelta, timezone
 
 import msgspec
@@ -649,6 +650,18 @@ def test_every_flipped_byte_of_a_bound_credential_is_refused(site) -> None:
     for position in range(40, len(good)):
         with pytest.raises(KeysError):
             verify(mended(flipped(good, position)), site.trust, at=NOW)
+
+
+def test_a_certificate_with_a_serial_number_below_one_is_refused_without_a_warning(site) -> None:
+    good = site.identity().credential
+    serial = site.leaf.serial_number
+    position = good.index(serial.to_bytes(serial.bit_length() // 8 + 1, "big", signed=True))
+    negative = bytearray(good)
+    negative[position] |= 0x80
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(TamperedError, match="a credential is damaged"):
+            verify(mended(bytes(negative)), site.trust, at=NOW)
 
 
 def test_a_binding_does_not_move_to_another_certificate(site) -> None:
