@@ -28,22 +28,11 @@ KIND = Kind(b"fheanno", "session announcement")
 
 @dataclass(frozen=True)
 class Announcement:
-    """A session as its holder signed it, verified.
-
-    Attributes
-    ----------
-    manifest : Manifest
-        Parties, thresholds, parameters, session id.
-    fingerprints : mapping of str to bytes
-        Party to the fingerprint of the certificate that it takes part with.
-    holder : Peer
-        Who signed.
-    not_after : datetime
-    """
+    """A session as its holder signed it, verified."""
 
     manifest: Manifest
-    fingerprints: Mapping[str, bytes]
-    holder: Peer
+    fingerprints: Mapping[str, bytes]  # party to that of the certificate that it takes part with
+    holder: Peer  # who signed
     not_after: datetime
 
 
@@ -57,21 +46,10 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 def announce(
     holder: Identity, manifest: Manifest, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
 ) -> bytes:
-    """Return a session's announcement, for `open_announcement`.
+    """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
-    Parameters
-    ----------
-    holder : Identity
-        Who signs, certified.
-    manifest : Manifest
-    peers : iterable of Peer
-        Exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`.
-    trust : Trust
-        The holder's own certificate is checked before anything is signed.
-    lifetime : timedelta
-        How long the session can be opened, at most `MAX_LIFETIME`.
-    at : datetime
-        The present.
+    `peers` are exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`; the holder's own certificate is
+    checked before anything is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`.
 
     Raises
     ------
@@ -99,16 +77,6 @@ def announce(
 
 def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return a session that its holder announces.
-
-    Parameters
-    ----------
-    data : bytes
-        From `announce`; `fhe_auc_keys.bundles.SealedSession.announcement`.
-    trust : Trust
-    holder : str
-        Name of the holder agreed on: a certificate alone does not make anyone holder.
-    at : datetime
-        The present.
 
     Raises
     ------

@@ -32,26 +32,14 @@ _MAGIC = b"fheauth"
 
 
 class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A line of the register.
+    """A line of the register."""
 
-    Attributes
-    ----------
-    serial : str
-        Hexadecimal.
-    name : str
-    signing_key, encryption_key : bytes
-    not_after : int
-        Unix seconds.
-    revoked : int
-        Unix seconds; 0: not revoked.
-    """
-
-    serial: str
+    serial: str  # hexadecimal
     name: str
     signing_key: bytes
     encryption_key: bytes
-    not_after: int
-    revoked: int = 0
+    not_after: int  # Unix seconds
+    revoked: int = 0  # Unix seconds; 0: not revoked
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -67,12 +55,8 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class Authority:
     """The consortium's certificate authority; never printed or pickled.
 
-    Attributes
-    ----------
-    certificate : x509.Certificate
-        Self-signed, Ed25519; parties get it by a way that cannot be tampered with.
-    register : tuple of Issued
-        All certificates ever issued.
+    `certificate` is self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register` holds
+    all certificates ever issued.
     """
 
     __slots__ = ("_key", "_list_number", "certificate", "register")
@@ -107,18 +91,10 @@ class Authority:
         return self.certificate.public_bytes(Encoding.PEM)
 
     def issue(self, request: bytes, name: str, *, days: int, at: datetime) -> bytes:
-        """Return a certificate (PEM) for a party's request.
+        """Return a certificate (PEM) for a party's request (PEM, from `fhe_auc_keys.identity.Identity.request`).
 
-        Parameters
-        ----------
-        request : bytes
-            PEM, from `fhe_auc_keys.identity.Identity.request`.
-        name : str
-            Whom the operator believes to have asked; the request must say the same.
-        days : int
-            1 to 398, and within the authority's own validity.
-        at : datetime
-            The present.
+        `name` is whom the operator believes to have asked; the request must say the same. `days` are 1 to 398, and
+        within the authority's own validity.
 
         Raises
         ------
@@ -166,17 +142,7 @@ class Authority:
     def revoke(self, serial: str, *, at: datetime) -> None:
         """Put a certificate on the revocation list for good; it works once parties have the next list.
 
-        Parameters
-        ----------
-        serial : str
-            Hexadecimal, as in the register.
-        at : datetime
-            The present.
-
-        Raises
-        ------
-        MissingError
-            This authority never issued it.
+        `serial` is hexadecimal, as in the register; raise `MissingError` where this authority never issued it.
         """
         number = serial.lower().replace(":", "").lstrip("0")
         if all(line.serial != number for line in self.register):

@@ -70,17 +70,12 @@ class SeenInMemory:
 
 @dataclass(frozen=True)
 class PartyKeys:
-    """What a party's bundle held. The secrets are not in the repr, and the object is not pickled.
-
-    Attributes
-    ----------
-    announcement : Announcement
-    material : bytes
-        For `fhe_auc.protocol.Protocol.party`: `fhe_auc_keys.session_keys.PartySecrets`, serialised.
-    """
+    """What a party's bundle held; never printed or pickled."""
 
     announcement: Announcement
-    material: bytes = field(repr=False)
+    material: bytes = field(
+        repr=False
+    )  # `fhe_auc_keys.session_keys.PartySecrets`, for `fhe_auc.protocol.Protocol.party`
 
     def __reduce__(self) -> str:
         raise TypeError("a party's keys are not pickled; keep them in a key store")
@@ -88,21 +83,11 @@ class PartyKeys:
 
 @dataclass(frozen=True)
 class SealedSession:
-    """All that leaves the key holder; nothing in it can be read by others than the one it is for.
+    """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
-    Attributes
-    ----------
-    announcement : bytes
-        Public, for `open_announcement`.
-    aggregator : bytes
-        For `open_aggregator_bundle`; holds no secret.
-    parties : mapping of str to bytes
-        For `open_party_bundle`.
-    """
-
-    announcement: bytes = field(repr=False)
-    aggregator: bytes = field(repr=False)
-    parties: Mapping[str, bytes] = field(repr=False)
+    announcement: bytes = field(repr=False)  # public, for `open_announcement`
+    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; holds no secret
+    parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`
 
 
 class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -136,31 +121,10 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 def seal_session(
     holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
 ) -> SealedSession:
-    """Return a session's bundles.
-
-    Parameters
-    ----------
-    holder : Identity
-        The key holder, certified.
-    session : Session
-        From `fhe_auc.protocol.Protocol.prepare`.
-    peers : iterable of Peer
-        Exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`.
-    trust : Trust
-        The holder's own certificate is checked before anything is signed.
-    lifetime : timedelta
-        How long the bundles can be opened, at most `fhe_auc_keys.announcement.MAX_LIFETIME`.
-    at : datetime
-        The present.
+    """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters and errors as `announce`.
 
     Raises
     ------
-    UnfitNameError
-        `peers` are not the manifest's parties, each once.
-    UnfitCertificateError
-        Two parties share a certificate or a key.
-    ExpiredError
-        A certificate ends before the bundles do, or `lifetime` is out of range.
     WrongContextError
         Keys that are not those of the manifest.
     SecretInBundleError
@@ -197,8 +161,7 @@ def open_aggregator_bundle(
 ) -> tuple[Announcement, bytes]:
     """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
 
-    `session` is the id of the session expected, or None to take any; other parameters and errors as
-    `open_announcement`.
+    `session` None takes any. Errors as `open_announcement`, and:
 
     Raises
     ------
@@ -220,8 +183,8 @@ def announced_in_bundle(
 ) -> tuple[Announcement, bytes]:
     """Return the session of a bundle, and the fingerprint of the certificate that it is sealed to; nothing is opened.
 
-    The fingerprint is empty for the aggregator's bundle. Parameters and errors as `open_announcement`; `kind` is
-    `AGGREGATOR_KIND` or `PARTY_KIND`.
+    The fingerprint is empty for the aggregator's bundle. `kind` is `AGGREGATOR_KIND` or `PARTY_KIND`; errors as
+    `open_announcement`.
     """
     if kind == PARTY_KIND:
         _, sealed = open_signed(kind, data, _PartyBody, trust, signer=holder, at=at)
@@ -243,23 +206,10 @@ def open_party_bundle(
     guard: ReplayGuard,
     at: datetime,
 ) -> PartyKeys:
-    """Return what the key holder sealed to this party; a bundle can be opened once.
+    """Return what the key holder sealed to the party `identity`, which is certified; a bundle can be opened once.
 
-    Parameters
-    ----------
-    data : bytes
-        One of `SealedSession.parties`.
-    identity : Identity
-        The recipient, certified.
-    trust : Trust
-    holder : str
-        Name of the key holder agreed on.
-    session, context : bytes or None
-        Session id and context fingerprint expected; None takes what the key holder signed.
-    guard : ReplayGuard
-        Learns the bundle's id as the very last step, so that a refused bundle does not use it up.
-    at : datetime
-        The present.
+    `session` and `context`, a fingerprint, are those expected; None takes what the key holder signed. `guard` learns
+    the bundle's id as the very last step, so that a refused bundle does not use it up.
 
     Raises
     ------
@@ -287,40 +237,26 @@ def keep_party_bundle(
     *,
     holder: str,
     session: bytes | None,
-    context: bytes | None,
     at: datetime,
     grid: bytes | None = None,
 ) -> PartyKeys:
     """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
 
-    `kept_party_keys` returns it again. `grid` is the manifest's that is expected, None to take any.
-
-    Raises
-    ------
-    WrongSessionError
-        The session is for other thresholds, too.
-    ExistsError
-        The store has the keys of this session from another bundle.
-    KeysError
-        As `open_party_bundle`.
+    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `WrongSessionError` for other thresholds
+    than `grid`, the manifest's that is expected (None takes any), and `ExistsError` where the store has the keys of
+    this session from another bundle.
     """
-    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=context, at=at)
+    header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=None, at=at)
     require_grid(opened.announcement.manifest, grid)
     store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
     return opened
 
 
 def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: str, at: datetime) -> PartyKeys:
-    """Return what `keep_party_bundle` put into `store`.
+    """Return what `keep_party_bundle` put into `store`; raise `MissingError` where it has no keys of this session.
 
     The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
-
-    Raises
-    ------
-    MissingError
-        The store has no keys of this session.
-    KeysError
-        As `open_announcement` and `fhe_auc_keys.store.KeyStore.get`.
+    Errors as `open_announcement` and `fhe_auc_keys.store.KeyStore.get`.
     """
     name = session.hex()
     kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
@@ -369,13 +305,7 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets) ->
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
     rides along. Besides, it must contain neither the common secret nor any of 16 samples of the secret key's bytes.
-
-    Raises
-    ------
-    SecretInBundleError
-        It does.
-    WrongContextError
-        It belongs to another context than the fingerprint says.
+    Otherwise `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
     """
     _check_public(material, context)
     if kept_back.common_secret in material or any(probe in material for probe in _probes(kept_back.context)):

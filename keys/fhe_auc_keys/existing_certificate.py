@@ -26,29 +26,18 @@ _MAGIC = b"fhebind"
 _PURPOSE = b"fhe-auc key binding 1\0"  # signatures for one purpose are none for another
 _LEAST_RSA_BITS = 2048
 _LEAST_CURVE_BITS = 256
+_ECDSA = ec.ECDSA(hashes.SHA256())
 _PSS = padding.PSS(padding.MGF1(hashes.SHA256()), hashes.SHA256.digest_size)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a binding states.
+    """What a binding states."""
 
-    Attributes
-    ----------
-    name : str
-        The party.
-    signing_key, encryption_key : bytes
-        Ed25519 and X25519 public keys, 32 bytes each.
-    certificate : bytes
-        SHA-256 of the certificate whose key vouches.
-    not_before, not_after : int
-        Validity, Unix seconds.
-    """
-
-    name: str
-    signing_key: bytes
-    encryption_key: bytes
-    certificate: bytes
-    not_before: int
+    name: str  # of the party
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
+    certificate: bytes  # SHA-256 of the certificate whose key vouches
+    not_before: int  # Unix seconds
     not_after: int
 
     @property
@@ -85,12 +74,8 @@ def bind_keys(
 ) -> bytes:
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
-    Raises
-    ------
-    UnfitCertificateError
-        `certified_key` is not the certificate's, or too weak; `days` beyond `MAX_DAYS`.
-    UnfitNameError
-        No party may have that name.
+    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, or `days` beyond
+    `MAX_DAYS`; `UnfitNameError` where no party may have that name.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
@@ -111,7 +96,7 @@ def bind_keys(
     if isinstance(certified_key, rsa.RSAPrivateKey):
         by_certificate = certified_key.sign(signed, _PSS, hashes.SHA256())
     else:
-        by_certificate = certified_key.sign(signed, ec.ECDSA(hashes.SHA256()))
+        by_certificate = certified_key.sign(signed, _ECDSA)
     return frame(_MAGIC, _Binding(statement, by_certificate, signing.sign(signed)))
 
 
@@ -153,7 +138,7 @@ def _check_signature(certificate: x509.Certificate, signature: bytes, signed: by
     if isinstance(key, rsa.RSAPublicKey):
         key.verify(signature, signed, _PSS, hashes.SHA256())
     else:
-        key.verify(signature, signed, ec.ECDSA(hashes.SHA256()))
+        key.verify(signature, signed, _ECDSA)
 
 
 def _certified_key(certificate: x509.Certificate) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey:

@@ -26,15 +26,9 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to several X25519 public keys, 80 bytes and a name longer for each.
+    """Return `plaintext` sealed to several X25519 public keys, by name: 80 bytes and a name longer for each.
 
-    Parameters
-    ----------
-    recipients : mapping of str to bytes
-        Name to public key.
-    plaintext : bytes
-    info, associated : bytes
-        What an opener must state alike.
+    `info` and `associated` are what an opener must state alike.
     """
     key = secrets.token_bytes(_KEY_BYTES)
     ciphertext = ChaCha20Poly1305(key).encrypt(_NONCE, plaintext, associated)
@@ -49,12 +43,8 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
 def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return what `seal_to_all` sealed.
 
-    Raises
-    ------
-    WrongRecipientError
-        Not sealed to this identity's name.
-    TamperedError
-        Damaged, sealed to another key, or for another purpose.
+    Raise `WrongRecipientError` where it is not sealed to this identity's name; `TamperedError` where it is damaged,
+    sealed to another key, or for another purpose.
     """
     try:
         parts = decode(sealed, _Sealed, "sealed text")

@@ -35,11 +35,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class Identity:
     """Private signing key (Ed25519) and encryption key (X25519) of one party; never printed or pickled.
 
-    Attributes
-    ----------
-    name : str
-    credential : bytes
-        What to show to others; empty until certified.
+    `credential` is what to show to others; empty until certified.
     """
 
     __slots__ = ("_encryption", "_signing", "credential", "name")
@@ -84,10 +80,7 @@ class Identity:
     def certified(self, certificate: bytes) -> Identity:
         """Return this identity with the certificate (PEM) that the consortium's authority issued.
 
-        Raises
-        ------
-        UnfitCertificateError
-            The certificate is not PEM, or for another name or other keys.
+        Raise `UnfitCertificateError` where it is not PEM, or for another name or other keys.
         """
         try:
             issued = x509.load_pem_x509_certificate(certificate)
@@ -101,23 +94,11 @@ class Identity:
         return Identity(self.name, self._signing, self._encryption, shown)
 
     def bound(self, chain: bytes, certified_key: CertifiedKey, *, days: int, at: datetime) -> Identity:
-        """Return this identity, vouched for by a certificate that the site already has.
+        """Return this identity, vouched for by a certificate that the site already has, for so many days.
 
-        Parameters
-        ----------
-        chain : bytes
-            PEM, the site's certificate first, then intermediate authorities.
-        certified_key : private key (ECDSA or RSA)
-            The certificate's; used once, and not kept.
-        days : int
-            Validity of the binding.
-        at : datetime
-            The present.
-
-        Raises
-        ------
-        UnfitCertificateError
-            The certificate is not for this name, or not of this key.
+        `chain` is PEM, the site's certificate first, then intermediate authorities; `certified_key`, the certificate's,
+        is used once, and not kept. Raise `UnfitCertificateError` where the certificate is not for this name, or not of
+        this key.
         """
         try:
             leaf = x509.load_pem_x509_certificates(chain)[0]

@@ -41,28 +41,11 @@ def prepare_joint_session(
     lifetime: timedelta,
     at: datetime,
 ) -> bytes:
-    """Return a session with joint keys as a document for all parties and the aggregator.
+    """Return a session with joint keys, or without any, as a document for all parties and the aggregator.
 
-    Parameters
-    ----------
-    signer : Identity
-        Who convenes the session, certified; any party, or somebody else. It gets no key by it.
-    manifest : Manifest
-        With a plan for joint keys, or none.
-    credentials : iterable of bytes
-        Exactly those of the manifest's parties.
-    trust : Trust
-    lifetime : timedelta
-        How long the session can be opened.
-    at : datetime
-        The present.
-
-    Raises
-    ------
-    KeysError
-        A credential that is not valid; see `fhe_auc_keys.certificates.verify` and `fhe_auc_keys.announcement.announce`.
-    WrongContextError
-        The manifest is one for keys of a key holder.
+    `signer` convenes it, certified; any party, or somebody else. It gets no key by it. `credentials` are exactly those
+    of the manifest's parties. Errors as `fhe_auc_keys.certificates.verify` and `fhe_auc_keys.announcement.announce`,
+    and `WrongContextError` where the manifest is one for keys of a key holder.
     """
     _check_no_holder(manifest)
     shown = {verify(each, trust, at=at): each for each in credentials}
@@ -76,17 +59,7 @@ def open_joint_session(
 ) -> tuple[Announcement, Roster]:
     """Return a session and its parties' public keys, each verified under `trust`.
 
-    Parameters
-    ----------
-    data : bytes
-        From `prepare_joint_session`.
-    trust : Trust
-    signer : str
-        Name of the party agreed on that must have convened the session: a certificate alone does not give that right.
-    session : bytes or None
-        Id of the session expected; None takes any.
-    at : datetime
-        The present.
+    `signer` is the party agreed on that must have convened it; `session` None takes any.
 
     Raises
     ------
@@ -122,18 +95,9 @@ def keep_joint_session(
 ) -> tuple[Announcement, Roster]:
     """As `open_joint_session` by one of the parties, and put the document into `store`; it can be joined once.
 
-    `grid` is the manifest's that is expected, None to take any.
-
-    Raises
-    ------
-    WrongSessionError
-        The session is for other thresholds, too.
-    WrongRecipientError
-        The identity, with its present certificate, is not a party of the session.
-    ReplayedError
-        Joined before.
-    KeysError
-        As `open_joint_session`.
+    Errors as there; besides `WrongSessionError` for other thresholds than `grid`, the manifest's that is expected (None
+    takes any), `WrongRecipientError` where the identity, with its present certificate, is not a party of the session,
+    and `ReplayedError` where it has joined before.
     """
     announcement, roster = open_joint_session(data, trust, signer=signer, session=session, at=at)
     me = verify(identity.credential, trust, at=at)

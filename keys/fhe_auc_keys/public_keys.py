@@ -80,13 +80,10 @@ def check_time(at: datetime) -> datetime:
 
 
 def encryption_key(raw: bytes) -> X25519PublicKey:
-    """Return 32 bytes as an X25519 key.
+    """Return 32 bytes as an X25519 key; raise `UnfitCertificateError` where they are none to be used.
 
-    Raises
-    ------
-    UnfitCertificateError
-        Another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1); or
-        not reduced, a second spelling of the same key.
+    That is another length; a point of small order, for which everybody knows the shared secret (RFC 7748, section 6.1);
+    or one not reduced, a second spelling of the same key.
     """
     if int.from_bytes(raw, "little") >= _PRIME:
         raise UnfitCertificateError("the X25519 key is not 32 bytes, or not reduced")
@@ -118,10 +115,8 @@ def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509
 def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) -> tuple[str, bytes, bytes]:
     """Return (name, Ed25519 key, X25519 key) that a certificate or request names; its signature is not checked here.
 
-    Raises
-    ------
-    UnfitCertificateError, UnfitNameError
-        A key or the name is missing, of another kind, or not allowed.
+    Raise `UnfitCertificateError` or `UnfitNameError` where a key or the name is missing, of another kind, or not
+    allowed.
     """
     signing: object = None
     extension = None

@@ -59,23 +59,15 @@ def check_not_revoked(
 def newer_list(
     new: x509.CertificateRevocationList, old: x509.CertificateRevocationList | None, issuer: x509.Certificate
 ) -> x509.CertificateRevocationList:
-    """Return `new`, which is to take the place of `old`: an earlier list would undo what was revoked since.
+    """Return `new`, of whatever origin, which is to take the place of `old`, accepted by this function, if any.
 
-    Lists are in the order of their numbers, and of their dates where one has no number or both have the same.
-
-    Parameters
-    ----------
-    new : x509.CertificateRevocationList
-        Of whatever origin.
-    old : x509.CertificateRevocationList or None
-        The list that a site has so far, accepted by this function.
-    issuer : x509.Certificate
-        Of both; a trusted one.
+    An earlier list would undo what was revoked since. Lists are in the order of their numbers, and of their dates where
+    one has no number or both have the same.
 
     Raises
     ------
     UnknownIssuerError
-        `new` is in another name than the issuer's.
+        `new` is in another name than that of `issuer`, who is trusted.
     TamperedError
         It bears that name and not the signature, or is not a full list.
     OutdatedListError

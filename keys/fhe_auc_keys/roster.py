@@ -25,25 +25,16 @@ _PURPOSE = b"contribution 1"
 
 
 class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Public keys of a session's parties; public, but everything hangs on their being right.
+    """Public keys of a session's parties, by name; everything hangs on their being right."""
 
-    Attributes
-    ----------
-    signing_keys, encryption_keys : dict of str to bytes
-        Ed25519 and X25519 public keys by name.
-    """
-
-    signing_keys: dict[str, bytes]
-    encryption_keys: dict[str, bytes]
+    signing_keys: dict[str, bytes]  # Ed25519
+    encryption_keys: dict[str, bytes]  # X25519
 
     @classmethod
     def of(cls, peers: Iterable[Peer]) -> Roster:
         """Return the roster of verified peers (`fhe_auc_keys.certificates.verify`).
 
-        Raises
-        ------
-        UnfitCertificateError
-            Two have the same name or share a key.
+        Raise `UnfitCertificateError` where two have the same name or share a key.
         """
         peers = list(peers)
         roster = cls(
@@ -90,51 +81,28 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party of a joint session starts from, as bytes: for `fhe_auc.protocol.Protocol.party`.
-
-    Attributes
-    ----------
-    roster : Roster
-    identity : bytes
-        The party's private keys, `fhe_auc_keys.identity.Identity.to_bytes`.
-    """
+    """What a party of a joint session starts from, as bytes: for `fhe_auc.protocol.Protocol.party`."""
 
     roster: Roster
-    identity: bytes
+    identity: bytes  # private keys, `fhe_auc_keys.identity.Identity.to_bytes`
 
     def __repr__(self) -> str:
         return "PartyMaterial(...)"
 
 
 class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Some parts of a contribution, with what it takes to verify them alone.
+    """Some parts of a contribution, with what it takes to verify them alone."""
 
-    Attributes
-    ----------
-    parts : tuple of (int, bytes)
-        Indices and parts.
-    digests : tuple of bytes
-        SHA-256 of every part.
-    signature : bytes
-    """
-
-    parts: tuple[tuple[int, bytes], ...]
-    digests: tuple[bytes, ...]
+    parts: tuple[tuple[int, bytes], ...]  # with their indices
+    digests: tuple[bytes, ...]  # SHA-256 of every part
     signature: bytes
 
 
 class Contribution(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it.
-
-    Attributes
-    ----------
-    parts : tuple of bytes
-    signature : bytes
-        Ed25519, over session, round, author and the digests of all parts.
-    """
+    """What a party sends in a round, signed part by part so that the aggregator can pass on less than all of it."""
 
     parts: tuple[bytes, ...]
-    signature: bytes
+    signature: bytes  # Ed25519, over session, round, author and the digests of all parts
 
     @classmethod
     def sign(cls, identity: Identity, session: bytes, round_number: int, parts: tuple[bytes, ...]) -> Contribution:

@@ -16,20 +16,10 @@ _ENCAPSULATED = 32
 
 
 def seal(recipient: bytes, plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
-    """Return `plaintext` sealed to an X25519 public key, as encapsulated key | ciphertext.
+    """Return `plaintext` sealed to an X25519 public key of 32 bytes, as encapsulated key | ciphertext.
 
-    Parameters
-    ----------
-    recipient : bytes
-        32 bytes.
-    plaintext : bytes
-    info, associated : bytes
-        What the opener must know and state alike: bound into the key, and into the ciphertext.
-
-    Raises
-    ------
-    UnfitCertificateError
-        No X25519 key, or a point of small order.
+    The opener must know and state alike `info`, bound into the key, and `associated`, bound into the ciphertext. Raise
+    `UnfitCertificateError` where the recipient's is no X25519 key, or a point of small order.
     """
     key = KEMKey.from_pyca_cryptography_key(encryption_key(recipient))
     encapsulated, context = _SUITE.create_sender_context(key, info=info)

@@ -53,9 +53,8 @@ def keep_for_party(
             data, identity, trust, store, signer=holder, session=session, at=at, grid=grid
         )
         return announcement
-    return keep_party_bundle(
-        data, identity, trust, store, holder=holder, session=session, context=None, at=at, grid=grid
-    ).announcement
+    kept = keep_party_bundle(data, identity, trust, store, holder=holder, session=session, at=at, grid=grid)
+    return kept.announcement
 
 
 def kept_for_party(

@@ -21,18 +21,10 @@ COMMON_SECRET_BYTES = 32
 
 
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What all parties of a session have, and the aggregator has not; in the clear, and not in the repr.
+    """What all parties of a session have, and the aggregator has not; in the clear, and not in the repr."""
 
-    Attributes
-    ----------
-    context : bytes
-        The secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`.
-    common_secret : bytes
-        32 random bytes.
-    """
-
-    context: bytes
-    common_secret: bytes
+    context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`
+    common_secret: bytes  # 32 random bytes
 
     def __repr__(self) -> str:
         return "PartySecrets(...)"
@@ -54,21 +46,11 @@ def party_secrets(material: bytes, context: bytes) -> PartySecrets:
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """Key material of one session.
+    """Key material of one session."""
 
-    Attributes
-    ----------
-    fingerprint : bytes
-        32 bytes that name parameters and public key.
-    aggregator : bytes
-        Public and evaluation keys, for `fhe_auc.contexts.load_public`.
-    party : bytes
-        `PartySecrets`, serialised, in the clear; never for the aggregator. Not in the repr.
-    """
-
-    fingerprint: bytes
-    aggregator: bytes = field(repr=False)
-    party: bytes = field(repr=False)
+    fingerprint: bytes  # 32 bytes that name parameters and public key
+    aggregator: bytes = field(repr=False)  # public and evaluation keys, for `fhe_auc.contexts.load_public`
+    party: bytes = field(repr=False)  # `PartySecrets`, serialised, in the clear; never for the aggregator
 
 
 def new_session_keys(parameters: RingParameters) -> SessionKeys:

@@ -26,18 +26,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of document; no two kinds share a magic or a purpose, so that none is taken for another.
+    """A kind of document; no two kinds share a magic or a purpose, so that none is taken for another."""
 
-    Attributes
-    ----------
-    magic : bytes
-        7 bytes, the first ones of the document.
-    name : str
-        For messages: "party bundle".
-    """
-
-    magic: bytes
-    name: str
+    magic: bytes  # 7 bytes, the first ones of the document
+    name: str  # for messages: "party bundle"
 
     @property
     def purpose(self) -> bytes:
@@ -64,20 +56,7 @@ def claimed_signer(kind: Kind, data: bytes) -> bytes:
 
 
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
-    """Return signer and body of a document.
-
-    Parameters
-    ----------
-    kind : Kind
-    data : bytes
-        From `sign`.
-    shape : type
-        Of the body.
-    trust : Trust
-    signer : str
-        Name of the party that must have signed: a certificate alone does not give that right.
-    at : datetime
-        The present.
+    """Return signer and body, a `shape`, of a document that the party named `signer` must have signed.
 
     Raises
     ------

@@ -67,12 +67,7 @@ class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class KeyStore:
     """An open, locked key store; use it as a context manager. It is a `fhe_auc_keys.bundles.ReplayGuard`.
 
-    Parameters
-    ----------
-    directory : Path
-        Made by `KeyStore.create`.
-    passphrase : str
-        Not kept; the key derived from it is, until the process ends.
+    `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
 
     Raises
     ------
@@ -107,14 +102,8 @@ class KeyStore:
     def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
         """Make an empty key store in a new or empty directory and open it.
 
-        Raises
-        ------
-        ExistsError
-            The directory is not empty, or a file.
-        UnsafeModeError
-            Somebody else than the owner can read or write it.
-        WrongPassphraseError
-            The passphrase is empty, or not text.
+        Raise `ExistsError` where the directory is not empty, or a file; `UnsafeModeError` where somebody else than the
+        owner can read or write it; `WrongPassphraseError` where the passphrase is empty, or not text.
         """
         if log2_cost not in _LOG2_COSTS:
             raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
@@ -157,12 +146,8 @@ class KeyStore:
     def put(self, kind: Kind, name: str, data: bytes, *, replace: bool = False) -> None:
         """Encrypt and write an entry: after a crash the old or the new one is there, whole.
 
-        Raises
-        ------
-        ExistsError
-            The entry is there, and `replace` is not set.
-        UnfitNameError
-            The name cannot be a file's.
+        Raise `ExistsError` where it is there and `replace` is not set; `UnfitNameError` where the name cannot be a
+        file's.
         """
         if not replace and self._has(kind, name):
             raise ExistsError(f"the key store has a {kind} {name!r} already")
@@ -171,14 +156,8 @@ class KeyStore:
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry.
 
-        Raises
-        ------
-        MissingError, UnfitNameError
-            No such entry; no such name.
-        DamagedFileError
-            Damaged, truncated, or another entry's file.
-        UnsafeModeError
-            Somebody else than the owner can read or write the file.
+        Raise `MissingError` where there is none; `DamagedFileError` where it is damaged, truncated, or another entry's
+        file; `UnsafeModeError` where somebody else than the owner can read or write the file.
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
@@ -196,16 +175,9 @@ class KeyStore:
         """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
 
         The entry is written first. A crash after that leaves the bundle unregistered, so that it can be opened again;
-        it then finds its own entry, and only has to be registered.
-
-        Raises
-        ------
-        ReplayedError
-            The bundle has been opened before.
-        ExistsError
-            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up.
-        UnfitNameError
-            The name cannot be a file's.
+        it then finds its own entry, and only has to be registered. Raise `ReplayedError` where the bundle has been
+        opened before; `ExistsError` where the entry is there with other contents, from another bundle: it is not
+        overwritten, nor the bundle used up.
         """
         self._unseen(bundle_id)
         if not self._has(kind, name):

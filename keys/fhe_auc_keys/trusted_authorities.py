@@ -32,20 +32,11 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 @dataclass(frozen=True)
 class Trusted:
-    """Whom a site trusts.
-
-    Attributes
-    ----------
-    authorities : tuple of x509.Certificate
-    intermediates : tuple of x509.Certificate
-        Of the site's own chain: trusted for nothing but their revocation lists.
-    lists : tuple of x509.CertificateRevocationList
-        The newest of each authority.
-    """
+    """Whom a site trusts."""
 
     authorities: tuple[x509.Certificate, ...] = ()
-    intermediates: tuple[x509.Certificate, ...] = ()
-    lists: tuple[x509.CertificateRevocationList, ...] = ()
+    intermediates: tuple[x509.Certificate, ...] = ()  # of the site's own chain: for nothing but their revocation lists
+    lists: tuple[x509.CertificateRevocationList, ...] = ()  # the newest of each authority
 
     @classmethod
     def stored(cls, store: KeyStore) -> Trusted:
@@ -83,12 +74,8 @@ class Trusted:
     def with_list(self, new: x509.CertificateRevocationList) -> Trusted:
         """Return this with a newer revocation list of an authority.
 
-        Raises
-        ------
-        UnknownIssuerError
-            It is of nobody trusted here.
-        OutdatedListError, TamperedError
-            It is older than the one already here; or not genuine.
+        Raise `UnknownIssuerError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
+        is older than the one already here, or not genuine.
         """
         name = new.issuer
         issuer = next((each for each in self.known() if each.subject == name), None)

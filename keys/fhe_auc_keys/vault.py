@@ -26,14 +26,9 @@ def _nobody(question: str, new: bool) -> str:
 class Vault:
     """A key store that is not open yet.
 
-    Attributes
-    ----------
-    directory : Path
-    passphrase_file : Path or None
-        One line of text, mode 600. Without it the variable FHE_AUC_PASSPHRASE counts.
-    ask : callable
-        Returns the passphrase where neither has it. It is given the question, and whether the passphrase is a new one,
-        which a person should type twice.
+    The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
+    Where neither has it, `ask` is given the question, and whether the passphrase is a new one, which a person should
+    type twice.
     """
 
     directory: Path

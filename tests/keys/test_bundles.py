@@ -366,7 +366,7 @@ def store(tmp_path) -> Iterator[KeyStore]:
 
 
 def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
-    usual = {"holder": HOLDER, "session": None, "context": None, "at": NOW}
+    usual = {"holder": HOLDER, "session": None, "at": NOW}
     return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
 
 
@@ -441,7 +441,7 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
 
 def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared, trust) -> None:
     holder = consortium.identities[HOLDER]
-    manifest = msgspec.structs.replace(prepared.manifest, context=b"")
+    manifest = msgspec.structs.replace(prepared.manifest, keys="joint", context=b"")
     peers = consortium.peers(*manifest.parties)
     signed = announce(holder, manifest, peers, trust, lifetime=DAY, at=NOW)
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
