@@ -14,6 +14,7 @@ from fhe_auc.protocol import Protocol
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 _MODULE = """
+from fhe_auc.attacks import Attacks
 from fhe_auc.protocol import Protocol
 
 class Coin(Protocol):
@@ -27,6 +28,11 @@ class Coin(Protocol):
 
 class Unfinished(Protocol):
     name = "unfinished"
+
+class Bribes(Attacks):
+    descriptions = {"two heads": "the coin has no tails"}
+
+    def aggregator(self, attack, manifest, material, *, rows): ...
 
 def function():
     return Coin()
@@ -53,14 +59,14 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return a function that installs a distribution with these entry points."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def install(distribution: str = "coin", **entry_points: str) -> None:
+    def install(distribution: str = "coin", group: str = registry.GROUP, **entry_points: str) -> None:
         (tmp_path / "coin_protocol.py").write_text(_MODULE)
         (tmp_path / "coin_broken.py").write_text("import a_module_that_is_not_there\n")
         information = tmp_path / f"{distribution}-1.0.dist-info"
         information.mkdir()
         (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
         lines = [f"{name} = {value}" for name, value in entry_points.items()]
-        (information / "entry_points.txt").write_text("\n".join(["[fhe_auc.protocols]", *lines, ""]))
+        (information / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
 
     return install
 
@@ -147,3 +153,29 @@ def test_every_installed_protocol_says_what_it_is_and_whom_it_trusts() -> None:
         for line in (plugin.name, plugin.summary, plugin.trust):
             assert line.strip()
             assert "\n" not in line
+
+
+# --- Attacks ----------------------------------------------------------------------------------------------------------
+
+
+def test_attacks_on_a_third_partys_protocol_are_found(third_party: Any) -> None:
+    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes")
+    assert list(registry.attacks("coin").descriptions) == ["two heads"]
+
+
+def test_of_a_protocol_without_attacks_the_error_says_so() -> None:
+    with pytest.raises(UnknownProtocolError, match="no attacks on protocol 'coin' are installed"):
+        registry.attacks("coin")
+
+
+def test_what_is_no_set_of_attacks_is_refused(third_party: Any) -> None:
+    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Coin")
+    with pytest.raises(UnknownProtocolError, match=r"is not a fhe_auc\.attacks\.Attacks"):
+        registry.attacks("coin")
+
+
+def test_two_packages_do_not_bring_attacks_on_one_protocol(third_party: Any) -> None:
+    third_party(group=registry.ATTACKS_GROUP, coin="coin_protocol:Bribes")
+    third_party("toss", registry.ATTACKS_GROUP, coin="coin_protocol:Coin")
+    with pytest.raises(UnknownProtocolError, match="more than one package brings attacks on protocol 'coin'"):
+        registry.attacks("coin")

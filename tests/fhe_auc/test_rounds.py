@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -26,7 +25,6 @@ from fhe_auc.errors import (
     UndefinedAucError,
 )
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.names import AGGREGATOR
 from fhe_auc.protocol import Session
@@ -39,7 +37,6 @@ from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from tests.support import pooled
-from tests.support.blinded_auc import encoded
 from tests.support.wire import LIMIT, changed, flipped, payload_of, reframed
 
 
@@ -549,68 +546,6 @@ def test_a_party_with_more_rows_than_agreed_does_not_take_part(prepare: Any, bac
     big = PartyData.from_arrays("north", np.arange(101) % 2, np.linspace(0, 1, 101))
     with pytest.raises(InputError, match="more rows than the session's max_rows = 100"):
         SemiHonest().party(session.manifest, session.party_material, big)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"parties": ("a", "a")},
-        {"parties": ("a", AGGREGATOR)},
-        {"parties": ("a", "")},
-        {"parties": ()},
-        {"min_parties": 0},
-        {"min_parties": 1},
-        {"min_parties": 4},
-        {"session": b""},
-        {"session": b"short"},
-        {"grid": b"123"},
-        {"grid": np.array([0.5, 0.1]).tobytes()},
-        {"grid": np.array([np.nan] * 16).tobytes()},
-        {"context": b"short"},
-        {"options": {"epsilon": math.inf}},
-        {"options": {"epsilon": math.nan}},
-        {"options": {"epsilon": None}},
-    ],
-    ids=[
-        "parties twice",
-        "party called aggregator",
-        "nameless party",
-        "no parties",
-        "no min_parties",
-        "one of three is a pool",
-        "min_parties above all",
-        "no session id",
-        "short session id",
-        "cut grid",
-        "descending grid",
-        "NaN in the grid",
-        "short fingerprint",
-        "infinite option",
-        "NaN as an option",
-        "nothing as an option",
-    ],
-)
-def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: dict[str, Any]) -> None:
-    encoded = msgspec.msgpack.encode({**msgspec.to_builtins(prepared.manifest, builtin_types=(bytes,)), **changes})
-    with pytest.raises(DeserialisationError, match="malformed manifest"):
-        Manifest.from_bytes(encoded)
-
-
-def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Session, other_prepared: Session) -> None:
-    manifest = prepared.manifest
-    changes: list[dict[str, Any]] = [
-        {"min_parties": 3},
-        {"parties": ("north", "east", "south")},
-        {"session": bytes(16)},
-        {"grid": (manifest.thresholds / 2).tobytes()},
-        {"context": other_prepared.manifest.context},
-        {"protocol": "malicious"},
-        {"options": {"epsilon": 1.0}},
-        {"options": {"epsilon": 2.0}},
-        {"plan": encoded(msgspec.structs.replace(manifest.decoded_plan(AucPlan), flooding_bits=39))},
-    ]
-    digests = {manifest.digest, *(msgspec.structs.replace(manifest, **change).digest for change in changes)}
-    assert len(digests) == len(changes) + 1
 
 
 # --- The policy on missing parties ------------------------------------------------------------------------------------

@@ -1,0 +1,157 @@
+"""A manifest that makes no sense is refused, every change of one shows, and its plan must fit it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.names import AGGREGATOR
+from fhe_auc.plan import EncodedPlan
+from fhe_auc.protocol import Session
+from fhe_auc.serialise import encode
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from tests.support.blinded_auc import encoded
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"parties": ("a", "a")},
+        {"parties": ("a", AGGREGATOR)},
+        {"parties": ("a", "")},
+        {"parties": ()},
+        {"min_parties": 0},
+        {"min_parties": 1},
+        {"min_parties": 4},
+        {"session": b""},
+        {"session": b"short"},
+        {"grid": b"123"},
+        {"grid": np.array([0.5, 0.1]).tobytes()},
+        {"grid": np.array([np.nan] * 16).tobytes()},
+        {"context": b"short"},
+        {"options": {"epsilon": math.inf}},
+        {"options": {"epsilon": math.nan}},
+        {"options": {"epsilon": None}},
+    ],
+    ids=[
+        "parties twice",
+        "party called aggregator",
+        "nameless party",
+        "no parties",
+        "no min_parties",
+        "one of three is a pool",
+        "min_parties above all",
+        "no session id",
+        "short session id",
+        "cut grid",
+        "descending grid",
+        "NaN in the grid",
+        "short fingerprint",
+        "infinite option",
+        "NaN as an option",
+        "nothing as an option",
+    ],
+)
+def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: dict[str, Any]) -> None:
+    encoded = msgspec.msgpack.encode({**msgspec.to_builtins(prepared.manifest, builtin_types=(bytes,)), **changes})
+    with pytest.raises(DeserialisationError, match="malformed manifest"):
+        Manifest.from_bytes(encoded)
+
+
+def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Session, other_prepared: Session) -> None:
+    manifest = prepared.manifest
+    changes: list[dict[str, Any]] = [
+        {"min_parties": 3},
+        {"parties": ("north", "east", "south")},
+        {"session": bytes(16)},
+        {"grid": (manifest.thresholds / 2).tobytes()},
+        {"context": other_prepared.manifest.context},
+        {"protocol": "malicious"},
+        {"options": {"epsilon": 1.0}},
+        {"options": {"epsilon": 2.0}},
+        {"plan": encoded(msgspec.structs.replace(manifest.decoded_plan(AucPlan), flooding_bits=39))},
+    ]
+    digests = {manifest.digest, *(msgspec.structs.replace(manifest, **change).digest for change in changes)}
+    assert len(digests) == len(changes) + 1
+
+
+# --- The plan, which the engine passes on unread ----------------------------------------------------------------------
+
+
+class SmallPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a manifest looks at in a plan."""
+
+    kind: ClassVar[str] = "small"
+    keys: str = "sealed"
+    thresholds: int = 16
+    parties: int = 3
+
+
+def with_plan(plan: EncodedPlan | None, **changes: Any) -> Manifest:
+    values = {
+        "protocol": "small",
+        "session": bytes(16),
+        "parties": ("north", "south", "east"),
+        "grid": np.linspace(0, 1, 16).tobytes(),
+        "min_parties": 2,
+        "keys": "sealed",
+        "context": bytes(32),
+        "plan": plan,
+    }
+    return Manifest(**{**values, **changes})
+
+
+def small(**changes: Any) -> EncodedPlan:
+    return EncodedPlan("small", encode(SmallPlan(**changes)))
+
+
+@pytest.mark.parametrize("parties", [3, 4])
+def test_a_plan_that_fits_comes_out_as_it_went_in(parties: int) -> None:
+    manifest = Manifest.from_bytes(with_plan(small(parties=parties)).to_bytes())
+    assert manifest.decoded_plan(SmallPlan) == SmallPlan(parties=parties)
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem"),
+    [
+        (small(keys="joint"), "plan is for joint keys, the session's are sealed"),
+        (small(thresholds=15), "plan is for another number of thresholds"),
+        (small(parties=2), "plan is for fewer parties"),
+        (EncodedPlan("blinded AUC", small().content), "for a computation of kind 'blinded AUC'"),
+        (EncodedPlan("small", b""), "has no valid plan"),
+        (EncodedPlan("small", encode({"keys": 1})), "has no valid plan"),
+        (EncodedPlan("small", encode({"keys": "sealed", "sums": 2})), "has no valid plan"),
+    ],
+    ids=["other keys", "other thresholds", "fewer parties", "another kind", "empty", "a wrong type", "a surplus field"],
+)
+def test_a_plan_that_does_not_fit_is_refused(plan: EncodedPlan, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        with_plan(plan).decoded_plan(SmallPlan)
+
+
+def test_a_manifest_without_a_plan_has_none_to_give() -> None:
+    with pytest.raises(InputError, match="has no plan for an encrypted computation"):
+        with_plan(None, keys="none", context=b"").decoded_plan(SmallPlan)
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "problem"),
+    [
+        (None, {}, "a plan if, and only if, it has keys"),
+        (small(), {"keys": "none", "context": b""}, "a plan if, and only if, it has keys"),
+        (small(), {"context": b""}, "with sealed keys, the fingerprint of the context has 32 bytes, got 0"),
+        (small(keys="joint"), {"keys": "joint"}, "with joint keys, the fingerprint of the context has 0 bytes, got 32"),
+    ],
+    ids=["keys without a plan", "a plan without keys", "no fingerprint", "a fingerprint of keys to be made"],
+)
+def test_keys_fingerprint_and_plan_belong_together(
+    plan: EncodedPlan | None, changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(InputError, match=problem):
+        with_plan(plan, **changes)
