@@ -316,7 +316,7 @@ def test_a_table_that_cannot_be_written_is_told_before_anything_is_computed(
     def denied(*_: Any, **__: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("fhe_auc.plot.tempfile.TemporaryFile", denied)
+    monkeypatch.setattr("fhe_auc.files.tempfile.TemporaryFile", denied)
     monkeypatch.setattr(measure, "compare", None)
     result = call(file, f"{QUICK} --csv table.csv")
     assert (result.exit_code, result.stdout) == (2, "")

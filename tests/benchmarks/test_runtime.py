@@ -35,7 +35,7 @@ from fhe_auc_benchmarks.runtime.measure import (
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
-from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 SMALL = Problem(3, 8)
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
-from fhe_auc.files import write_atomically
+from fhe_auc_benchmarks.tables import save_csv
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
@@ -131,18 +129,11 @@ def _rows(text: str) -> int | None:
 @output.json_option
 def compare(
     files: inputs.PartyFiles,
-    protocols: tuple[str, ...],
-    epsilons: tuple[float, ...],
-    delta: float,
-    thresholds: tuple[int, ...],
-    grid: str,
-    sizes: tuple[int | None, ...],
-    runs: int,
-    seed: int,
     backend: str | None,
     plot: Path | None,
     csv_file: Path | None,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Compare protocols on your rows: error, cost, privacy.
 
@@ -163,40 +154,23 @@ def compare(
             raise InputError(f"{what} {str(file)!r} is one of the files to read; choose another name")
     if csv_file is not None and plot is not None and csv_file.resolve() == plot.resolve():
         raise InputError(f"table and figure are both to be saved as {str(plot)!r}; choose another name")
-    asked = measure.Comparison(
-        protocols=protocols,
-        epsilons=epsilons,
-        thresholds=thresholds,
-        sizes=sizes,
-        runs=runs,
-        grid=grid,
-        delta=delta,
-        backend=backend and ckks.choose_backend(backend),
-        seed=seed,
-    )
-    asked.methods()  # before files are read
+    asked = measure.Comparison(backend=backend and ckks.choose_backend(backend), **settings)
+    asked.measured()  # refuses before files are read
     parties = files.read()
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, asked, report)
     if as_json:
-        settings = {"grid": grid, "runs": runs, "delta": delta, "seed": seed}
-        output.print_json({**settings, "rows": [asdict(row) for row in rows]})
+        shown = {name: settings[name] for name in ("grid", "runs", "delta", "seed")}
+        output.print_json({**shown, "rows": [asdict(row) for row in rows]})
     else:
         _print(rows, asked.grid)
     if csv_file is not None:
-        _save(csv_file, rows)
+        table = ({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+        save_csv(csv_file, [field.name for field in fields(measure.Row)], table)
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
         figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
-
-
-def _save(path: Path, rows: Sequence[Row]) -> None:
-    text = StringIO(newline="")
-    writer = csv.DictWriter(text, [field.name for field in fields(rows[0])])
-    writer.writeheader()
-    writer.writerows({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
-    write_atomically(path, text.getvalue().encode())
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:

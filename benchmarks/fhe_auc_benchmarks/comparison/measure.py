@@ -11,10 +11,9 @@ paper's preset.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,52 +27,41 @@ from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucProtocol
 from fhe_auc_protocols.dpauc.roc import estimate, statistics
 
-__all__ = ["SKLEARN", "Comparison", "Row", "compare", "subsample"]
-
 SKLEARN = "scikit-learn"
 """Method of the rows that state the truth."""
 
 _BAND = (10, 90)  # percentiles
-_ALL: int | None = None
+
+
+class _Measured(NamedTuple):
+    """A protocol at one size of the grid, with one budget; None for a protocol that has none."""
+
+    protocol: str
+    size: int
+    grid: NDArray[np.float64]
+    budget: Budget | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What to compare.
+    """What to compare: installed `protocols`, with grids of so many `thresholds`, on so many pooled rows (None: all).
 
-    Attributes
-    ----------
-    protocols : tuple of str
-        Installed plug-ins.
-    epsilons : tuple of float
-        Budgets of the [DPAUC] ones.
-    thresholds : tuple of int
-        Sizes of the grid; |Θ| of the budget.
-    sizes : tuple of int or None
-        Pooled rows to draw; None takes all.
-    runs : int
-        Simulated sessions of each [DPAUC] protocol.
-    grid : str
-        One of `fhe_auc.thresholds.GRIDS`.
-    delta : float
-        Of dpauc-gaussian.
-    backend : str or None
-        Of the encrypted protocols.
-    seed : int
-        Of the rows drawn and of the simulated noise.
-    session, simulated : callable
-        What runs a real session, and what draws the AUCs of simulated ones.
+    The [DPAUC] ones with each of the budgets `epsilons`, dpauc-gaussian with this `delta`; so many `runs` of each are
+    simulated. `grid` is one of `fhe_auc.thresholds.GRIDS`, and its size also |Θ| of the budget; `backend` is that of
+    the encrypted protocols, `seed` that of the rows drawn and of the simulated noise. `session` runs a real session,
+    `simulated` draws the AUCs of simulated ones.
     """
 
     protocols: tuple[str, ...]
     epsilons: tuple[float, ...]
     thresholds: tuple[int, ...]
-    sizes: tuple[int | None, ...] = (_ALL,)
+    sizes: tuple[int | None, ...] = (None,)
     runs: int = 100
     grid: str = "dpauc"
     delta: float = 1e-6
@@ -82,52 +70,44 @@ class Comparison:
     session: Callable[..., Evaluation] = federated_auc
     simulated: Callable[..., NDArray[np.float64]] = simulation.aucs
 
-    def methods(self) -> list[tuple[str, float | None]]:
-        """Return protocols and budgets, those with a budget once for each."""
-        found: list[tuple[str, float | None]] = []
-        for name in self.protocols:
-            private = isinstance(registry.load(name), DpaucProtocol)
-            found += [(name, epsilon) for epsilon in (self.epsilons if private else (None,))]
+    def measured(self) -> list[_Measured]:
+        """Return what is measured on each sample; raise `InputError` for a protocol, budget or grid that is none."""
+        found = []
+        for size in self.thresholds:
+            grid = thresholds.GRIDS[self.grid](size)
+            for name in self.protocols:
+                plugin = registry.load(name)
+                budgets: list[Budget | None] = [None]
+                if isinstance(plugin, DpaucProtocol):
+                    budgets = [self._budget(plugin.mechanism, epsilon, size, len(grid)) for epsilon in self.epsilons]
+                found += [_Measured(name, size, grid, budget) for budget in budgets]
         return found
+
+    def _budget(self, mechanism: str, epsilon: float, size: int, points: int) -> Budget:
+        options: dict[str, Any] = {"epsilon": epsilon}
+        if mechanism == GAUSSIAN:
+            options["delta"] = self.delta
+        if mechanism != RANDOMIZED_RESPONSE:
+            options["budget_thresholds"] = size
+        return Budget.checked(mechanism, options, points)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One method on one number of rows, at one number of thresholds.
+    """One method, a protocol or "scikit-learn", on so many rows of so many parties, at one number of thresholds.
 
-    Attributes
-    ----------
-    rows, parties : int
-        Pooled rows, and among how many parties.
-    thresholds : int or None
-        As asked for; None for scikit-learn, which has none.
-    threshold_error : float
-        Distance of the exact trapezoid at these thresholds from scikit-learn's AUC: what the protocol cannot mend. The
-        curves of [DPAUC] end at the outermost thresholds, those of other protocols at (0, 0) and (1, 1).
-    method : str
-        Protocol, or "scikit-learn".
-    epsilon, delta : float or None
-    privacy : str
-        In words.
-    auc, deviation : float
-        Mean and standard deviation over the runs that gave a number. NaN where none did.
-    error, error_low, error_high : float
-        Distance from scikit-learn's AUC: mean, 10th and 90th percentile.
-    runs : int
-        How many gave a number.
-    upload_bytes_per_party, download_bytes_per_party : int
-        Of one real session.
-    seconds : float
-        Of one real session, all roles one after another.
-    note : str
-        Why there is no number; empty otherwise.
-    warnings : tuple of str
-        Those of the real session.
+    `threshold_error` is the distance of the exact trapezoid at these thresholds from scikit-learn's AUC: what the
+    protocol cannot mend. The curves of [DPAUC] end at the outermost thresholds, those of others at (0, 0) and (1, 1).
+    `auc` and `deviation` are mean and standard deviation over the `runs` that gave a number, NaN where none did;
+    `error`, `error_low` and `error_high` mean, 10th and 90th percentile of the distance from scikit-learn's AUC. Bytes,
+    seconds (all roles one after another) and warnings are those of one real session; `note` says why there is no
+    number.
     """
 
     rows: int
     parties: int
     thresholds: int | None
+    """As asked for; None for scikit-learn, which has none."""
     threshold_error: float = 0.0
     method: str
     epsilon: float | None = None
@@ -149,19 +129,9 @@ class Row:
 def compare(
     parties: Sequence[PartyData], asked: Comparison, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> list[Row]:
-    """Compare protocols on the parties' rows.
+    """Compare protocols on the parties' rows; `progress` is called with (what, done, all).
 
-    Parameters
-    ----------
-    parties : sequence of PartyData
-    asked : Comparison
-    progress : callable
-        Called with (what, done, all).
-
-    Returns
-    -------
-    list of Row
-        By size; first scikit-learn, then by thresholds and method.
+    Returns rows by size; first scikit-learn, then by thresholds and method.
 
     Raises
     ------
@@ -170,52 +140,29 @@ def compare(
     UndefinedAucError
         The rows hold one class only.
     """
-    methods = asked.methods()
-    grids = [(size, thresholds.GRIDS[asked.grid](size)) for size in asked.thresholds]
-    for size, grid in grids:
-        for name, epsilon in methods:
-            if epsilon is not None:
-                _budget(name, asked, epsilon, size, len(grid))
+    measured = asked.measured()
     rows = sum(len(data.y_true) for data in parties)
     sizes = dict.fromkeys(rows if size is None else size for size in asked.sizes)
     samples = [_Sample.of(parties if size == rows else subsample(parties, size, asked.seed)) for size in sizes]
-    if any(epsilon is not None for _, epsilon in methods):
+    if any(each.budget for each in measured):
         dp_noise.laplace(np.zeros(1, np.int64), 1.0)  # imports OpenDP, which is no session's time
-    total, found = len(samples) * (1 + len(grids) * len(methods)), []
+    total, found = len(samples) * (1 + len(measured)), []
     for sample in samples:
-        found.append(sample.row())
-        for size, grid in grids:
-            cells = {**sample.cells(), "thresholds": size}
-            for name, epsilon in methods:
-                progress(f"{sample.rows:,} rows, {size} thresholds: {name}", len(found), total)
-                if epsilon is None:
-                    found.append(_once(sample, asked, grid, {**cells, "method": name}))
-                else:
-                    budget = _budget(name, asked, epsilon, size, len(grid))
-                    found.append(_many(sample, asked, grid, budget, {**cells, "method": name}))
+        found.append(Row(**sample.cells(SKLEARN, None), privacy="none", auc=sample.truth, seconds=sample.seconds))
+        for each in measured:
+            progress(f"{sample.rows:,} rows, {each.size} thresholds: {each.protocol}", len(found), total)
+            if each.budget is None:
+                found.append(_once(sample, asked, each))
+            else:
+                found.append(_many(sample, asked, each, each.budget))
     progress("done", total, total)
     return found
 
 
 def subsample(parties: Sequence[PartyData], size: int, seed: int) -> list[PartyData]:
-    """Draw rows without replacement, in the pooled proportion of labels (one of each at least).
+    """Draw so many rows without replacement, in the pooled proportion of labels (one of each at least).
 
-    Parameters
-    ----------
-    parties : sequence of PartyData
-    size : int
-        Rows to draw, 2 to all.
-    seed : int
-
-    Returns
-    -------
-    list of PartyData
-        Without the parties of which no row was drawn.
-
-    Raises
-    ------
-    InputError
-        There are fewer rows than that.
+    Returns no parties of which no row was drawn. Raises `InputError` where `size` does not lie between 2 and all rows.
     """
     labels, _ = pooled(parties)
     if not 2 <= size <= len(labels):
@@ -251,44 +198,35 @@ class _Sample:
         y_true, y_score = pooled(parties)
         if y_true.all() or not y_true.any():
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
-        started = time.perf_counter()
-        truth = float(roc_auc_score(y_true, y_score))
-        seconds = time.perf_counter() - started
-        return cls(parties=parties, y_true=y_true, y_score=y_score, truth=truth, seconds=seconds)
+        with Stopwatch() as watch:
+            truth = float(roc_auc_score(y_true, y_score))
+        return cls(parties=parties, y_true=y_true, y_score=y_score, truth=truth, seconds=watch.wall)
 
     @property
     def rows(self) -> int:
         return len(self.y_true)
 
-    def cells(self) -> dict[str, Any]:
-        return {"rows": self.rows, "parties": len(self.parties)}
-
-    def threshold_error(self, grid: NDArray[np.float64]) -> float:
-        everybody = PartyData.from_arrays("all", self.y_true, self.y_score)
-        return abs(trapezoid(count(everybody, grid)).auc - self.truth)
-
-    def row(self) -> Row:
-        return Row(
-            **self.cells(), thresholds=None, method=SKLEARN, privacy="none", auc=self.truth, seconds=self.seconds
-        )
+    def cells(self, method: str, size: int | None) -> dict[str, Any]:
+        return {"rows": self.rows, "parties": len(self.parties), "method": method, "thresholds": size}
 
 
-def _once(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], cells: dict[str, Any]) -> Row:
+def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
-    cells["threshold_error"] = sample.threshold_error(grid)
+    everybody = PartyData.from_arrays("all", sample.y_true, sample.y_score)
+    cells = sample.cells(measured.protocol, measured.size)
+    cells["threshold_error"] = abs(trapezoid(count(everybody, measured.grid)).auc - sample.truth)
     try:
-        evaluation, cost = _session(sample, asked, cells["method"], grid, backend=asked.backend)
+        evaluation, cost = _session(sample, asked, measured, backend=asked.backend)
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
     return Row(**cells, **measures, **cost, privacy=_encryption(evaluation))
 
 
-def _many(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], budget: Budget, cells: dict[str, Any]) -> Row:
+def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budget) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
-    exact = statistics(sample.y_true, sample.y_score, grid)
-    cells["threshold_error"] = abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth)
-    random = np.random.default_rng([asked.seed, *cells["method"].encode(), sample.rows, cells["thresholds"]])
+    exact = statistics(sample.y_true, sample.y_score, measured.grid)
+    random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
     drawn = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
     aucs = drawn[np.isfinite(drawn)]
     note = ""
@@ -296,13 +234,14 @@ def _many(sample: _Sample, asked: Comparison, grid: NDArray[np.float64], budget:
     if len(aucs) < asked.runs:
         note = f"{asked.runs - len(aucs)} of {asked.runs} runs gave no number: their flipped labels were all the same"
     try:
-        _, cost = _session(sample, asked, cells["method"], grid, **budget.as_options())
+        _, cost = _session(sample, asked, measured, **budget.as_options())
     except UndefinedAucError:
         note = note or "the session run for its cost gave no number: its flipped labels were all the same"
     return Row(
-        **cells,
+        **sample.cells(measured.protocol, measured.size),
         **_spread(aucs, sample.truth),
         **cost,
+        threshold_error=abs(float(estimate(exact.astype(np.float64), budget.curve)) - sample.truth),
         privacy=_label_privacy(budget),
         epsilon=budget.epsilon,
         delta=budget.delta,
@@ -327,30 +266,20 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, asked: Comparison, protocol: str, grid: NDArray[np.float64], **options: Any
+    sample: _Sample, asked: Comparison, measured: _Measured, **options: Any
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
-    started = time.perf_counter()
     most = max(DEFAULT_MAX_ROWS, sample.rows)
-    evaluation = asked.session(sample.parties, protocol=protocol, thresholds=grid, max_rows=most, **options)
+    with Stopwatch() as watch:
+        evaluation = asked.session(
+            sample.parties, protocol=measured.protocol, thresholds=measured.grid, max_rows=most, **options
+        )
     return evaluation, {
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,
         "download_bytes_per_party": evaluation.download_bytes_per_party,
-        "seconds": time.perf_counter() - started,
+        "seconds": watch.wall,
     }
-
-
-def _budget(name: str, asked: Comparison, epsilon: float, size: int, points: int) -> Budget:
-    plugin = registry.load(name)
-    if not isinstance(plugin, DpaucProtocol):
-        raise InputError(f"protocol {name!r} takes no privacy budget")
-    options: dict[str, Any] = {"epsilon": epsilon}
-    if plugin.mechanism == GAUSSIAN:
-        options["delta"] = asked.delta
-    if plugin.mechanism != RANDOMIZED_RESPONSE:
-        options["budget_thresholds"] = size
-    return Budget.checked(plugin.mechanism, options, points)
 
 
 def _label_privacy(budget: Budget) -> str:

@@ -8,19 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from statistics import median
+from typing import Any
 
 from fhe_auc import ckks
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_benchmarks.runtime.contender import OurProtocol, OurVerified
-from fhe_auc_benchmarks.runtime.measure import (
-    FLOOR,
-    OURS,
-    Accuracy,
-    Maker,
-    Measurement,
-    accuracies,
-    measure,
-)
+from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol, OurVerified
+from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, Accuracy, Maker, Measurement, accuracies, measure
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
@@ -54,13 +47,7 @@ class Step:
 
 @dataclass
 class Benchmark:
-    """All measurements.
-
-    Attributes
-    ----------
-    quick : bool
-        Fewer runs, and fewer parties for the slowest peers: about three minutes of CPU time.
-    """
+    """All measurements; `quick` ones, with fewer runs and parties for the slowest peers, take three minutes of CPU."""
 
     quick: bool = False
     measurements: list[Measurement] = field(default_factory=list)
@@ -93,51 +80,22 @@ class Benchmark:
     def steps(self) -> list[Step]:
         """Return what there is to do, in order."""
         parties, thresholds = HEADLINE
-        found = [self._step(Problem(parties, thresholds), self._everybody(), 54 + 5 * self.runs)]
+        found = [self._step(Problem(parties, thresholds), _everybody(), 54 + 5 * self.runs)]
         for count in PARTIES:
             if count not in (parties, PAPER_PARTIES):
                 slow = count <= (_MOST_UNPACKED if self.quick else max(PARTIES))
-                makers = [*self._ours(FLOOR), *(_published() if slow else [])]
+                makers = [*_ours(OURS, FLOOR), *(_published() if slow else [])]
                 seconds = 4 + count * (0.002 + 0.002 * self.runs + (0.02 * self.runs if slow else 0))
                 found.append(self._step(Problem(count, thresholds), makers, seconds))
         for size in THRESHOLDS:
-            makers = [*self._ours(FLOOR), *_published()]
+            makers = [*_ours(OURS, FLOOR), *_published()]
             if size <= (_MALICIOUS_THRESHOLDS if self.quick else _MOST_MALICIOUS_THRESHOLDS):
-                makers += self._malicious()
+                makers += _on_backends(OurProtocol, protocol="malicious")
             found.append(self._step(Problem(PAPER_PARTIES, size), makers, 5 + 0.7 * self.runs))
-        found.append(self._step(Problem(parties, 1000), self._ours(), 4 + 0.3 * self.runs))
+        found.append(self._step(Problem(parties, 1000), _ours(OURS), 4 + 0.3 * self.runs))
         found.append(Step("thresholds on real rows", 1, self._measure_accuracy))
         found += [self._throughput_step(backend) for backend in ckks.available_backends()]
         return found
-
-    def _ours(self, *others: str) -> list[Maker]:
-        names = (OURS, *others)
-        return [
-            partial(OurProtocol, protocol=name, backend=backend, resend=True, min_parties=2)
-            for name in names
-            for backend in ckks.available_backends()
-        ]
-
-    def _malicious(self) -> list[Maker]:
-        return [partial(OurProtocol, protocol="malicious", backend=backend) for backend in ckks.available_backends()]
-
-    def _exact(self) -> list[Maker]:
-        found: list[Maker] = []
-        for backend in ckks.available_backends():
-            found += [
-                partial(OurProtocol, protocol="exact", backend=backend, resend=True),
-                partial(OurVerified, backend=backend),
-            ]
-        return found
-
-    def _everybody(self) -> list[Maker]:
-        makers = [*self._ours(FLOOR), *self._malicious(), *self._exact(), *_published(tuned=True)]
-        makers += [PlaintextCounts, PooledRows]
-        if find_spec("phe"):
-            from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
-
-            makers.append(Paillier)
-        return makers
 
     def _step(self, problem: Problem, makers: Iterable[Maker], seconds: float) -> Step:
         def run() -> None:
@@ -163,6 +121,33 @@ class Benchmark:
 
     def _measure_accuracy(self) -> None:
         self.accuracies += accuracies(_ACCURACY_GRIDS, THRESHOLDS, ACCURACY_DATA)
+
+
+def _on_backends(kind: Callable[..., Contender], **options: Any) -> list[Maker]:
+    return [partial(kind, backend=backend, **options) for backend in ckks.available_backends()]
+
+
+def _ours(*protocols: str) -> list[Maker]:
+    """Return protocols whose submissions have no masks, so that those of a few parties can be sent again."""
+    each = (_on_backends(OurProtocol, protocol=name, resend=True, min_parties=2) for name in protocols)
+    return [maker for makers in each for maker in makers]
+
+
+def _everybody() -> list[Maker]:
+    makers = [
+        *_ours(OURS, FLOOR),
+        *_on_backends(OurProtocol, protocol="malicious"),
+        *_on_backends(OurProtocol, protocol="exact", resend=True),
+        *_on_backends(OurVerified),
+        *_published(tuned=True),
+        PlaintextCounts,
+        PooledRows,
+    ]
+    if find_spec("phe"):
+        from fhe_auc_benchmarks.runtime.peers.paillier import Paillier
+
+        makers.append(Paillier)
+    return makers
 
 
 def _published(*, tuned: bool = False) -> list[Maker]:

@@ -11,7 +11,7 @@ from fhe_auc import registry
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.sealed_roles import SealedAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
@@ -22,17 +22,7 @@ class Contender(ABC):
     """One way to get the pooled AUC, with keys made and every party's submission in hand.
 
     After `begin`, which is not timed, come `submit`, `ingest`, `circuit` and `recover`, in this order; then again from
-    `begin` on.
-
-    Attributes
-    ----------
-    name : str
-        As in tables and files.
-    problem : Problem
-    key_seconds : float
-        CPU seconds that making keys took.
-    upload_bytes, download_bytes : int
-        What one party sends, and receives.
+    `begin` on. Making keys took `key_seconds` of CPU time; one party sends and receives so many bytes.
     """
 
     name: str
@@ -75,22 +65,12 @@ class Contender(ABC):
 
 
 class OurProtocol(Contender):
-    """An encrypted protocol of this package, through its real roles: every byte and every check of a session.
+    """An installed protocol that encrypts, through its real roles: every byte and every check of a session.
 
-    Parameters
-    ----------
-    problem : Problem
-    protocol : str
-        Installed plug-in, one that encrypts.
-    backend : str
-    resend : bool
-        Encrypt the problem's distinct rows once each, and send those ciphertexts again under the names of the other
-        parties, which have the same rows. Takes less time to make; nothing that is timed can tell. Not where every
-        party has a mask of its own.
-    min_parties : int, optional
-        Of the session; by default as the protocol has it. Where fewer than all may do, sums of counts have no masks.
-    **options
-        Of the protocol.
+    With `resend`, the problem's distinct rows are encrypted once each, and those ciphertexts sent again under the names
+    of the other parties, which have the same rows. That takes less time to make, and nothing that is timed can tell. It
+    does not go where every party has a mask of its own: with `min_parties` fewer than all, sums of counts have none.
+    What every party has sent is in `submissions`, by name; `material` is what the session's aggregators are made from.
     """
 
     def __init__(
@@ -107,29 +87,25 @@ class OurProtocol(Contender):
         self.name = f"{protocol} ({backend})"
         self.backend = backend
         self._plugin = registry.load(protocol)
-        self._names = tuple(f"site {party}" for party in range(problem.parties))
+        names = tuple(f"site {party}" for party in range(problem.parties))
         request = Request(
-            parties=self._names,
-            thresholds=problem.points,
-            backend=backend,
-            min_parties=min_parties,
-            options=options,
+            parties=names, thresholds=problem.points, backend=backend, min_parties=min_parties, options=options
         )
         self._plugin.prepare(request)  # the library's context, which is made once in a process
         with Stopwatch() as watch:
             self._session = self._plugin.prepare(request)
         self.key_seconds = watch.cpu
+        self.material = self._session.aggregator_material
         self.begin()
         distinct = problem.distinct if resend else problem.parties
         made = [self._party(party).respond(self._opening) for party in range(distinct)]
-        self._sent = made + [renamed(made[at % distinct], self._names[at]) for at in range(distinct, problem.parties)]
-        self.upload_bytes = max(map(len, self._sent))
+        made += [renamed(made[at % distinct], names[at]) for at in range(distinct, problem.parties)]
+        self.submissions = dict(zip(names, made, strict=True))
+        self.upload_bytes = max(map(len, made))
 
     def begin(self) -> None:
         """Make a fresh aggregator of the session, and a fresh party, with their keys loaded."""
-        session = self._session
-        aggregator = self._plugin.aggregator(session.manifest, session.aggregator_material)
-        self.aggregator = cast(SealedAggregator, aggregator)
+        self.aggregator = cast(SealedAggregator, self._plugin.aggregator(self._session.manifest, self.material))
         self._opening = self.aggregator.start()
         self._fresh = self._party(0)
 
@@ -139,7 +115,7 @@ class OurProtocol(Contender):
 
     def ingest(self) -> None:
         """Receive all submissions."""
-        for name, message in zip(self._names, self._sent, strict=True):
+        for name, message in self.submissions.items():
             self.aggregator.receive(name, message)
 
     def circuit(self) -> None:
@@ -151,16 +127,6 @@ class OurProtocol(Contender):
         """Check, decrypt and divide, as a party that has submitted."""
         self._fresh.respond(self._message)
         return float(self._fresh.result().auc)
-
-    @property
-    def submissions(self) -> dict[str, bytes]:
-        """What every party has sent, by name."""
-        return dict(zip(self._names, self._sent, strict=True))
-
-    @property
-    def material(self) -> bytes:
-        """What aggregators of the session are made from."""
-        return self._session.aggregator_material
 
     def _party(self, party: int) -> Any:
         session = self._session
@@ -184,7 +150,8 @@ class OurVerified(OurProtocol):
         common = CommonSecrets(secret, manifest.digest, plan.packing, plan.parameters.plain_moduli)
         result = Message.from_bytes(self._message, limit=len(self._message)).payload
         mine = Message.from_bytes(self._fresh.respond(self._message), limit=1024)
-        for name, echo in zip(self._names, common.echoes(len(self._names), result), strict=True):
+        names = manifest.parties
+        for name, echo in zip(names, common.echoes(len(names), result), strict=True):
             self.aggregator.receive(name, msgspec.structs.replace(mine, sender=name, payload=echo).to_bytes())
         self._fresh.respond(self.aggregator.finish_round())
         found = self._fresh.result()

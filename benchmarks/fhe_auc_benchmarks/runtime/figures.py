@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, save_figure, tidy
+from fhe_auc.quantities import bytes_text
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.runtime.benchmark import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
@@ -15,91 +16,67 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "save_all"]
-
 _BARS = {"ingest": ("ingest", "white", "///"), "circuit": ("circuit", "0.35", "")}
 _PARTY_BARS = {"submit": ("submit", LIGHT, ""), "recover": ("recover", "white", "xxx")}
 
 
-class _Style(NamedTuple):
-    label: str
-    marker: str
-    line: Any
-    hollow: bool
-    colour: str
+def _label(contender: str) -> str:
+    return contender.replace(FLOOR, "ciphertext sum only")
 
 
-def _style(contender: str) -> _Style:
-    """Return how a contender is drawn: the marker says what it is, a hollow one that it runs on SEAL."""
+def _line_style(contender: str) -> dict[str, Any]:
+    """Return how a contender's line is drawn: the marker says what it is, a hollow one that it runs on SEAL."""
     protocol, _, backend = contender.partition(" (")
-    hollow = backend.startswith("tenseal")
-    label = contender.replace(FLOOR, "ciphertext sum only")
     marker, line, colour = {
         OURS: ("o", "-", INK),
         "malicious": ("s", "-.", "0.3"),
         FLOOR: ("^", ":", GREY),
         PUBLISHED: ("D", "--", INK),
     }.get(protocol, ("x", (0, (1, 3)), GREY))
-    return _Style(label, marker, line, hollow, colour)
+    inside = "white" if backend.startswith("tenseal") else colour
+    return {"marker": marker, "linestyle": line, "color": colour, "markerfacecolor": inside}
 
 
 def save_all(folder: Path, measured: Benchmark) -> list[Path]:
     """Save every figure for which there are measurements; return the files."""
     saved = []
     for name, draw in FIGURES.items():
-        figure = draw(measured)
-        path = folder / f"{name}.png"
-        save_figure(figure, path)
-        saved.append(path)
+        saved.append(folder / f"{name}.png")
+        save_figure(draw(measured), saved[-1])
     return saved
 
 
 def _parties(measured: Benchmark) -> Figure:
     _, thresholds = HEADLINE
     found = [each for each in measured.measurements if each.thresholds == thresholds]
-    figure = blank(7, 4.6, f"What the aggregator spends, against parties ({thresholds} thresholds)")
-    axes = figure.subplots()
-    _draw_lines(axes, found, lambda each: each.parties)
-    axes.set_xlabel("parties")
-    return figure
+    return _lines(found, lambda each: each.parties, "parties", f"{thresholds} thresholds")
 
 
 def _thresholds(measured: Benchmark) -> Figure:
     found = [each for each in measured.measurements if each.parties == PAPER_PARTIES]
-    figure = blank(7, 4.6, f"What the aggregator spends, against thresholds ({PAPER_PARTIES} parties)")
-    axes = figure.subplots()
-    _draw_lines(axes, found, lambda each: each.thresholds)
-    axes.set_xlabel("thresholds")
-    return figure
+    return _lines(found, lambda each: each.thresholds, "thresholds", f"{PAPER_PARTIES} parties")
 
 
-def _draw_lines(axes: Axes, found: Sequence[Measurement], x: Callable[[Measurement], int]) -> None:
+def _lines(found: Sequence[Measurement], x: Callable[[Measurement], int], against: str, fixed: str) -> Figure:
     """Draw a line for each contender that was measured more than once."""
     from matplotlib.ticker import LogLocator, NullLocator
 
+    figure = blank(7, 4.6, f"What the aggregator spends, against {against} ({fixed})")
+    axes = figure.subplots()
     names = dict.fromkeys(each.contender for each in found)
     for name in names:
         points = sorted((x(each), each.aggregation) for each in found if each.contender == name)
         if len(points) < 2:
             continue
-        style = _style(name)
-        axes.plot(
-            [at for at, _ in points],
-            [seconds for _, seconds in points],
-            marker=style.marker,
-            linestyle=style.line,
-            color=style.colour,
-            markerfacecolor="white" if style.hollow else style.colour,
-            markersize=6,
-            linewidth=1.4,
-            label=style.label,
-        )
+        axes.plot(*zip(*points, strict=True), **_line_style(name), markersize=6, linewidth=1.4, label=_label(name))
     make_logarithmic(axes, {tick: f"{tick:,}" for tick in sorted({x(each) for each in found})})
+    axes.set_xlabel(against)
     axes.set_ylabel("CPU seconds: ingest and circuit")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
     axes.legend(fontsize=8.5, frameon=False, handlelength=3.5, loc="upper left", bbox_to_anchor=(1.01, 1))
+    return figure
 
 
 def _phases(measured: Benchmark) -> Figure:
@@ -146,7 +123,7 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
             box = {"facecolor": "white", "edgecolor": INK, "linewidth": 0.8, "pad": 2.5}
             axes.annotate(f"cut off: {text} = {parts} →", (0.97 * reach, at), ha="right", va="center", fontsize=9,
                           bbox=box)  # fmt: skip
-    axes.set_yticks(range(len(found)), [_style(each.contender).label for each in found], fontsize=9)
+    axes.set_yticks(range(len(found)), [_label(each.contender) for each in found], fontsize=9)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.legend(fontsize=9, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     tidy(axes)
@@ -158,13 +135,13 @@ def _bytes(measured: Benchmark) -> Figure:
         for each in measured.measurements
         if (each.parties, each.thresholds) == HEADLINE and each.contender != TUNED  # which sends what PUBLISHED does
     ]
-    names = [_style(each.contender).label for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
+    names = [_label(each.contender) for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
     values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
     figure = blank(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")
     axes = figure.subplots()
     bars = axes.barh(range(len(names)), values, height=0.6, color=LIGHT, edgecolor=INK)
     bars[-1].set(facecolor="white", hatch="//")  # not measured here
-    axes.bar_label(bars, labels=[_bytes_text(value) for value in values], padding=4, fontsize=9)
+    axes.bar_label(bars, labels=[bytes_text(value) for value in values], padding=4, fontsize=9)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.invert_yaxis()
     axes.set_xscale("log")
@@ -172,12 +149,6 @@ def _bytes(measured: Benchmark) -> Figure:
     axes.set_xlabel("bytes, logarithmic")
     tidy(axes)
     return figure
-
-
-def _bytes_text(number: float) -> str:
-    return (
-        f"{number / 1e6:.2f} MB" if number >= 1e6 else f"{number / 1e3:.3g} kB" if number >= 1e3 else f"{number:.0f} B"
-    )
 
 
 def _accuracy(measured: Benchmark) -> Figure:

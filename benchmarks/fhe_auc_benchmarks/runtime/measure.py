@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.pooled_rows import pooled
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 PHASES = ("submit", "ingest", "circuit", "recover")
 """What is timed of every contender; "keys" comes from making it."""
@@ -32,7 +32,8 @@ TUNED = "published design, tuned"
 """The same with a setting of OpenFHE that spares most of its parsing."""
 
 
-class Seconds(NamedTuple):
+@dataclass(frozen=True)
+class Seconds:
     """Least and median over runs, of CPU and of wall-clock time."""
 
     cpu: float
@@ -52,17 +53,8 @@ class Seconds(NamedTuple):
 class Measurement:
     """One contender on one problem.
 
-    Attributes
-    ----------
-    contender : str
-    parties, thresholds : int
-    grid : str
-    phases : dict of str to Seconds
-        "keys" and `PHASES`; submit and recover of one party, ingest of all.
-    upload_bytes, download_bytes : int
-        Of one party.
-    auc, exact_auc, sklearn_auc : float
-        What came out; the same from exact integers at these thresholds; scikit-learn's on the pooled rows.
+    The phases are "keys" and `PHASES`, submit and recover of one party, ingest of all; the bytes those of one party.
+    Beside the AUC that came out stand that from exact integers at these thresholds, and scikit-learn's.
     """
 
     contender: str
@@ -93,7 +85,12 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
     EvaluationError
         A contender's AUC is not the exact one.
     """
-    with _all_made(problem, makers) as contenders:
+    with contextlib.ExitStack() as stack:
+        stack.callback(gc.collect)
+        contenders = []
+        for make in makers:
+            contenders.append(make(problem))
+            stack.callback(contenders[-1].close)
         watches = {contender.name: {phase: list[Stopwatch]() for phase in PHASES} for contender in contenders}
         aucs: dict[str, float] = {}
         for run in range(runs + 1):  # the first one warms up
@@ -101,9 +98,8 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
                 if contender.once and run < runs:
                     continue
                 timed, aucs[contender.name] = _once(contender)
-                for phase, watch in timed.items():
-                    if run:
-                        watches[contender.name][phase].append(watch)
+                for phase in PHASES if run else ():
+                    watches[contender.name][phase].append(timed[phase])
         return [
             Measurement(
                 contender=contender.name,
@@ -123,31 +119,15 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
         ]
 
 
-@contextlib.contextmanager
-def _all_made(problem: Problem, makers: Iterable[Maker]) -> Iterator[list[Contender]]:
-    contenders: list[Contender] = []
-    try:
-        for make in makers:
-            contenders.append(make(problem))
-        yield contenders
-    finally:
-        for contender in contenders:
-            contender.close()
-        gc.collect()
-
-
 def _once(contender: Contender) -> tuple[dict[str, Stopwatch], float]:
     """Run all phases once; return their times and the AUC, which must be right."""
-    timed = {}
-    auc = 0.0
+    timed: dict[str, Stopwatch] = {}
     contender.begin()
     gc.disable()
     try:
         for phase in PHASES:
-            with Stopwatch() as watch:
-                found = getattr(contender, phase)()
-            timed[phase] = watch
-            auc = found if phase == "recover" else auc
+            with Stopwatch() as timed[phase]:
+                auc = getattr(contender, phase)()  # of the last one, which is "recover"
     finally:
         gc.enable()
     if not abs(auc - contender.expected) <= contender.tolerance:

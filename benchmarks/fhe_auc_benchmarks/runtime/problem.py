@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +22,10 @@ _POSITIVE = 0.2
 
 @dataclass(frozen=True)
 class Problem:
-    """So many parties of a hundred made-up rows each, and thresholds.
+    """So many parties of a hundred made-up rows each, and so many thresholds, evenly spaced.
 
     The rows of party i are those of party i + 20 and so on: contenders whose submissions take minutes and gigabytes may
     make 20 and send them again and again.
-
-    Attributes
-    ----------
-    parties : int
-    thresholds : int
-        How many, evenly spaced.
     """
 
     parties: int
@@ -60,10 +55,7 @@ class Problem:
     @cached_property
     def auc(self) -> float:
         """The AUC of the pooled counts, in exact integers."""
-        total = self.counts(0)
-        for party in range(1, self.parties):
-            total += self.counts(party)
-        return trapezoid(total).auc
+        return trapezoid(reduce(add, map(self.counts, range(self.parties)))).auc
 
     @cached_property
     def pooled(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:

@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from fhe_auc.files import write_atomically
 from fhe_auc.plot import PAPER_UPLOAD_BYTES
+from fhe_auc_benchmarks import tables
 from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
+from fhe_auc_benchmarks.runtime.throughput import Throughput
 
 _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
             "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip
+_RATES = ("", "processes", "submissions", "seconds", "submissions per second")
+_SINGLE = ("ingest", "circuit", "submit", "recover", "keys")
 
 
 def save_csv(path: Path, measured: Benchmark) -> None:
     """Save a row for each contender, problem and phase; times in seconds."""
-    text = StringIO(newline="")
-    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore")
-    writer.writeheader()
-    for each in measured.measurements:
-        for phase, seconds in each.phases.items():
-            writer.writerow({**asdict(each), "phase": phase, **seconds._asdict()})
-    write_atomically(path, text.getvalue().encode())
+    measurements = [asdict(each) for each in measured.measurements]
+    rows = ({**each, "phase": phase, **times} for each in measurements for phase, times in each["phases"].items())
+    tables.save_csv(path, _COLUMNS, rows)
 
 
 def save_json(path: Path, measured: Benchmark, machine: dict[str, Any]) -> None:
     """Save everything."""
-    measurements = [
-        {**asdict(each), "phases": {phase: seconds._asdict() for phase, seconds in each.phases.items()}}
-        for each in measured.measurements
-    ]
     everything = {
         "machine": machine,
         "quick": measured.quick,
         "ratios": ratios(measured),
-        "measurements": measurements,
+        "measurements": [asdict(each) for each in measured.measurements],
         "throughputs": [{**each._asdict(), "rate": each.rate} for each in measured.throughputs],
         "accuracies": [each._asdict() for each in measured.accuracies],
     }
@@ -80,66 +73,49 @@ def markdown(measured: Benchmark, machine: dict[str, Any]) -> str:
     """Return the summary."""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     parties, thresholds = HEADLINE
-    lines = [
-        "# Benchmark",
-        "",
-        f"{machine['date']}; {machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, load "
-        f"average {machine['load_average']} at the start; {machine['system']}, Python {machine['python']}; {versions}.",
-        f"One thread a process. CPU time; the median of {measured.runs} runs, in which all contenders took turns. Keys "
-        "are made once; Paillier, which takes seconds, ran once.",
-        "",
-        "## Ratios",
-        "",
-        *_table(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(measured).items())),
-        "",
-        f"## {parties} parties, {thresholds} thresholds",
-        "",
-        "Aggregation is ingest and circuit together. Keys, submit and recover: once, one party, one party.",
-        "",
-        *_table(
-            ("", "aggregation", "ingest", "circuit", "submit", "recover", "keys", "a party sends", "receives"),
-            (_row(each) for each in measured.measurements if (each.parties, each.thresholds) == HEADLINE),
-        ),
-        "",
-        "## Aggregation, all measurements",
-        "",
-        *_table(
-            ("", "parties", "thresholds", "CPU", "wall", "upload"),
-            (
-                (
-                    _name(each),
-                    f"{each.parties:,}",
-                    f"{each.thresholds:,}",
-                    _milliseconds(each.aggregation),
-                    _milliseconds(each.phases["ingest"].wall_median + each.phases["circuit"].wall_median),
-                    f"{each.upload_bytes:,}",
-                )
-                for each in sorted(measured.measurements, key=lambda one: (one.contender, one.parties, one.thresholds))
-            ),
-        ),
-        "",
-        "## Ingest in several processes (wall-clock time)",
-        "",
-        "One run a row; the ratio above is of medians.",
-        "",
-        *_table(
-            ("", "processes", "submissions", "seconds", "submissions per second"),
-            (
-                (each.backend, f"{each.processes}", f"{each.submissions:,}", f"{each.seconds:.2f}", f"{each.rate:,.0f}")
-                for each in measured.throughputs
-            ),
-        ),
-        "",
-        "[FHE]: arXiv 2403.14428.",
-    ]
-    return "\n".join(lines) + "\n"
+    headline = (_row(each) for each in measured.measurements if (each.parties, each.thresholds) == HEADLINE)
+    ordered = sorted(measured.measurements, key=lambda each: (each.contender, each.parties, each.thresholds))
+    return f"""\
+# Benchmark
+
+{machine["date"]}; {machine["processor"]}, {machine["cores"]} cores, {machine["memory_gib"]} GiB, load average \
+{machine["load_average"]} at the start; {machine["system"]}, Python {machine["python"]}; {versions}.
+One thread a process. CPU time; the median of {measured.runs} runs, in which all contenders took turns. Keys are made \
+once; Paillier, which takes seconds, ran once.
+
+## Ratios
+
+{tables.markdown(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(measured).items()))}
+## {parties} parties, {thresholds} thresholds
+
+Aggregation is ingest and circuit together. Keys, submit and recover: once, one party, one party.
+
+{tables.markdown(("", "aggregation", *_SINGLE, "a party sends", "receives"), headline)}
+## Aggregation, all measurements
+
+{tables.markdown(("", "parties", "thresholds", "CPU", "wall", "upload"), map(_aggregation_row, ordered))}
+## Ingest in several processes (wall-clock time)
+
+One run a row; the ratio above is of medians.
+
+{tables.markdown(_RATES, map(_rate_row, measured.throughputs))}
+[FHE]: arXiv 2403.14428.
+"""
 
 
 def _row(each: Measurement) -> tuple[str, ...]:
-    single = (
-        _milliseconds(each.phases[phase].cpu_median) for phase in ("ingest", "circuit", "submit", "recover", "keys")
-    )
+    single = (_milliseconds(each.phases[phase].cpu_median) for phase in _SINGLE)
     return _name(each), _milliseconds(each.aggregation), *single, f"{each.upload_bytes:,}", f"{each.download_bytes:,}"
+
+
+def _aggregation_row(each: Measurement) -> tuple[str, ...]:
+    wall = each.phases["ingest"].wall_median + each.phases["circuit"].wall_median
+    times = _milliseconds(each.aggregation), _milliseconds(wall)
+    return _name(each), f"{each.parties:,}", f"{each.thresholds:,}", *times, f"{each.upload_bytes:,}"
+
+
+def _rate_row(each: Throughput) -> tuple[str, ...]:
+    return each.backend, f"{each.processes}", f"{each.submissions:,}", f"{each.seconds:.2f}", f"{each.rate:,.0f}"
 
 
 def _name(each: Measurement) -> str:
@@ -149,8 +125,3 @@ def _name(each: Measurement) -> str:
 def _milliseconds(seconds: float) -> str:
     number = 1e3 * seconds
     return f"{number:,.0f} ms" if number >= 100 else f"{number:.1f} ms" if number >= 1 else f"{number:.3f} ms"
-
-
-def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [header, ("---",) * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]

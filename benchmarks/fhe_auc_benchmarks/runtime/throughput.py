@@ -17,14 +17,9 @@ _POLL = 0.005  # seconds
 
 
 class Throughput(NamedTuple):
-    """What some processes took in.
+    """What some processes took in, by the clock on the wall.
 
-    Attributes
-    ----------
-    backend : str
-    processes, submissions : int
-    seconds : float
-        Wall clock: from when all processes have their keys and start to read, until the aggregator has all sums.
+    Time runs from when all processes have their keys and start to read, until the aggregator has all sums.
     """
 
     backend: str
@@ -64,16 +59,13 @@ def throughput(session: OurProtocol, processes: int) -> Throughput:
     TooFewPartiesError
         A party was not counted.
     """
-    sent = session.submissions
-    names = list(sent)
+    names = list(session.submissions)
     with tempfile.TemporaryDirectory(prefix="fhe-auc-") as temporary:
         folder = Path(temporary)
-        for name, message in sent.items():
+        for name, message in session.submissions.items():
             (folder / name).write_bytes(message)
-        inboxes = []
-        for number in range(processes):
-            share = tuple(names[number::processes])
-            inboxes.append(branches.Inbox(share, _Files(folder, number, share)))
+        shares = [tuple(names[number::processes]) for number in range(processes)]
+        inboxes = [branches.Inbox(share, _Files(folder, number, share)) for number, share in enumerate(shares)]
         session.begin()
         started: list[float] = []
         starter = threading.Thread(target=_start_together, args=(folder, processes, started))

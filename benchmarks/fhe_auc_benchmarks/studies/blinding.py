@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from fhe_auc import ckks, thresholds
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import Trapezoid, trapezoid
-from fhe_auc_benchmarks.studies.markdown import table
+from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits

@@ -32,7 +32,7 @@ import numpy as np
 from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_benchmarks.simulations.synthetic_scores import CRITEO_AUC, criteo_like
-from fhe_auc_benchmarks.studies.markdown import table
+from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 

@@ -46,7 +46,7 @@ from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.studies.markdown import table
+from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
-from fhe_auc_benchmarks.studies.markdown import table
+from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain

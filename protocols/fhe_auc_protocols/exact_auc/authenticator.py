@@ -42,20 +42,10 @@ FIRST = 0
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """What all parties of a session know, for one prime.
+    """What all parties of a session know, for one prime t.
 
+    The `point` α, shape (…), the `keys` a_s, shape (…, sums), and the `totals` R^X and R^Y, shape (…, 2, pairs, n).
     Leading dimensions "…" are independent sessions, for simulations; a party has none.
-
-    Attributes
-    ----------
-    prime : int
-        t.
-    point : ndarray of uint64, shape (…)
-        α.
-    keys : ndarray of uint64, shape (…, sums)
-        a_s.
-    totals : ndarray of uint64, shape (…, 2, pairs, n)
-        R^X and R^Y.
     """
 
     prime: int
@@ -86,12 +76,7 @@ class Secrets:
 class Pads:
     """What the differences of neighbours are taken of: g of one party.
 
-    Attributes
-    ----------
-    entries : ndarray of uint64, shape (…, 2, pairs, n)
-        For ρ^X and ρ^Y.
-    offsets : ndarray of uint64, shape (…, sums)
-        For u.
+    The `entries`, shape (…, 2, pairs, n), are for ρ^X and ρ^Y, the `offsets`, shape (…, sums), for u.
     """
 
     entries: Residues
@@ -114,25 +99,10 @@ def submission(
     counts: Entries,
     private: KeyStream,
 ) -> tuple[Residues, Residues]:
-    """Return what a party puts in the slots of its left and right ciphertexts.
+    """Return what a party puts in the slots of its left and right ciphertexts, shape (…, pairs, slots) each.
 
-    Parameters
-    ----------
-    packing : ExactPacking
-        With authentication.
-    secrets : Secrets
-    index : int
-        The party's, from 0; every party has another.
-    pads : pair of Pads
-        Of this party and of the next one, cyclically.
-    counts : Entries
-        The party's own, integers of shape (pairs, n).
-    private : KeyStream
-        Of this party alone, secret from all others.
-
-    Returns
-    -------
-    pair of ndarray of uint64, shape (…, pairs, slots)
+    The packing is an authenticated one. Every party has another `index`, from 0; `pads` are those of this party and of
+    the next one, cyclically; `counts` its own, integers of shape (pairs, n); `private` is secret from all others.
     """
     t, sessions = secrets.prime, secrets.point.shape
     own, following = pads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from fhe_auc.keystream import KeyStream, derived_key
@@ -16,47 +16,33 @@ from fhe_auc_protocols.exact_auc.packing import ExactPacking
 _LABEL = b"fhe-auc verified 1\0"
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class CommonSecrets:
-    """The secrets of one session.
+    """The secrets of one session, from 32 bytes that its parties have in common and the aggregator does not know.
 
-    Parameters
-    ----------
-    secret : bytes
-        32 bytes, common to the session's parties, and unknown to the aggregator.
-    transcript : bytes
-        The manifest's digest, which binds session id, ordered parties, thresholds, parameters and public key: another
-        session has other secrets.
-    packing : ExactPacking
-    primes : sequence of int
-
-    Raises
-    ------
-    ValueError
-        The secret has another length: a task that was not given it has none.
+    The transcript is the manifest's digest, which binds session id, ordered parties, thresholds, parameters and public
+    key: another session has other secrets. Raises `ValueError` for a secret of another length.
     """
 
-    def __init__(self, secret: bytes, transcript: bytes, packing: ExactPacking, primes: Sequence[int]) -> None:
-        if len(secret) != COMMON_SECRET_BYTES:
-            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
-        self._secret = secret
-        self._transcript = transcript
-        self._packing = packing
-        self._primes = tuple(primes)
+    secret: bytes
+    transcript: bytes
+    packing: ExactPacking
+    primes: tuple[int, ...]
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(...)"
+    def __post_init__(self) -> None:
+        if len(self.secret) != COMMON_SECRET_BYTES:
+            raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
 
     @cached_property
     def of_primes(self) -> tuple[Secrets, ...]:
         """Point, keys and totals for each prime."""
         return tuple(
-            Secrets.draw(self._stream("secrets", which), self._packing, prime)
-            for which, prime in enumerate(self._primes)
+            Secrets.draw(self._stream("secrets", which), self.packing, prime) for which, prime in enumerate(self.primes)
         )
 
     def pads(self, which: int, party: int) -> Pads:
         """Return the pads of the party with this index for the prime with this index."""
-        return Pads.draw(self._stream("pads", which, party), self._packing, self._primes[which])
+        return Pads.draw(self._stream("pads", which, party), self.packing, self.primes[which])
 
     def echoes(self, parties: int, result: bytes) -> list[bytes]:
         """Return what so many parties tell each other about the result they were given: 32 bytes each, by index."""
@@ -67,4 +53,4 @@ class CommonSecrets:
         return KeyStream(self._key(*purpose))
 
     def _key(self, *purpose: str | int) -> bytes:
-        return derived_key(self._secret, self._transcript, _LABEL, *purpose)
+        return derived_key(self.secret, self.transcript, _LABEL, *purpose)

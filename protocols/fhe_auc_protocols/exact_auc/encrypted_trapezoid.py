@@ -17,13 +17,7 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
 class ExactAggregation:
-    """Running sums of both ciphertexts of every pair and prime, and the blinded product.
-
-    Parameters
-    ----------
-    context : bfv.PublicContext
-    plan : ExactPlan
-    """
+    """Running sums of both ciphertexts of every pair and prime, and the blinded product."""
 
     def __init__(self, context: bfv.PublicContext, plan: ExactPlan) -> None:
         self.context = context
@@ -32,18 +26,12 @@ class ExactAggregation:
         self._running = [Sum(context.ciphertext_shape) for _ in range(plan.blocks)]
 
     def add(self, ciphertexts: Sequence[bytes]) -> None:
-        """Add one party's submission; on error the running sums are as they were.
-
-        Raises
-        ------
-        DeserialisationError
-            Not the ciphertexts that the plan calls for.
-        """
+        """Add one party's submission; errors as `read`, and the running sums are as they were."""
         for total, words in zip(self._running, self.read(ciphertexts), strict=True):
             total.add(words)
 
     def read(self, ciphertexts: Sequence[bytes]) -> list[Words]:
-        """Return the coefficients of one party's ciphertexts; errors as `add`."""
+        """Return the coefficients of one party's ciphertexts; raise `DeserialisationError` if the plan has others."""
         if len(ciphertexts) != len(self._running):
             raise DeserialisationError(f"expected {len(self._running)} ciphertexts, got {len(ciphertexts)}")
         per_prime = 2 * self.plan.packing.pairs

@@ -25,18 +25,7 @@ from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 
 
 class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
-    """That of the exact protocols.
-
-    Parameters
-    ----------
-    manifest : Manifest
-        With an exact plan for joint keys.
-
-    Raises
-    ------
-    InputError
-        The manifest has no such plan.
-    """
+    """That of the exact protocols; raises `InputError` where the manifest has no exact plan for joint keys."""
 
     plan: ExactPlan
     setup: JointSetup

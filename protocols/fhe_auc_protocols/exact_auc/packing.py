@@ -39,20 +39,10 @@ class Entries(NamedTuple):
 
 
 class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The layout of an exact session's ciphertexts.
+    """The layout of the m `bins` of an exact session in so many `pairs` of ciphertexts, each with so many `slots`.
 
-    Attributes
-    ----------
-    slots : int
-        Slots of a ciphertext.
-    bins : int
-        m, bins of the session.
-    pairs : int
-        Pairs of ciphertexts.
-    ties : bool
-        Whether tie is computed beside num and den.
-    authenticated : bool
-        Whether entries stand four times, with authenticators.
+    With `ties`, tie is computed beside num and den; `authenticated` entries stand four times, with authenticators.
+    Raises `ValueError` where the bins do not fit.
     """
 
     slots: int
@@ -117,18 +107,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (3 if self.authenticated else 1) * self.sums
 
     def place(self, heights: NDArray[np.int64], positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> Entries:
-        """Return a party's entries.
-
-        Parameters
-        ----------
-        heights, positives, negatives : ndarray of int64, shape (m,)
-            T_k, p_k and F_k of each bin.
-
-        Returns
-        -------
-        Entries
-            In integers, shape (pairs, n).
-        """
+        """Return a party's entries in integers, shape (pairs, n), from T_k, p_k and F_k of each bin, shape (m,)."""
         padded = self.pairs * self.per_pair
         rows, columns = (heights, positives)[: self.sums - 1], (negatives,) * (self.sums - 1)
         last = np.zeros((2, self.pairs, 1), np.int64)
@@ -149,14 +128,8 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ) -> tuple[Residues, Residues]:
         """Return left and right, of shape (…, pairs, slots).
 
-        Parameters
-        ----------
-        x, y : pair of ndarray, shape (…, pairs, n)
-            X and X', Y and Y'.
-        tags : ndarray, shape (…, 2, sums)
-            μ and μ' of each sum.
-        one : ndarray, shape (…)
-            1 for one party, 0 for the others.
+        From X and X', Y and Y', shape (…, pairs, n) each; μ and μ' of each sum, shape (…, 2, sums); and `one`, shape
+        (…), which is 1 for one party, 0 for the others.
         """
         left = [x[which] for which, _ in _COPIES]
         right = [y[which] for _, which in _COPIES]

@@ -44,7 +44,7 @@ PRIME_BITS = 41
 """Plaintext moduli are the smallest primes above 2^41 that there are."""
 
 FORGERY_BITS, OVERFLOW_BITS = 40, 20
-LEAST_HIDING_BITS, MOST_HIDING_BITS = 40, 80
+LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
 _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
 
@@ -52,20 +52,9 @@ _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an exact encrypted AUC.
 
-    Attributes
-    ----------
-    packing : ExactPacking
-        Where values stand in the slots. With authenticators results are verified, which takes a larger T.
-    parties : int
-        Most parties that submit.
-    max_rows : int
-        Public bound on the pooled rows.
-    joint_keys : bool
-    parameters : BfvParameters
-    flooding_bits : int
-        λ: flooding hides but for a statistical distance of 2^-λ, for each prime.
-    smudging_bits : int
-        The same of each party's noise on its partial decryption; 0 without joint keys.
+    With authenticators in its packing results are verified, which takes a larger T. `parties` is the most that submit,
+    `max_rows` a public bound on the pooled rows. For each prime, flooding hides but for a statistical distance of
+    2^-flooding_bits; each party's noise on its partial decryption for one of 2^-smudging_bits, 0 without joint keys.
 
     Raises
     ------
@@ -87,20 +76,19 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.packing.slots != self.parameters.slots:
             raise CapacityError("the plan's packing has another number of slots than its parameters")
-        for name, least in {"parties": 1, "max_rows": 2}.items():
-            if getattr(self, name) < least:
-                raise CapacityError(f"{name} must be at least {least}, got {getattr(self, name)}")
+        for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
+            if number < least:
+                raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
         if moduli != primes_above(2**PRIME_BITS, len(moduli), self.parameters.ring_dimension):
             raise CapacityError(f"the plan's primes are not the smallest above 2^{PRIME_BITS}")
         if self.max_rows >= min(moduli):
             raise CapacityError(f"max_rows must be below the smallest prime, {min(moduli):,}, got {self.max_rows:,}")
-        if self.modulus < self._least_modulus:
+        if self.modulus < least_modulus(self.max_rows, ties=self.packing.ties, verified=self.packing.authenticated):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if not LEAST_HIDING_BITS <= self.flooding_bits <= MOST_HIDING_BITS:
-            raise CapacityError(
-                f"flooding_bits must lie between {LEAST_HIDING_BITS} and {MOST_HIDING_BITS}, got {self.flooding_bits}"
-            )
+        least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
+        if not least <= self.flooding_bits <= most:
+            raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
         check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
         for what, found, asked in (
             ("flooding", self.flooding_margin, self.flooding_bits),
@@ -129,10 +117,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return math.prod(self.parameters.plain_moduli)
 
     @property
-    def _least_modulus(self) -> int:
-        return least_modulus(self.max_rows, ties=self.packing.ties, verified=self.packing.authenticated)
-
-    @property
     def thresholds(self) -> int:
         """Points of the session's grid."""
         return self.packing.bins
@@ -145,7 +129,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def blocks(self) -> int:
         """Ciphertexts of a submission: left and right of every pair, modulo each prime."""
-        return 2 * self.packing.pairs * len(self.parameters.plain_moduli)
+        return 2 * self.packing.pairs * self.primes
 
     @property
     def submission_bytes(self) -> int:
@@ -155,7 +139,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts, without envelopes: one for each prime, both polynomials."""
-        return 2 * len(self.parameters.plain_moduli) * self.parameters.submission_bytes
+        return 2 * self.primes * self.parameters.submission_bytes
 
     @property
     def noise_bound(self) -> float:

@@ -8,12 +8,7 @@ from math import lcm, prod
 
 import numpy as np
 
-from fhe_auc.errors import (
-    EvaluationError,
-    ResultCheckError,
-    UndefinedAucError,
-    VerificationError,
-)
+from fhe_auc.errors import EvaluationError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc_protocols.exact_auc.authenticator import Secrets
@@ -58,11 +53,7 @@ def _false_undefined(primes: Sequence[int]) -> float:
 def authentic(secrets: Secrets, totals: Residues) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Tell whether a prime's totals pass the check, shape (…): a_0·n_s(α) = a_s·n_0(α) ≠ 0 for every sum s.
 
-    Parameters
-    ----------
-    secrets : Secrets
-    totals : ndarray of uint64, shape (…, 3, sums)
-        Coefficients of n_s, the constant one first.
+    Totals are the coefficients of n_s, the constant one first, shape (…, 3, sums).
     """
     t, point = secrets.prime, secrets.point[..., None]
     at = totals[..., 2, :]
@@ -76,14 +67,8 @@ def authentic(secrets: Secrets, totals: Residues) -> np.ndarray[tuple[int, ...],
 def accept(found: Sequence[Residues], secrets: Sequence[Secrets], bound: int) -> tuple[Fraction, ...]:
     """Return the sums before den (num, and tie where there is one) as fractions of den.
 
-    Parameters
-    ----------
-    found : sequence of ndarray of uint64, shape (3, sums)
-        For each prime: the totals of the decrypted result.
-    secrets : sequence of Secrets
-        For each prime.
-    bound : int
-        D: no honest denominator is larger.
+    From the totals of the decrypted result, shape (3, sums), and the secrets for each prime. No honest denominator is
+    larger than the bound D.
 
     Raises
     ------
@@ -111,14 +96,8 @@ def accept(found: Sequence[Residues], secrets: Sequence[Secrets], bound: int) ->
 def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -> tuple[Fraction, ...]:
     """Return the sums before den as fractions of den, which are the same whatever each prime's multiplier.
 
-    Parameters
-    ----------
-    constant : sequence of ndarray of uint64, shape (sums,)
-        For each prime: r·num, r·tie (where there is one) and r·den.
-    primes : sequence of int
-        Their product exceeds 2·bound².
-    bound : int
-        D.
+    From r·num, r·tie (where there is one) and r·den for each prime, shape (sums,). The product of the primes exceeds
+    2·D², D the bound.
 
     Raises
     ------

@@ -48,16 +48,8 @@ def result_parts(plan: ExactPlan, result: bytes) -> tuple[bytes, ...]:
 class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation]):
     """What one party of an exact session computes on its own rows: integers to encrypt, and what a result says.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    data : PartyData
-        Rows, rounded where the session rounds scores.
-
-    Raises
-    ------
-    InputError
-        The manifest is of another kind, or the party alone has more rows than the session may have.
+    Rows come rounded where the session rounds scores. Raises `InputError` where the manifest is of another kind, or the
+    party alone has more rows than the session may have.
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:

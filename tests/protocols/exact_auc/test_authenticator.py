@@ -22,8 +22,8 @@ from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.exact_auc import simulated
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import HARMLESS, STRATEGIES
-from fhe_auc_protocols.exact_auc import result_check as verdict
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
+from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
 from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
@@ -31,6 +31,7 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 PRIMES = (2199023288321, 2199023566849, 2199023763457)
 TOY = 7
+HARMLESS = {"scale-all", "spend-noise"}  # they change nothing that a party reads off the integers in the slots
 MAX_ROWS = 10**6
 BOUND = MAX_ROWS**2 // 2
 
@@ -98,10 +99,10 @@ def test_an_honest_session_gives_the_exact_fractions(session: tuple[ExactPacking
     secrets = [each.secrets for each in played]
     if pooled.positives * pooled.negatives == 0:
         with pytest.raises(UndefinedAucError, match="one class only"):
-            verdict.accept(blinded, secrets, BOUND)
+            result_check.accept(blinded, secrets, BOUND)
         return
     expected = trapezoid(pooled)
-    found = verdict.accept(blinded, secrets, BOUND)
+    found = result_check.accept(blinded, secrets, BOUND)
     assert found[0] == expected.fraction
     if packing.ties:
         assert found[1] == Fraction(expected.tie, expected.den)
@@ -149,7 +150,7 @@ def test_rational_reconstruction_finds_the_fraction_whatever_each_prime_is_multi
     for prime in PRIMES:
         r = int(generator.integers(1, prime))
         constant.append(np.array([num * r % prime, den * r % prime], np.uint64))
-    assert verdict.fractions(constant, PRIMES, BOUND) == (Fraction(num, den),)
+    assert result_check.fractions(constant, PRIMES, BOUND) == (Fraction(num, den),)
 
 
 def test_random_quotients_are_no_fractions() -> None:
@@ -159,7 +160,7 @@ def test_random_quotients_are_no_fractions() -> None:
     for _ in range(1000):
         constant = [generator.integers(1, prime, 2).astype(np.uint64) for prime in PRIMES]
         with pytest.raises(ResultCheckError, match="not a fraction between 0 and 1"):
-            verdict.fractions(constant, PRIMES, BOUND)
+            result_check.fractions(constant, PRIMES, BOUND)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_random_quotients_are_no_fractions() -> None:
 )
 def test_impossible_constants_are_refused(constant: list[list[int]], why: str) -> None:
     with pytest.raises(ResultCheckError, match=why):
-        verdict.fractions([np.array(each, np.uint64) for each in constant], PRIMES, BOUND)
+        result_check.fractions([np.array(each, np.uint64) for each in constant], PRIMES, BOUND)
 
 
 def toy_counts() -> list[Counts]:
@@ -339,7 +340,7 @@ def test_at_toy_primes_lies_pass_no_oftener_than_proved(name: str, prime: int) -
     """One-sided, with a false alarm in 10^6 for each strategy and prime."""
     trials = 20_000
     found = simulated.run(name, prime, trials, seed=7, ties=False)
-    bound = verdict.soundness_of_check((prime,), sums=2)
+    bound = result_check.soundness_of_check((prime,), sums=2)
     assert found.passed <= stats.binom.isf(1e-6, trials, bound)
 
 
@@ -350,7 +351,7 @@ def test_the_bound_is_nearly_reached(prime: int) -> None:
     found = simulated.run(simulated.GUESS, prime, trials, seed=8, ties=False)
     low, high = stats.binomtest(found.passed, trials).proportion_ci(1 - 1e-6)
     assert high > (4 / (prime - 1) + 1 / prime) * (1 - 8 / prime)
-    assert low < verdict.soundness_of_check((prime,), sums=2)
+    assert low < result_check.soundness_of_check((prime,), sums=2)
 
 
 @pytest.mark.parametrize("prime", [31, 101])
@@ -376,7 +377,7 @@ def test_a_false_undefined_takes_a_common_divisor_which_is_as_rare_as_proved(pri
             if not any(_value(each, root, prime) for each in (num[session], den[session])):
                 quotient = [_divided(each[session], root, prime) for each in (num, den)]
                 forged = np.array([[0, 0], *zip(*quotient, strict=True)], np.uint64)
-                assert verdict.authentic(_of(made.secrets, session), forged)
+                assert result_check.authentic(_of(made.secrets, session), forged)
                 passed += 1
                 break
     assert passed > 0.3 * possible.sum()
@@ -432,17 +433,17 @@ def test_a_one_class_pool_is_told_apart_from_a_forged_result() -> None:
     played = [Played(packing, prime, only_negatives, 20 + k) for k, prime in enumerate(PRIMES)]
     secrets = [each.secrets for each in played]
     with pytest.raises(UndefinedAucError):
-        verdict.accept([each.totals for each in played], secrets, BOUND)
+        result_check.accept([each.totals for each in played], secrets, BOUND)
     forged = [each.totals.copy() for each in played]
     for each in forged:
         each[0] = 9, 10
     with pytest.raises(VerificationError):
-        verdict.accept(forged, secrets, BOUND)
+        result_check.accept(forged, secrets, BOUND)
     # The best there is to try: divide z out of H, which vanishes at zero. The check passes; the constants are random.
     divided = [np.concatenate([each.totals[1:], np.zeros((1, 2), np.uint64)]) for each in played]
-    assert all(verdict.authentic(each, totals) for each, totals in zip(secrets, divided, strict=True))
+    assert all(result_check.authentic(each, totals) for each, totals in zip(secrets, divided, strict=True))
     with pytest.raises(VerificationError, match="not a fraction"):
-        verdict.accept(divided, secrets, BOUND)
+        result_check.accept(divided, secrets, BOUND)
 
 
 def test_a_verdict_that_were_told_would_be_an_oracle() -> None:
@@ -455,7 +456,7 @@ def test_a_verdict_that_were_told_would_be_an_oracle() -> None:
     for guess in range(2 * count):
         totals = played.totals.copy()
         totals[0, 0] = (int(totals[0, 0]) + 12_345 * (summed - guess)) % t
-        if verdict.authentic(played.secrets, totals):
+        if result_check.authentic(played.secrets, totals):
             accepted.append(guess)
     assert accepted == [count]
 
@@ -480,7 +481,7 @@ def test_zeros_are_no_verified_pool_of_one_class() -> None:
     packing = ExactPacking(20, 2, 1, False, True)
     secrets = [Played(packing, prime, toy_counts(), 40 + k).secrets for k, prime in enumerate(PRIMES)]
     with pytest.raises(VerificationError, match="authenticator does not fit"):
-        verdict.accept([np.zeros((3, 2), np.uint64)] * 3, secrets, BOUND)
+        result_check.accept([np.zeros((3, 2), np.uint64)] * 3, secrets, BOUND)
 
 
 @pytest.mark.parametrize("fitting", range(3))
@@ -498,9 +499,9 @@ def test_a_lie_that_fits_one_prime_is_refused_for_the_others(fitting: int) -> No
         if each is not played[fitting]:
             totals[0] = p % prime, q % prime
         forged.append(totals)
-    assert verdict.fractions([each[0] for each in forged], PRIMES, BOUND) == (Fraction(p, q),)
+    assert result_check.fractions([each[0] for each in forged], PRIMES, BOUND) == (Fraction(p, q),)
     with pytest.raises(VerificationError, match="authenticator does not fit"):
-        verdict.accept(forged, [each.secrets for each in played], BOUND)
+        result_check.accept(forged, [each.secrets for each in played], BOUND)
 
 
 @pytest.mark.parametrize("num", [0, 2])
@@ -541,7 +542,7 @@ def test_soundness_is_the_theorems_and_below_two_to_the_minus_38(max_rows: int, 
     both_classes = Fraction(3, t) ** j
     assert both_classes < one_class
     proved = Fraction(4, t - 1 - 2 * sums) + Fraction(j, t * (t - 1)) + one_class
-    assert verdict.soundness(primes, sums, plan.largest_den) == pytest.approx(float(proved), rel=1e-6, abs=0)
+    assert result_check.soundness(primes, sums, plan.largest_den) == pytest.approx(float(proved), rel=1e-6, abs=0)
     assert proved < Fraction(1, 2**38)
 
 
@@ -554,9 +555,9 @@ def test_fractions_without_a_common_denominator_in_range_are_refused() -> None:
         inverse = pow(first, -1, prime), pow(second, -1, prime)
         constant.append(np.array([5 * inverse[0] % prime, 7 * inverse[1] % prime, 1], np.uint64))
     for sums in ([0, 2], [1, 2]):
-        assert verdict.fractions([each[sums] for each in constant], PRIMES, BOUND)
+        assert result_check.fractions([each[sums] for each in constant], PRIMES, BOUND)
     with pytest.raises(ResultCheckError, match="no denominator in common"):
-        verdict.fractions(constant, PRIMES, BOUND)
+        result_check.fractions(constant, PRIMES, BOUND)
 
 
 def test_every_secret_has_a_key_of_its_own() -> None:
@@ -586,13 +587,13 @@ def test_verdicts_take_the_same_steps_whether_a_result_is_right_or_wrong(
     made = [Played(packing, prime, toy_counts(), 30 + k) for k, prime in enumerate(PRIMES)]
     steps = []
     for name in ("authentic", "fractions"):
-        original = getattr(verdict, name)
-        monkeypatch.setattr(verdict, name, lambda *args, n=name, f=original: (steps.append(n), f(*args))[1])
+        original = getattr(result_check, name)
+        monkeypatch.setattr(result_check, name, lambda *args, n=name, f=original: (steps.append(n), f(*args))[1])
     found = [each.totals.copy() for each in made]
     if change is not None:
         found[0][0, 0] += 1
     try:
-        verdict.accept(found, [each.secrets for each in made], BOUND)
+        result_check.accept(found, [each.secrets for each in made], BOUND)
         assert change is None
     except VerificationError:
         assert change is not None

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhe_auc.bfv.parameters import primes_above
-from fhe_auc.errors import CapacityError, DeserialisationError
+from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc_protocols.exact_auc.packing import ExactPacking
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from tests.support.blinded_auc import encoded
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 
@@ -165,12 +166,19 @@ def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
     plan = plan_exact(**SMALL)
     thresholds = np.linspace(0, 1, 1000)
     manifest = Manifest(
-        protocol="verified", session=bytes(16), parties=("a", "b"), grid=thresholds.tobytes(), min_parties=2, plan=plan
+        protocol="verified",
+        session=bytes(16),
+        parties=("a", "b"),
+        grid=thresholds.tobytes(),
+        min_parties=2,
+        keys="sealed",
+        context=bytes(32),
+        plan=encoded(plan),
     )
     data = manifest.to_bytes()
     assert Manifest.from_bytes(data) == manifest
-    assert isinstance(Manifest.from_bytes(data).plan, ExactPlan)
+    assert Manifest.from_bytes(data).decoded_plan(ExactPlan) == plan
     spoilt = data.replace(b"flooding_bits\x28", b"flooding_bits\x01")
     assert spoilt != data
-    with pytest.raises(DeserialisationError, match="flooding_bits must lie between"):
-        Manifest.from_bytes(spoilt)
+    with pytest.raises(InputError, match="flooding_bits must lie between"):
+        Manifest.from_bytes(spoilt).decoded_plan(ExactPlan)

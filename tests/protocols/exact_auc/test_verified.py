@@ -36,8 +36,9 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.attacks.cli import attack as attack_command
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-from fhe_auc_protocols.exact_auc import result_check as verdict
+from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
 from fhe_auc_protocols.exact_auc.task import ExactTask
@@ -206,7 +207,7 @@ def test_a_session_of_a_thousand_parties_is_exact(backend: str) -> None:
     data = rows(1000, 1000)
     names = tuple(each.name for each in data)
     session = PLUGINS["verified"].prepare(Request(parties=names, thresholds=GRID, backend=backend))
-    assert session.manifest.plan.decryption_margin > 40  # type: ignore[union-attr]
+    assert session.manifest.decoded_plan(ExactPlan).decryption_margin > 40
     aggregator, roles = roles_of("verified", session, data)
     list(rounds(aggregator, roles))
     assert {role.result().fraction for role in roles} == {exact_fraction(data, GRID)[0]}
@@ -437,10 +438,10 @@ def test_a_party_answers_every_round_once(sessions) -> None:  # type: ignore[no-
 def test_what_a_party_draws_itself_is_drawn_anew_and_all_else_is_derived(sessions) -> None:  # type: ignore[no-untyped-def]
     """S and μ: the other parties, who know all that is derived, would find r with them."""
     _, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 18))
-    task = roles[0]._task  # type: ignore[attr-defined]
+    task, secret = roles[0]._task, roles[0]._common_secret  # type: ignore[attr-defined]
     packing = task.plan.packing
     tags = np.isin(np.arange(packing.slots), np.arange(packing.used - 2 * packing.sums, packing.used))
-    for block, ((_, first), (_, second)) in enumerate(zip(task.vectors(), task.vectors(), strict=True)):
+    for block, ((_, first), (_, second)) in enumerate(zip(task.encode(secret), task.encode(secret), strict=True)):
         left = block % 2 == 0
         assert ((first != second) == (tags & left)).all()
 
@@ -450,7 +451,7 @@ def test_nothing_is_derived_from_a_secret_that_is_missing(sessions) -> None:  # 
     session = renewed(sessions["verified", BACKENDS[0]])
     task = ExactTask(session.manifest, rows(3, 19)[0])
     with pytest.raises(ValueError, match="32 bytes"):
-        task.vectors()
+        task.encode(b"")
 
 
 def test_nobody_can_be_left_out(sessions) -> None:  # type: ignore[no-untyped-def]
@@ -557,7 +558,7 @@ def test_far_more_rows_than_planned_never_give_a_wrong_fraction(ties: bool) -> N
         sums = [num, int(generator.random() * num), den] if ties else [num, den]
         constant = [np.array([each % prime for each in sums], np.uint64) for prime in primes]
         with contextlib.suppress(ResultCheckError):
-            assert verdict.fractions(constant, primes, plan.largest_den)[0] == Fraction(num, den)
+            assert result_check.fractions(constant, primes, plan.largest_den)[0] == Fraction(num, den)
 
 
 @pytest.mark.parametrize(
@@ -611,8 +612,9 @@ def test_scores_outside_the_unit_interval_cannot_be_rounded(score: float) -> Non
 
 def test_nothing_secret_is_in_reprs(sessions) -> None:  # type: ignore[no-untyped-def]
     _, roles = roles_of("verified", renewed(sessions["verified", BACKENDS[0]]), rows(3, 14))
-    common = roles[0]._task.common  # type: ignore[attr-defined]
-    for item in (common, common.of_primes[0], common.pads(0, 0), roles[0]._task):  # type: ignore[attr-defined]
+    task, secret = roles[0]._task, roles[0]._common_secret  # type: ignore[attr-defined]
+    common = task.derived(secret)
+    for item in (common, common.of_primes[0], common.pads(0, 0), task, roles[0]):
         text = repr(item)
         assert "array" not in text
         assert str(int(common.of_primes[0].point)) not in text

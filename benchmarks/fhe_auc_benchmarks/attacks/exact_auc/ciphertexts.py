@@ -22,15 +22,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rounds import Aggregator, Party, conduct
 from fhe_auc.serialise import decode, encode
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import (
-    DESCRIPTIONS,
-    NEED_EARLIER,
-    STRATEGIES,
-    Lie,
-    Ring,
-    Vector,
-    View,
-)
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import DESCRIPTIONS, STRATEGIES, Lie, Ring, Vector, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -58,7 +50,7 @@ class CiphertextRing(Ring):
 
     def sum(self, vectors: Sequence[Vector]) -> Vector:
         """Return the sum of ciphertexts."""
-        total = self._zero()
+        total = self.zero()
         for each in vectors:
             self._context.add_in_place(total, each)
         return total
@@ -67,36 +59,36 @@ class CiphertextRing(Ring):
         """Return the product of two ciphertexts."""
         return self._context.multiply(x, y)
 
+    def zero(self, like: Vector = None) -> Vector:
+        """Return a fresh encryption of zeros."""
+        return self._context.encrypt(np.zeros(self.packing.slots, np.uint64), self._which)
+
     def scaled(self, x: Vector, weights: Residues) -> Vector:
-        """Return a ciphertext times known weights; times zero, a fresh encryption of it."""
-        return self._context.multiply_values(x, weights) if weights.any() else self._zero()
+        """Return a ciphertext times known weights, which are not all zero."""
+        return self._context.multiply_values(x, weights)
 
     def shifted(self, x: Vector, constants: Residues) -> Vector:
         """Return a ciphertext plus known constants."""
         return self._context.add_values(x, constants)
 
-    def _zero(self) -> Vector:
-        return self._context.encrypt(np.zeros(self.packing.slots, np.uint64), self._which)
-
 
 class LyingAggregator(ExactAggregator):
     """Keeps what parties send, and returns what a strategy makes of it, blinded and flooded as honest results are.
 
-    Attributes
-    ----------
-    lie : Lie
-    generator : numpy.random.Generator
-        For its choices.
-    earlier : mapping of str to submission, or None
-        What the same parties have sent in an earlier session.
-    kept : dict of str to submission
-        What they have sent in this one.
+    The generator is for its choices; `earlier` is what the same parties have sent in an earlier session, if they have.
     """
 
-    lie: Lie
-    generator: np.random.Generator
-    earlier: Submissions | None
-    kept: dict[str, Sequence[Words]]
+    def __init__(
+        self,
+        manifest: Manifest,
+        context: bfv.PublicContext,
+        lie: Lie,
+        generator: np.random.Generator,
+        earlier: Submissions | None,
+    ) -> None:
+        super().__init__(manifest, context)
+        self._lie, self._generator, self._earlier = lie, generator, earlier
+        self.kept: dict[str, Sequence[Words]] = {}
 
     def _accept(self, party: str, payload: bytes) -> None:
         super()._accept(party, payload)
@@ -105,13 +97,13 @@ class LyingAggregator(ExactAggregator):
 
     def _results(self) -> tuple[bytes, ...]:
         plan, context = self.aggregation.plan, self.aggregation.context
-        seed = self.generator.integers(2**63)  # the same choices for every prime
+        seed = self._generator.integers(2**63)  # the same choices for every prime
         made = []
         for which in range(len(plan.parameters.plain_moduli)):
             own = self._sides(self.kept, which)
-            earlier = own if self.earlier is None else self._sides(self.earlier, which)
+            earlier = own if self._earlier is None else self._sides(self._earlier, which)
             view = View(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
-            made.append(context.dump_result(self.aggregation.blinded(self.lie(view), which)))
+            made.append(context.dump_result(self.aggregation.blinded(self._lie(view), which)))
         return tuple(made)
 
     def _sides(self, submissions: Submissions, which: int) -> tuple[list[Ciphertext], list[Ciphertext]]:
@@ -135,27 +127,22 @@ def lying_aggregator(
     generator: np.random.Generator | None = None,
     earlier: Submissions | None = None,
 ) -> LyingAggregator:
-    """Return an aggregator that plays a strategy.
+    """Return an aggregator that plays a strategy; raise `InputError` where there is none.
 
-    Raises
-    ------
-    InputError
-        There is no such strategy, it needs an earlier session, or the session has several pairs of ciphertexts.
+    Some need an earlier session, and none is played on several pairs of ciphertexts or rotates them.
     """
-    if attack not in STRATEGIES:
+    strategy = STRATEGIES.get(attack)
+    if strategy is None:
         raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
-    if STRATEGIES[attack].rotates:
+    if strategy.rotates:
         raise InputError(f"attack {attack!r} takes rotation keys, which there are none of")
-    if attack in NEED_EARLIER and earlier is None:
+    if strategy.needs_earlier and earlier is None:
         raise InputError(f"attack {attack!r} needs an earlier session; play it with fhe-auc attack")
     plan = manifest.decoded_plan(ExactPlan)
     if plan.packing.pairs > 1:
         raise InputError("attacks are played on sessions with one pair of ciphertexts: take fewer thresholds")
-    made = (LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator)(manifest, context)
-    made.lie = STRATEGIES[attack].play
-    made.generator = np.random.default_rng() if generator is None else generator
-    made.earlier, made.kept = earlier, {}
-    return made
+    kind = LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator
+    return kind(manifest, context, strategy.play, generator or np.random.default_rng(), earlier)
 
 
 class ExactAucAttacks(Attacks):
@@ -171,17 +158,9 @@ class ExactAucAttacks(Attacks):
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
-    """Play a strategy in real sessions, and count what a party accepts.
+    """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
-    Parameters
-    ----------
-    name : str
-        One of `STRATEGIES`.
-    protocol : "exact" or "verified"
-    trials : int
-        Sessions, of three parties with 20 to 60 rows each, all under one set of keys.
-    seed : int
-    backend : str or None
+    Sessions have three parties with 20 to 60 rows each, all under one set of keys.
     """
     plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
     generator = np.random.default_rng(seed)

@@ -21,17 +21,8 @@ GUESSES = 4
 def forged(honest: Residues, prime: int, generator: np.random.Generator) -> Residues:
     """Return totals that pass whatever α is where that can be, else if α is among four values drawn at random.
 
-    Parameters
-    ----------
-    honest : ndarray of uint64, shape (…, 3, 2)
-        Coefficients of H_N and H_D.
-    prime : int
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    ndarray of uint64, shape (…, 3, 2)
-        Coefficients of n and d. Where H_D has no leading coefficient, they are mostly of no use.
+    From the coefficients of H_N and H_D, shape (…, 3, 2), those of n and d, of the same shape. Where H_D has no leading
+    coefficient, they are mostly of no use.
     """
     possible, undefined = _undefined(honest, prime)
     return np.where(possible[..., None, None], undefined, _guessed(honest, prime, generator))

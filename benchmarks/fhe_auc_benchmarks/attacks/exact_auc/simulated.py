@@ -28,25 +28,10 @@ _PARTIES, _BINS, _ROWS = 3, 4, 12
 
 
 class SimulatedSessions:
-    """Many independent sessions of the same parties with the same rows, for one prime.
+    """So many independent sessions of the same parties with the same rows, for one prime and a packing of one pair.
 
-    Parameters
-    ----------
-    stream : KeyStream
-        For what the parties draw.
-    packing : ExactPacking
-        One pair.
-    prime : int
-    counts : sequence of Entries
-        Of each party.
-    number : int
-        How many sessions.
-
-    Attributes
-    ----------
-    secrets : Secrets
-    left, right : list of ndarray of uint64, shape (number, slots)
-        Of each party.
+    Counts are those of each party, whose draws come from the stream; `left` and `right` have each party's slots, shape
+    (number, slots).
     """
 
     def __init__(
@@ -63,26 +48,10 @@ class SimulatedSessions:
 
 
 def run(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) -> Outcome:
-    """Play a strategy, or `GUESS`, and count what passes.
+    """Play one of `STRATEGIES`, or `GUESS`, in so many sessions, with or without ties, and count what passes.
 
-    Parameters
-    ----------
-    name : str
-        One of `STRATEGIES`, or `GUESS`, which needs sessions without ties.
-    prime : int
-        t, of any size from the number of rows on.
-    trials : int
-        Sessions.
-    seed : int
-        Repeat with it.
-    ties : bool
-        Whether the sessions compute tie as well.
-
-    Returns
-    -------
-    Outcome
-        "passed" are results that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or
-        undefined where it should not be.
+    `GUESS` needs sessions without ties. The prime t may be of any size from the number of rows on. "passed" are results
+    that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or undefined where it should not be.
     """
     used = ExactPacking.fitting(8192, _BINS, ties=ties, authenticated=True).used
     packing = ExactPacking(used, _BINS, 1, ties, True)

@@ -38,6 +38,10 @@ class Ring:
         """Return the product of two ciphertexts."""
         return modular.multiply(x, y, self.prime)
 
+    def zero(self, like: Vector) -> Vector:
+        """Return zeros in the place of a ciphertext."""
+        return np.zeros_like(like)
+
     def scaled(self, x: Vector, weights: Residues) -> Vector:
         """Return a ciphertext times known weights, shape (slots,)."""
         return modular.multiply(x, np.broadcast_to(weights, x.shape), self.prime)
@@ -53,17 +57,9 @@ class Ring:
 
 @dataclass(frozen=True)
 class View:
-    """What the aggregator has in hand of one prime.
+    """What the aggregator has in hand of one prime: left and right of each party, one pair.
 
-    Attributes
-    ----------
-    ring : Ring
-    left, right : list of Vector
-        Of each party; one pair.
-    earlier : tuple of two lists of Vector
-        The same of an earlier session of the same parties.
-    generator : numpy.random.Generator
-        For the liar's choices.
+    Of an `earlier` session of the same parties it has both, too; the generator is for the liar's choices.
     """
 
     ring: Ring
@@ -92,6 +88,14 @@ class View:
         """Group of each slot."""
         return self.ring.packing.groups
 
+    def first_slot(self, group: int) -> Any:
+        """Return the first slot of a group, as flags."""
+        return np.arange(len(self.groups)) == np.flatnonzero(self.groups == group)[0]
+
+    def some_party(self) -> int:
+        """Return a random party's index."""
+        return int(self.generator.integers(len(self.left)))
+
     def some_slots(self) -> Any:
         """Return one to three used slots, as flags."""
         used = np.flatnonzero(self.groups >= 0)
@@ -104,38 +108,26 @@ Lie: TypeAlias = Callable[[View], Vector]
 
 
 class Strategy(NamedTuple):
-    """One way of lying.
+    """One way of lying: what the aggregator does, and how it comes to the product that it blinds.
 
-    Attributes
-    ----------
-    description : str
-        What the aggregator does.
-    play : Lie
-        How it comes to the product that it blinds.
-    rotates : bool
-        Whether slots are moved, which no aggregator of these protocols has keys for.
-    on_tags : bool
-        Whether it makes sense with authenticators only.
+    One that `rotates` moves slots, which no aggregator of these protocols has keys for; `on_tags` makes sense with
+    authenticators only; `needs_earlier` is for where there was an earlier session of the same parties.
     """
 
     description: str
     play: Lie
     rotates: bool = False
     on_tags: bool = False
-
-
-def _of_sum(view: View, which: int) -> Any:
-    """Flag the slots of one sum, all its powers."""
-    groups = view.groups
-    return (groups >= 0) & (groups % view.ring.packing.sums == which)
+    needs_earlier: bool = False
 
 
 def _scale(which: int, factor: int, others: int) -> Lie:
     """Multiply one sum, all its coefficients, by `factor`, and the others by another small number."""
 
     def lie(view: View) -> Vector:
-        flags = _of_sum(view, which % view.ring.packing.sums)
-        return view.ring.scaled(view.product(), view.weights(flags, factor, others))
+        sums = view.ring.packing.sums
+        of_sum = (view.groups >= 0) & (view.groups % sums == which % sums)
+        return view.ring.scaled(view.product(), view.weights(of_sum, factor, others))
 
     return lie
 
@@ -153,11 +145,9 @@ def _forge(power: int, which: int) -> Lie:
     """Add a constant to one coefficient of one sum."""
 
     def lie(view: View) -> Vector:
-        packing = view.ring.packing
-        group = packing.sums * power + which % packing.sums
-        places = np.flatnonzero(view.groups == group)[:1]
-        flags = np.isin(np.arange(len(view.groups)), places)
-        return view.ring.shifted(view.product(), view.weights(flags, view.constant(), 0))
+        sums = view.ring.packing.sums
+        place = view.first_slot(sums * power + which % sums)
+        return view.ring.shifted(view.product(), view.weights(place, view.constant(), 0))
 
     return lie
 
@@ -180,48 +170,43 @@ def _drop(which: int | None) -> Lie:
 
 
 def _twice(view: View) -> Vector:
-    again = int(view.generator.integers(len(view.left)))
+    again = view.some_party()
     return view.product([*view.left, view.left[again]], [*view.right, view.right[again]])
 
 
-def _replaced(view: View, left: Vector, right: Vector) -> Vector:
-    which = int(view.generator.integers(len(view.left)))
+def _replaced(view: View, party: int, left: Vector, right: Vector) -> Vector:
     lefts, rights = list(view.left), list(view.right)
-    lefts[which], rights[which] = left, right
+    lefts[party], rights[party] = left, right
     return view.product(lefts, rights)
 
 
 def _replay(view: View) -> Vector:
-    which = int(view.generator.integers(len(view.left)))
-    lefts, rights = list(view.left), list(view.right)
-    lefts[which], rights[which] = view.earlier[0][which], view.earlier[1][which]
-    return view.product(lefts, rights)
+    party = view.some_party()
+    return _replaced(view, party, view.earlier[0][party], view.earlier[1][party])
 
 
 def _with_zero(view: View) -> Vector:
-    nothing = view.ring.scaled(view.left[0], view.weights(False, 0, 0))
-    return _replaced(view, nothing, nothing)
+    zero = view.ring.zero(view.left[0])
+    return _replaced(view, view.some_party(), zero, zero)
 
 
 def _with_counts(view: View) -> Vector:
-    nothing = view.ring.scaled(view.left[0], view.weights(False, 0, 0))
-    packing, made = view.ring.packing, view.generator.integers(1, 50, (2, len(view.groups))).astype(np.uint64)
-    made[:, packing.used :] = 0
-    return _replaced(view, view.ring.shifted(nothing, made[0]), view.ring.shifted(nothing, made[1]))
+    zero = view.ring.zero(view.left[0])
+    made = view.generator.integers(1, 50, (2, len(view.groups))).astype(np.uint64)
+    made[:, view.ring.packing.used :] = 0
+    left, right = (view.ring.shifted(zero, each) for each in made)
+    return _replaced(view, view.some_party(), left, right)
 
 
-def _at_slots(value: int | None, side: str) -> Lie:
-    def lie(view: View) -> Vector:
-        factor = view.constant(but=(0, 1)) if value is None else value
-        weights = view.weights(view.some_slots(), factor)
-        left, right = view.ring.sum(view.left), view.ring.sum(view.right)
-        if side == "left":
-            left = view.ring.scaled(left, weights)
-        else:
-            right = view.ring.scaled(right, weights)
-        return view.ring.times(left, right)
+def _zero_slots(view: View) -> Vector:
+    weights = view.weights(view.some_slots(), 0)
+    return view.product([view.ring.scaled(view.ring.sum(view.left), weights)])
 
-    return lie
+
+def _scale_slots(view: View) -> Vector:
+    factor = view.constant(but=(0, 1))
+    weights = view.weights(view.some_slots(), factor)
+    return view.product(None, [view.ring.scaled(view.ring.sum(view.right), weights)])
 
 
 def _part_of_slots(view: View) -> Vector:
@@ -231,7 +216,7 @@ def _part_of_slots(view: View) -> Vector:
 
 def _nothing(view: View) -> Vector:
     """Return zeros: what a pool of one class has as its constant coefficients, and polynomials that fit any point."""
-    return view.ring.scaled(view.product(), view.weights(False, 0, 0))
+    return view.ring.zero(view.left[0])
 
 
 def _chosen_values(view: View) -> Vector:
@@ -243,10 +228,11 @@ def _constants(num: int, tie: int, den: int) -> Lie:
     """Return constants alone: these numbers as constant coefficients, zero elsewhere."""
 
     def lie(view: View) -> Vector:
+        numbers = (num, tie, den) if view.ring.packing.ties else (num, den)
         chosen = np.zeros(len(view.groups), np.uint64)
-        for which, value in enumerate((num, tie, den) if view.ring.packing.ties else (num, den)):
-            chosen[np.flatnonzero(view.groups == which)[0]] = value
-        constant = np.full(len(chosen), view.constant(), np.uint64)
+        for which, value in enumerate(numbers):
+            chosen[view.first_slot(which)] = value
+        constant = np.full(len(view.groups), view.constant(), np.uint64)
         return view.ring.shifted(_nothing(view), modular.multiply(chosen, constant, view.ring.prime))
 
     return lie
@@ -256,7 +242,7 @@ def _earlier_result(view: View) -> Vector:
     return view.product(*view.earlier)
 
 
-def _shift_bins(view: View) -> Vector:
+def _mix_parties(view: View) -> Vector:
     """Meet X of one party's sum with Y of others only: products of partial sums, which no rotation is needed for."""
     half = max(len(view.left) // 2, 1)
     return view.product(view.left[:half], view.right[half:] or view.right)
@@ -299,13 +285,15 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         "drop-party": Strategy("leave out a party's submission", _drop(None)),
         "drop-first-party": Strategy("leave out the submission of the party with the ones", _drop(0), on_tags=True),
         "count-twice": Strategy("add one party's submission twice", _twice),
-        "replay-session": Strategy("replace a submission by the same party's in an earlier session", _replay),
+        "replay-session": Strategy(
+            "replace a submission by the same party's in an earlier session", _replay, needs_earlier=True
+        ),
         "replace-with-zero": Strategy("replace a submission by an encryption of zero", _with_zero),
         "replace-with-counts": Strategy("replace a submission by an encryption of made-up numbers", _with_counts),
-        "zero-slots": Strategy("set random slots of X to zero before the product", _at_slots(0, "left")),
-        "scale-slots": Strategy("scale random slots of Y before the product", _at_slots(None, "right")),
+        "zero-slots": Strategy("set random slots of X to zero before the product", _zero_slots),
+        "scale-slots": Strategy("scale random slots of Y before the product", _scale_slots),
         "part-of-slots": Strategy("leave random slots of the product out of the sums", _part_of_slots),
-        "mix-parties": Strategy("multiply X of some parties by Y of others", _shift_bins),
+        "mix-parties": Strategy("multiply X of some parties by Y of others", _mix_parties),
         "other-subset": Strategy(
             "return the result over the first two parties", lambda view: view.product(view.left[:2], view.right[:2])
         ),
@@ -317,16 +305,10 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         ),
         "equal-values": Strategy("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
         "zeros": Strategy("return zeros, as if the pooled rows had one class only", _nothing),
-        "earlier-result": Strategy("return an earlier session's result", _earlier_result),
+        "earlier-result": Strategy("return an earlier session's result", _earlier_result, needs_earlier=True),
     }
 )
 """By name."""
 
 DESCRIPTIONS = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
 """What the aggregator does, by name."""
-
-HARMLESS = frozenset({"scale-all", "spend-noise"})
-"""Strategies that change nothing a party reads off the integers in the slots."""
-
-NEED_EARLIER = frozenset({"replay-session", "earlier-result"})
-"""Strategies that need an earlier session of the same parties."""

@@ -18,14 +18,7 @@ _COLUMNS = ("ciphertexts", "exact"), ("ciphertexts", "verified"), ("simulated", 
 
 
 class ExactAucTable:
-    """Attacks on ``verified``, and on ``exact``.
-
-    Parameters
-    ----------
-    trials, simulated_trials : int
-        Of each attack, on ciphertexts and in simulation; 0: none.
-    seed : int
-    """
+    """Attacks on ``verified``, and on ``exact``: so many trials of each, on ciphertexts and in simulation; 0: none."""
 
     descriptions = MappingProxyType({**DESCRIPTIONS, simulated.GUESS: _GUESSING})
     header = ("attack", "exact, real", "verified, real", "one prime", f"t = {_TOY_PRIME}", "")

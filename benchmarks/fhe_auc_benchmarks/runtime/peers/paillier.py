@@ -16,7 +16,7 @@ from fhe_auc.counts import Counts
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 _KEY_BITS = 3072
 _BYTES = 2 * _KEY_BITS // 8  # a ciphertext is a number modulo n²

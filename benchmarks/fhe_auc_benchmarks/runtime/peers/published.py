@@ -30,7 +30,7 @@ import openfhe
 from fhe_auc.counts import Counts
 from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
-from fhe_auc_benchmarks.runtime.timing import Stopwatch
+from fhe_auc_benchmarks.stopwatch import Stopwatch
 
 _RING_DIMENSION, _DEPTH, _SCALE_BITS = 16384, 3, 50
 _MULTIPLIER_BITS = 20
