@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ThresholdError, UndefinedAucError
 from fhe_auc.trapezoid import Trapezoid, trapezoid
+from tests.support.pooled import pooled_counts
 
 GRID = np.linspace(0.0, 1.0, 21)
 
@@ -26,11 +27,6 @@ def mann_whitney(y_true: Any, y_score: Any) -> Fraction:
     negatives = [score for label, score in zip(y_true, y_score, strict=True) if not label]
     twice_won = sum(2 * (p > n) + (p == n) for p in positives for n in negatives)
     return Fraction(twice_won, 2 * len(positives) * len(negatives))
-
-
-def pool(parties: list[PartyData], grid: Any = GRID) -> Counts:
-    first, *others = [count(data, grid) for data in parties]
-    return sum(others, start=first)
 
 
 # Rows whose scores often tie with one another and with the thresholds, and some outside [0, 1].
@@ -230,8 +226,9 @@ def test_any_split_of_the_rows_in_any_order_gives_the_same_counts_and_auc(pairs:
     owners = data.draw(st.lists(st.integers(0, 4), min_size=len(pairs), max_size=len(pairs)))
     shares = [[pair for pair, owner in zip(pairs, owners, strict=True) if owner == k] for k in range(5)]
     parties = [party(*unzip(share)) for share in data.draw(st.permutations(shares)) if share]
-    assert pool(parties).equals(whole)
-    assert trapezoid(pool(parties)) == trapezoid(whole)
+    pool = pooled_counts(parties, GRID)
+    assert pool.equals(whole)
+    assert trapezoid(pool) == trapezoid(whole)
 
 
 def test_equal_counts_are_equal_and_others_are_not() -> None:

@@ -4,28 +4,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, thresholds
-from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError
 from fhe_auc.trapezoid import trapezoid
+from tests.support.pooled import pooled, pooled_counts
 
 # name: parties, rows, positive rows, 2·P·N·AUC
 KNOWN = {"covid-clinics": (78, 7612, 433, 4894534), "credit-default": (6, 15000, 3409, 50162189)}
 EACH = pytest.mark.parametrize("name", datasets.NAMES)
-
-
-def pooled_rows(parties: list[PartyData]) -> PartyData:
-    return PartyData.from_arrays(
-        "pooled", np.concatenate([p.y_true for p in parties]), np.concatenate([p.y_score for p in parties])
-    )
-
-
-def pooled_counts(parties: list[PartyData], grid: NDArray[np.float64]) -> Counts:
-    first, *others = [count(party, grid) for party in parties]
-    return sum(others, start=first)
 
 
 @pytest.mark.parametrize("name", ["covid", "", "../covid_clinics", "covid_clinics"])
@@ -37,7 +25,7 @@ def test_an_unknown_data_set_is_refused_with_those_there_are(name: str) -> None:
 @EACH
 def test_every_distinct_score_as_threshold_gives_the_known_auc_exactly(name: str) -> None:
     parties = datasets.load(name)
-    rows = pooled_rows(parties)
+    rows = pooled(parties)
     area = trapezoid(pooled_counts(parties, np.unique(rows.y_score)))
     n_parties, n_rows, positives, two_u = KNOWN[name]
     assert len({party.name for party in parties}) == len(parties) == n_parties
@@ -50,7 +38,7 @@ def test_every_distinct_score_as_threshold_gives_the_known_auc_exactly(name: str
 @EACH
 def test_the_default_thresholds_come_within_5e_4_of_scikit_learn(name: str) -> None:
     parties = datasets.load(name)
-    rows = pooled_rows(parties)
+    rows = pooled(parties)
     area = trapezoid(pooled_counts(parties, thresholds.resolve(None)))
     assert abs(area.auc - roc_auc_score(rows.y_true, rows.y_score)) < 5e-4
 
@@ -59,7 +47,7 @@ def test_the_default_thresholds_come_within_5e_4_of_scikit_learn(name: str) -> N
 @pytest.mark.parametrize("spec", ["uniform:2", "uniform:10", "uniform:100", "uniform:1000", "hybrid:100", "hybrid"])
 def test_scikit_learns_auc_lies_within_the_resolution(name: str, spec: str) -> None:
     parties = datasets.load(name)
-    rows = pooled_rows(parties)
+    rows = pooled(parties)
     area = trapezoid(pooled_counts(parties, thresholds.parse(spec)))
     assert abs(area.auc - roc_auc_score(rows.y_true, rows.y_score)) <= area.resolution + 1e-12
 

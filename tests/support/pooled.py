@@ -1,16 +1,28 @@
-"""What a session is to find: the AUC of all rows in one place."""
+"""All parties' rows in one place, and what a session is to find of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
-from fhe_auc.counts import PartyData, count
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import trapezoid
 
 
-def exact_auc(sites: Iterable[PartyData], grid: np.ndarray) -> float:
-    return trapezoid(reduce(add, (count(data, grid) for data in sites))).auc
+def pooled(parties: Sequence[PartyData]) -> PartyData:
+    """All rows as those of one party."""
+    labels = np.concatenate([party.y_true for party in parties])
+    return PartyData.from_arrays("all", labels, np.concatenate([party.y_score for party in parties]))
+
+
+def pooled_counts(parties: Iterable[PartyData], grid: Any) -> Counts:
+    """The sum of what each party counts."""
+    return reduce(add, (count(data, grid) for data in parties))
+
+
+def exact_auc(parties: Iterable[PartyData], grid: Any) -> float:
+    return trapezoid(pooled_counts(parties, grid)).auc

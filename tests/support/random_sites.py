@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fhe_auc.counts import PartyData
@@ -17,9 +15,3 @@ def sites(parties: int = 3, rows: int = 200, seed: int = 0) -> list[PartyData]:
         labels = random.random(rows) < 0.4
         found.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
     return found
-
-
-def pooled(parties: Sequence[PartyData]) -> PartyData:
-    """All rows as those of one party."""
-    labels = np.concatenate([party.y_true for party in parties])
-    return PartyData.from_arrays("all", labels, np.concatenate([party.y_score for party in parties]))

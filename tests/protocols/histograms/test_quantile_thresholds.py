@@ -50,7 +50,8 @@ from fhe_auc_protocols.histograms.plugins import (
 from fhe_auc_protocols.histograms.quantile_thresholds import checked_bins, equi_depth_grid
 from tests.support.discrete_laplace import laplace_p_value
 from tests.support.encrypted_sums import sum_of_answers, telling
-from tests.support.random_sites import pooled, sites
+from tests.support.pooled import pooled
+from tests.support.random_sites import sites
 
 joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}

@@ -25,7 +25,7 @@ from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.plugins import HistogramDistributedDp, HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
 from tests.support.encrypted_sums import sum_of_answers, telling
-from tests.support.random_sites import pooled
+from tests.support.pooled import pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
