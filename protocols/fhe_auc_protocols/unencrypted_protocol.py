@@ -8,38 +8,59 @@ What a session computes with, checked against its manifest, is its *terms*: a bu
 
 from __future__ import annotations
 
+import operator
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party, R
-from fhe_auc.serialise import encode
+from fhe_auc.serialise import decode, encode
 
-__all__ = ["INTEGER_BYTES", "MOST_ROWS", "SummingAggregator", "SummingParty", "UnencryptedProtocol"]
+__all__ = ["MOST_ROWS", "SummingAggregator", "SummingParty", "Sums", "UnencryptedProtocol"]
 
 T = TypeVar("T")
-
-INTEGER_BYTES = 9
-"""Most that an int64 takes in a message."""
 
 MOST_ROWS = 2**62
 """Pooled; sums of more might not be int64."""
 
+_INTEGER_BYTES = 9  # most that an int64 takes in a message
+_FRAME_BYTES = 64
 _ROUNDS = 2
 
 
+class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Counts of one party, or the sums of all; `parties` says of how many.
+
+    Subclasses add fields, all of integers or (nested) lists of them, so that any two messages of a session add up.
+    """
+
+    parties: int
+
+    @classmethod
+    def integers(cls, manifest: Manifest, terms: Any) -> int:
+        """Return how many integers such a message holds at most, lengths of lists included."""
+        raise NotImplementedError
+
+    def check(self, manifest: Manifest, terms: Any) -> None:
+        """Raise `DeserialisationError` where so many parties of the session cannot have these counts."""
+        raise NotImplementedError
+
+
 class UnencryptedProtocol(Protocol[R], Generic[R, T]):
-    """Base of the protocols that encrypt nothing: `prepare`, and the check of another's manifest."""
+    """Base of the protocols that encrypt nothing: `prepare`, the check of another's manifest, and the roles."""
 
     encrypts = False
+
+    party_type: ClassVar[type[SummingParty[Any, Any]]]
+    """Role of the parties; it names the type of the messages."""
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""
@@ -51,13 +72,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
 
     @abstractmethod
     def terms(self, options: Mapping[str, object], thresholds: int) -> T:
-        """Return what a session with these options and so many thresholds computes with.
-
-        Raises
-        ------
-        InputError
-            The options do not fit.
-        """
+        """Return what a session with these options and so many thresholds computes with; raise `InputError` if none."""
 
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; there are no keys.
@@ -87,30 +102,56 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
         self.check_options(manifest.options)
         return self.terms(manifest.options, len(manifest.thresholds))
 
+    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
+        """Return the aggregator; `material` is empty."""
+        return SummingAggregator(manifest, self.party_type.sums, self.checked(manifest))
+
+    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return the party whose rows are `data`; `material` is empty."""
+        return self.party_type(manifest, self.checked(manifest), data)
+
 
 class SummingAggregator(Aggregator):
-    """Adds up submissions as they arrive."""
+    """Adds up submissions as they arrive, and sends the sums to all."""
 
     rounds = _ROUNDS
 
+    def __init__(self, manifest: Manifest, sums: type[Sums], terms: object) -> None:
+        super().__init__(manifest)
+        self.submission_limit = _payload_limit(manifest, sums, terms)
+        self._type, self._terms = sums, terms
+        self._sums: Sums | None = None
+
     def _accept(self, party: str, payload: bytes) -> None:
-        if self.round == 1:
-            self._add(payload)
+        if self.round == _ROUNDS:
+            return
+        submission = decode(payload, self._type, "submission")
+        if submission.parties != 1:
+            raise DeserialisationError(f"a party sent the counts of {submission.parties}")
+        submission.check(self.manifest, self._terms)
+        if self._sums is None:
+            self._sums = submission
+            return
+        added = self._type(*map(_sum, msgspec.structs.astuple(self._sums), msgspec.structs.astuple(submission)))
+        added.check(self.manifest, self._terms)
+        self._sums = added
 
-    @abstractmethod
-    def _add(self, payload: bytes) -> None:
-        """Add one submission; on `DeserialisationError` nothing may have changed."""
+    def _close(self) -> bytes:
+        return encode(self._sums)
 
 
-class SummingParty(Party[R]):
+class SummingParty(Party[R], Generic[R, T]):
     """Sends what it has counted, and reads the result off the sums of all."""
 
     rounds = _ROUNDS
 
-    def __init__(self, manifest: Manifest, data: PartyData, *, download_limit: int) -> None:
+    sums: ClassVar[type[Any]]
+    """Type of the messages, a `Sums`."""
+
+    def __init__(self, manifest: Manifest, terms: T, data: PartyData) -> None:
         super().__init__(manifest, data.name)
-        self.download_limit = download_limit
-        self._data = data
+        self.download_limit = _payload_limit(manifest, self.sums, terms)
+        self._terms, self._data = terms, data
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
@@ -118,23 +159,29 @@ class SummingParty(Party[R]):
             answer = encode(self._submission())
             self._seconds["submit"] = time.perf_counter() - started
             return answer
-        outcome = self._read(payload)
+        sums = decode(payload, self.sums, "result")
+        self._check_counted(sums.parties)
+        sums.check(self.manifest, self._terms)
+        outcome = self._read(sums)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, seconds=self._seconds)
         return b""
 
     @abstractmethod
-    def _submission(self) -> msgspec.Struct:
+    def _submission(self) -> Sums:
         """Return what this party sends: noisy or randomised anew."""
 
     @abstractmethod
-    def _read(self, payload: bytes) -> R:
-        """Return the result from the sums.
+    def _read(self, sums: Any) -> R:
+        """Return the result from checked sums; raise `EvaluationError` where it is undefined."""
 
-        Raises
-        ------
-        DeserialisationError
-            They are none.
-        EvaluationError
-            The result is undefined.
-        """
+
+def _payload_limit(manifest: Manifest, sums: type[Sums], terms: object) -> int:
+    return _FRAME_BYTES + _INTEGER_BYTES * sums.integers(manifest, terms)
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """Add integers, or lists of them number by number, in Python's integers, which do not overflow."""
+    if isinstance(first, int):
+        return first + second
+    return type(first)(map(operator.add if isinstance(first[0], int) else _sum, first, second))

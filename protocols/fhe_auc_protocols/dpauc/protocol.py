@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +15,6 @@ from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols import dp_noise, result_warnings
 from fhe_auc_protocols.dpauc.budget import (
     COUNT_OPTIONS,
@@ -28,7 +25,7 @@ from fhe_auc_protocols.dpauc.budget import (
     Budget,
 )
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
-from fhe_auc_protocols.unencrypted_protocol import INTEGER_BYTES, SummingAggregator, SummingParty, UnencryptedProtocol
+from fhe_auc_protocols.unencrypted_protocol import SummingParty, Sums, UnencryptedProtocol
 
 _LARGEST_FLOAT = 2.0**62  # far from where a cast to int64 overflows
 _LOUD = 0.1  # noise above this share of the rarer label's rows is worth a warning
@@ -37,49 +34,90 @@ _OUTSIDE = 0.05  # share of the rows that may lie beyond either end of the thres
 _SURELY = 4.0  # standard deviations of noise
 
 
-class NoisyCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Noisy counts at each threshold, of one party or of all.
+class NoisyCounts(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Noisy counts at each threshold, of one party or of all; they may be negative."""
 
-    Attributes
-    ----------
-    parties : int
-        Whose counts are in it.
-    tp, fp, fn, tn : list of int
-        May be negative.
-    """
-
-    parties: int
     tp: list[int]
     fp: list[int]
     fn: list[int]
     tn: list[int]
 
     @classmethod
-    def of(cls, parties: int, array: NDArray[np.int64]) -> NoisyCounts:
-        """Take the rows of an array of shape (4, m)."""
-        return cls(parties, *array.tolist())
+    def integers(cls, manifest: Manifest, terms: Budget) -> int:
+        """Return how many integers the counts are."""
+        return len(STATISTICS) * len(manifest.thresholds)
 
-    def array(self, thresholds: int, limit: int) -> NDArray[np.int64]:
-        """Return the counts, shape (4, m); raise `DeserialisationError` for other lengths or numbers beyond a limit."""
-        rows = [getattr(self, name) for name in STATISTICS]
-        for name, row in zip(STATISTICS, rows, strict=True):
-            if len(row) != thresholds:
-                raise DeserialisationError(f"{len(row)} {name} counts, but the session has {thresholds} thresholds")
+    def check(self, manifest: Manifest, terms: Budget) -> None:
+        """Raise `DeserialisationError` for other lengths, or counts that no such party has."""
+        limit = self.parties * _count_limit(manifest)
+        for name in STATISTICS:
+            row = getattr(self, name)
+            if len(row) != len(manifest.thresholds):
+                raise DeserialisationError(
+                    f"{len(row)} {name} counts, but the session has {len(manifest.thresholds)} thresholds"
+                )
             if max(row) > limit or min(row) < -limit:
                 raise DeserialisationError(f"a {name} count is beyond ±{limit:,}")
-        return np.array(rows, dtype=np.int64)
+        if terms.flips and not is_of_rows(self.array()):  # exact, but for the labels
+            raise DeserialisationError("the counts are not those of flipped labels")
+
+    def array(self) -> NDArray[np.int64]:
+        """Return the counts, shape (4, m)."""
+        return np.array([self.tp, self.fp, self.fn, self.tn], dtype=np.int64)
 
 
-def _checked(counts: NoisyCounts, manifest: Manifest, budget: Budget) -> NDArray[np.int64]:
-    """Return the counts of so many parties as an array; raise `DeserialisationError` for any that no party has."""
-    array = counts.array(len(manifest.thresholds), counts.parties * _count_limit(manifest))
-    if budget.flips and not is_of_rows(array):  # exact, but for the labels
-        raise DeserialisationError("the counts are not those of flipped labels")
-    return array
+class DpaucParty(SummingParty[Evaluation, Budget]):
+    """Sends noisy counts, and computes the AUC from the sums of all."""
+
+    sums = NoisyCounts
+
+    def __init__(self, manifest: Manifest, terms: Budget, data: PartyData) -> None:
+        super().__init__(manifest, terms, data)
+        if terms.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
+            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
+
+    def _submission(self) -> NoisyCounts:
+        limit = _count_limit(self.manifest)
+        return NoisyCounts(1, *np.clip(self._noisy_counts(), -limit, limit).tolist())
+
+    def _noisy_counts(self) -> NDArray[np.int64]:
+        budget, labels, scores = self._terms, self._data.y_true, self._data.y_score
+        if budget.flips:
+            labels = dp_noise.randomized_response(labels, budget.flip_probability)
+            if budget.score_scale is not None:
+                scores = dp_noise.laplace(scores, budget.score_scale)
+            return statistics(labels, scores, self.manifest.thresholds)
+        counts = statistics(labels, scores, self.manifest.thresholds)
+        if budget.mechanism == LAPLACE:
+            return dp_noise.laplace(counts, budget.noise_scale)
+        noised = np.rint(dp_noise.gaussian(counts.astype(np.float64), budget.noise_scale))
+        return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
+
+    def _read(self, sums: NoisyCounts) -> Evaluation:
+        budget, counts = self._terms, sums.array().astype(np.float64)
+        flipped = budget.flip_probability if budget.flips else None
+        auc = float(unclipped(counts, budget.curve, flip_probability=flipped))
+        if math.isnan(auc):
+            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
+        return Evaluation(
+            auc=min(max(auc, 0.0), 1.0),
+            resolution=math.nan,
+            precision=math.nan,
+            protocol=self.manifest.protocol,
+            backend="none",
+            parties=sums.parties,
+            thresholds=len(self.manifest.thresholds),
+            verified=False,
+            security_bits=0,
+            settings=_settings(budget),
+            warnings=_warnings(self.manifest, budget, counts, sums.parties, auc),
+        )
 
 
 class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     """Base of the three plug-ins."""
+
+    party_type = DpaucParty
 
     mechanism: ClassVar[str]
     """One of `fhe_auc_protocols.dpauc.budget`."""
@@ -93,14 +131,6 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:
         """Return the budget that options state; raise `InputError` for a bad one."""
         return Budget.checked(self.mechanism, options, thresholds)
-
-    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; `material` is empty."""
-        return DpaucAggregator(manifest, self.checked(manifest))
-
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return the party whose rows are `data`; `material` is empty."""
-        return DpaucParty(manifest, self.checked(manifest), data)
 
 
 class DpaucLaplace(DpaucProtocol):
@@ -131,85 +161,9 @@ class DpaucRandomizedResponse(DpaucProtocol):
     options = RR_OPTIONS
 
 
-class DpaucAggregator(SummingAggregator):
-    """Adds up noisy counts."""
-
-    def __init__(self, manifest: Manifest, budget: Budget) -> None:
-        super().__init__(manifest)
-        self.submission_limit = _payload_limit(manifest)
-        self._budget = budget
-        self._sums = np.zeros((len(STATISTICS), len(manifest.thresholds)), np.int64)
-
-    def _add(self, payload: bytes) -> None:
-        counts = decode(payload, NoisyCounts, "submission")
-        if counts.parties != 1:
-            raise DeserialisationError(f"a party sent the counts of {counts.parties}")
-        self._sums += _checked(counts, self.manifest, self._budget)
-
-    def _close(self) -> bytes:
-        return encode(NoisyCounts.of(len(self.counted), self._sums))
-
-
-class DpaucParty(SummingParty[Evaluation]):
-    """Sends noisy counts, and computes the AUC from the sums of all."""
-
-    def __init__(self, manifest: Manifest, budget: Budget, data: PartyData) -> None:
-        super().__init__(manifest, data, download_limit=_payload_limit(manifest))
-        if budget.score_epsilon is not None and (data.y_score.min() < 0 or data.y_score.max() > 1):
-            raise InputError(f"party {data.name!r}: score_epsilon is for scores in [0, 1] only, and some lie outside")
-        self._budget = budget
-
-    def _submission(self) -> NoisyCounts:
-        limit = _count_limit(self.manifest)
-        return NoisyCounts.of(1, np.clip(self._noisy_counts(), -limit, limit))
-
-    def _read(self, payload: bytes) -> Evaluation:
-        counts = decode(payload, NoisyCounts, "result")
-        self._check_counted(counts.parties)
-        sums = _checked(counts, self.manifest, self._budget).astype(np.float64)
-        return self._evaluated(sums, counts.parties)
-
-    def _noisy_counts(self) -> NDArray[np.int64]:
-        budget, labels, scores = self._budget, self._data.y_true, self._data.y_score
-        if budget.flips:
-            labels = dp_noise.randomized_response(labels, budget.flip_probability)
-            if budget.score_scale is not None:
-                scores = dp_noise.laplace(scores, budget.score_scale)
-            return statistics(labels, scores, self.manifest.thresholds)
-        counts = statistics(labels, scores, self.manifest.thresholds)
-        if budget.mechanism == LAPLACE:
-            return dp_noise.laplace(counts, budget.noise_scale)
-        noised = np.rint(dp_noise.gaussian(counts.astype(np.float64), budget.noise_scale))
-        return noised.clip(-_LARGEST_FLOAT, _LARGEST_FLOAT).astype(np.int64)
-
-    def _evaluated(self, sums: NDArray[np.float64], parties: int) -> Evaluation:
-        budget = self._budget
-        flipped = budget.flip_probability if budget.flips else None
-        auc = float(unclipped(sums, budget.curve, flip_probability=flipped))
-        if math.isnan(auc):
-            raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
-        return Evaluation(
-            auc=min(max(auc, 0.0), 1.0),
-            resolution=math.nan,
-            precision=math.nan,
-            protocol=self.manifest.protocol,
-            backend="none",
-            parties=parties,
-            thresholds=len(self.manifest.thresholds),
-            verified=False,
-            security_bits=0,
-            settings=_settings(budget),
-            warnings=_warnings(self.manifest, budget, sums, parties, auc),
-        )
-
-
 def _count_limit(manifest: Manifest) -> int:
     """Return the largest count that a party may send: the sum of all stays an int64."""
     return (2**63 - 1) // len(manifest.parties)
-
-
-def _payload_limit(manifest: Manifest) -> int:
-    return 64 + len(STATISTICS) * len(manifest.thresholds) * INTEGER_BYTES
 
 
 def _settings(budget: Budget) -> Mapping[str, bool | int | float | str]:

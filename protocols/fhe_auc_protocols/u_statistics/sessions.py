@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,8 +37,7 @@ from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.serialise import decode, encode
+from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_randomness, result_warnings
 from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.option_values import checked_epsilon
@@ -47,13 +45,7 @@ from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, Reports
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 from fhe_auc_protocols.u_statistics.kernels import between_classes
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
-from fhe_auc_protocols.unencrypted_protocol import (
-    INTEGER_BYTES,
-    MOST_ROWS,
-    SummingAggregator,
-    SummingParty,
-    UnencryptedProtocol,
-)
+from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
 
 Integers = NDArray[np.int64]
 
@@ -152,65 +144,45 @@ class HierarchyMechanism(Mechanism):
         )
 
 
-class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Counts of reports of each class, of one party or of all: `parties` says of how many."""
+class Tallies(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Counts of reports of each class, of one party or of all."""
 
-    parties: int
     positives: tuple[int, ...]
     negatives: tuple[int, ...]
 
-    def arrays(self, size: int) -> tuple[Integers, Integers]:
-        """Return both as arrays; raise `DeserialisationError` where they cannot be tallies of that size."""
+    @classmethod
+    def integers(cls, manifest: Manifest, terms: Mechanism) -> int:
+        """Return how many integers the tallies hold, lengths included."""
+        return 2 * (terms.size + 2)
+
+    def check(self, manifest: Manifest, terms: Mechanism) -> None:
+        """Raise `DeserialisationError` where they cannot be tallies of the session."""
         for name, tally in (("positives", self.positives), ("negatives", self.negatives)):
-            if len(tally) != size or min(tally) < 0 or sum(tally) > MOST_ROWS:
-                raise DeserialisationError(f"{name}: these are not {size} counts of at most 2^62 reports")
-        return np.array(self.positives, np.int64), np.array(self.negatives, np.int64)
+            if len(tally) != terms.size or min(tally) < 0 or sum(tally) > MOST_ROWS:
+                raise DeserialisationError(f"{name}: these are not {terms.size} counts of no more than 2^62 reports")
 
 
-class LocalAggregator(SummingAggregator):
-    """Adds up counts of reports, and sends the sums to all."""
-
-    def __init__(self, manifest: Manifest, mechanism: Mechanism) -> None:
-        super().__init__(manifest)
-        self.submission_limit = _payload_limit(mechanism)
-        self._size = mechanism.size
-        self._sums = [[0] * self._size, [0] * self._size]
-
-    def _add(self, payload: bytes) -> None:
-        submission = decode(payload, Sums, "submission")
-        tallies = submission.arrays(self._size)
-        if submission.parties != 1:
-            raise DeserialisationError("a submission holds one party's reports")
-        added = [[a + b for a, b in zip(s, t.tolist(), strict=True)] for s, t in zip(self._sums, tallies, strict=True)]
-        if any(sum(tally) > MOST_ROWS for tally in added):
-            raise DeserialisationError("with it there would be more than 2^62 reports")
-        self._sums = added
-
-    def _close(self) -> bytes:
-        return encode(Sums(len(self.counted), *map(tuple, self._sums)))
-
-
-class LocalParty(SummingParty[Evaluation]):
+class LocalParty(SummingParty[Evaluation, Mechanism]):
     """Randomises its rows one by one and tallies the reports; then estimates from the sums."""
 
-    def __init__(self, manifest: Manifest, mechanism: Mechanism, data: PartyData, source: Source) -> None:
-        super().__init__(manifest, data, download_limit=_payload_limit(mechanism))
-        self._mechanism, self._source = mechanism, source
+    sums = Tallies
 
-    def _read(self, payload: bytes) -> Evaluation:
-        sums = decode(payload, Sums, "result")
-        self._check_counted(sums.parties)
-        positives, negatives = sums.arrays(self._mechanism.size)
-        if not positives.any() or not negatives.any():
-            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
-        return self._told(self._mechanism.estimate(positives, negatives), sums.parties)
+    def __init__(self, manifest: Manifest, terms: Mechanism, data: PartyData, source: Source) -> None:
+        super().__init__(manifest, terms, data)
+        self._source = source
 
-    def _submission(self) -> Sums:
-        grid, data, bins = self.manifest.thresholds, self._data, self._mechanism.bins
+    def _submission(self) -> Tallies:
+        grid, data, bins = self.manifest.thresholds, self._data, self._terms.bins
         # Neighbouring thresholds' bins are merged where the mechanism has fewer.
         row_bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0) * bins // len(grid)
-        tallies = (self._mechanism.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
-        return Sums(1, *(tuple(tally.tolist()) for tally in tallies))
+        tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
+        return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
+
+    def _read(self, sums: Tallies) -> Evaluation:
+        positives, negatives = np.array(sums.positives, np.int64), np.array(sums.negatives, np.int64)
+        if not positives.any() or not negatives.any():
+            raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
+        return self._told(self._terms.estimate(positives, negatives), sums.parties)
 
     def _told(self, estimate: PooledEstimate, parties: int) -> Evaluation:
         epsilon = self.manifest.options["epsilon"]
@@ -223,7 +195,7 @@ class LocalParty(SummingParty[Evaluation]):
             warnings += (f"the estimate is {estimate.auc:.4g}, outside [0, 1], because of noise; it is clipped",)
         settings = {
             "epsilon": epsilon,
-            "bins": self._mechanism.bins,
+            "bins": self._terms.bins,
             "standard error": estimate.standard_error,
         }
         if not math.isnan(estimate.squared_error):
@@ -237,7 +209,7 @@ class LocalParty(SummingParty[Evaluation]):
             protocol=self.manifest.protocol,
             backend="none",
             parties=parties,
-            thresholds=self._mechanism.bins,
+            thresholds=self._terms.bins,
             verified=False,
             security_bits=0,
             settings=settings,
@@ -254,6 +226,7 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
         Returns a party's source of randomness; `exact_randomness.secure`, and nothing else where it protects someone.
     """
 
+    party_type = LocalParty
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
     _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
 
@@ -266,12 +239,8 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
             raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
         return {"epsilon": checked_epsilon(request.options["epsilon"])}
 
-    def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
-        return LocalAggregator(manifest, self.checked(manifest))
-
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return a party; it needs no material. Raise `InputError` where the manifest is not this protocol's."""
+        """Return the party whose rows are `data`; `material` is empty."""
         return LocalParty(manifest, self.checked(manifest), data, self._source())
 
 
@@ -314,7 +283,3 @@ class UstatHierarchy(LocalProtocol):
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins."""
         return HierarchyMechanism(thresholds, checked_epsilon(options.get("epsilon")))
-
-
-def _payload_limit(mechanism: Mechanism) -> int:
-    return 2 * (INTEGER_BYTES * mechanism.size + 16) + 64
