@@ -33,68 +33,27 @@ _Number = TypeVar("_Number", np.int64, np.float64)
 
 
 def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
-    """Add independent Laplace noise to each value.
+    """Return values of any shape with independent Laplace noise, of the same type, int64 or float64.
 
-    Parameters
-    ----------
-    values : ndarray of int64 or float64, any shape
-        Integers stay integers and saturate at the ends of int64; floats must be finite.
-    scale : float
-        Positive and finite. For ε-differential privacy: the values' L1 sensitivity, over ε.
-
-    Returns
-    -------
-    ndarray
-        A new array of the same shape and type.
-
-    Raises
-    ------
-    InputError
-        The scale is not positive and finite, or a value is not finite or of another type.
+    Integers stay integers and saturate at the ends of int64. The scale for ε-differential privacy is the values' L1
+    sensitivity, over ε. Raise `InputError` where it is not positive and finite, or a value not finite or of another
+    type.
     """
     return _added("laplace", values, _positive(scale, "scale"))
 
 
 def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
-    """Add independent Gaussian noise to each value.
+    """Return values with independent Gaussian noise of that standard deviation; shapes, types and errors as `laplace`.
 
-    Parameters
-    ----------
-    values : ndarray of int64 or float64, any shape
-        Integers stay integers and saturate at the ends of int64; floats must be finite.
-    sigma : float
-        Standard deviation, positive and finite; `dpauc.gaussian_mechanism.sigma_for` calibrates it for floats.
-
-    Returns
-    -------
-    ndarray
-        A new array of the same shape and type.
-
-    Raises
-    ------
-    InputError
-        Sigma is not positive and finite, or a value is not finite or of another type.
+    `dpauc.gaussian_mechanism.sigma_for` calibrates sigma for floats.
     """
     return _added("gaussian", values, _positive(sigma, "sigma"))
 
 
 def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDArray[np.bool_]:
-    """Flip each bit with the same probability, independently (Warner 1965).
+    """Flip each bit, shape (n,), with the same probability in (0, 1/2], independently (Warner 1965).
 
-    Parameters
-    ----------
-    bits : ndarray of bool, shape (n,)
-    flip_probability : float
-        In (0, 1/2]. For ε-differential privacy of each bit: 1 / (1 + e^ε).
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-
-    Raises
-    ------
-    InputError
-        The probability is outside that range, or the bits are not a one-dimensional array of booleans.
+    For ε-differential privacy of each bit: 1 / (1 + e^ε). Raise `InputError` for other probabilities or arrays.
     """
     if bits.ndim != 1 or bits.dtype != np.bool_:
         raise InputError(f"bits must be a one-dimensional boolean array, got {bits.dtype} of shape {bits.shape}")
@@ -121,44 +80,25 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     of them in turn, to this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a
     fraction of integers, (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
 
-    Parameters
-    ----------
-    size : int
-        Number of shares wanted, not negative.
-    scale : float
-        Of the sum of all parties' shares, positive and finite. For ε-differential privacy of the sum: the L1
-        sensitivity, over ε.
-    parties : int
-        n >= 1: how many shares make up the whole noise.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
+    The scale is that of the sum: for its ε-differential privacy the L1 sensitivity, over ε. Raise `InputError` where it
+    is not positive and finite, or for fewer than 0 shares (`size`) or 1 party.
     """
     if size < 0 or parties < 1:
         raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")
-    drawn = _negative_binomial(2 * size, _positive(scale, "scale"), parties)
-    return drawn[:size] - drawn[size:]
-
-
-def _negative_binomial(size: int, scale: float, parties: int) -> NDArray[np.int64]:
-    """Draw from NB(1/parties, exp(−1/scale)); `polya` says how."""
-    drawn = laplace(np.zeros(size, np.int64), scale)
-    sums = np.where(drawn >= 0, drawn, -1 - drawn)
-    return np.array([_urn(units, parties) for units in sums.tolist()], np.int64)
+    drawn = laplace(np.zeros(2 * size, np.int64), scale)
+    geometric = np.where(drawn >= 0, drawn, -1 - drawn)
+    shares = np.array([_urn(units, parties) for units in geometric.tolist()], np.int64)
+    return shares[:size] - shares[size:]
 
 
 def _urn(units: int, parties: int) -> int:
     """Return how many of so many units fall to one of n parties, each with weight 1/n at first."""
+    if parties == 1:
+        return units
     mine = 0
-    for j in range(units if parties > 1 else 0):
+    for j in range(units):
         mine += secrets.randbelow((j + 1) * parties) <= mine * parties
-    return mine if parties > 1 else units
+    return mine
 
 
 def _positive(number: float, what: str) -> float:

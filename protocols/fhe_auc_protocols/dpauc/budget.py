@@ -55,6 +55,7 @@ _WEAK_EPSILON = 10.0  # e^10 is over 22,000
 _MAX_NOISE = 2.0**60  # counts are int64
 LAPLACE, GAUSSIAN, RANDOMIZED_RESPONSE = "laplace", "gaussian", "rr"
 
+_DELTA_ADVICE = "; give it, well below 1 over the number of rows: … -o delta=1e-6"
 _EPSILON = {"epsilon": "privacy budget of a label for this session; must be given"}
 CURVE_OPTIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -73,53 +74,34 @@ RR_OPTIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The checked parameters of a session. Make it with `Budget.checked`.
-
-    Attributes
-    ----------
-    mechanism : str
-        "laplace", "gaussian" or "rr".
-    epsilon : float
-    delta : float or None
-        Gaussian only.
-    budget_thresholds : int or None
-        |Θ|; Laplace and Gaussian only.
-    score_epsilon : float or None
-        Randomised response only; None leaves scores as they are.
-    curve : Curve
-    """
+    """The checked parameters of a session. Make it with `Budget.checked`."""
 
     mechanism: str
+    """ "laplace", "gaussian" or "rr"."""
+
     epsilon: float
-    delta: float | None = None
+    delta: float | None = None  # Gaussian only
+
     budget_thresholds: int | None = None
+    """|Θ|; Laplace and Gaussian only."""
+
     score_epsilon: float | None = None
+    """Randomised response only; None leaves scores as they are."""
+
     curve: Curve = field(default_factory=Curve)
 
     @classmethod
     def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> Budget:
-        """Check a session's options.
+        """Check the options of a session with so many thresholds.
 
-        Parameters
-        ----------
-        mechanism : str
-        options : mapping
-            As in a request or a manifest; names that the mechanism does not know must have been refused.
-        thresholds : int
-            Number of thresholds of the session.
-
-        Raises
-        ------
-        InputError
-            A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
-            counts, or another option has no sense.
+        Names that the mechanism does not know must have been refused. Raise `InputError` where a budget is missing or
+        out of range (an epsilon above 100 promises nothing), its noise would not fit the counts, or another option has
+        no sense.
         """
         epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
         delta = score_epsilon = budget_thresholds = None
         if mechanism == GAUSSIAN:
-            delta = positive_number(
-                options, "delta", "; give it, well below 1 over the number of rows: … -o delta=1e-6"
-            )
+            delta = positive_number(options, "delta", _DELTA_ADVICE)
             if delta >= 1:
                 raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
         if mechanism == RANDOMIZED_RESPONSE:

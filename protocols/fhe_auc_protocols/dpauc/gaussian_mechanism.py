@@ -29,37 +29,17 @@ from fhe_auc.errors import InputError
 
 __all__ = ["delta_of", "sigma_for"]
 
-_RELATIVE = 1e-12
-"""To which the root is found; it is then moved to the private side by as much."""
-
-_SHORT = 0.1
-"""Up to which h the integral is taken, for Gauss and Legendre's 20 points exact to double precision."""
-
+_RELATIVE = 1e-12  # to which the root is found; it is then moved to the private side by as much
+_SHORT = 0.1  # up to which h the integral is taken, for Gauss and Legendre's 20 points exact to double precision
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-
-_MAX_EPSILON = 1e6
-"""Beyond it h and s are so large that a double does not tell their difference as well as promised."""
-
-_MAX_LOG_SIGMA = 700.0
-"""e^709 is the last double."""
+_MAX_EPSILON = 1e6  # beyond it h and s are so large that a double does not tell their difference as well as promised
+_MAX_LOG_SIGMA = 700.0  # e^709 is the last double
 
 
 def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
-    """Return the least δ for which Gaussian noise is (ε, δ)-differentially private.
+    """Return the least δ, in [0, 1], for which Gaussian noise of that σ is (ε, δ)-differentially private.
 
-    Parameters
-    ----------
-    sigma : float
-        Standard deviation of the noise, positive.
-    epsilon : float
-        Positive.
-    sensitivity : float
-        Largest Euclidean distance of the noised vectors of neighbouring inputs, positive.
-
-    Returns
-    -------
-    float
-        In [0, 1].
+    The sensitivity is the largest Euclidean distance of the noised vectors of neighbouring inputs. All are positive.
     """
     half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
     if half <= _SHORT:
@@ -74,24 +54,8 @@ def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
 def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least σ for which Gaussian noise is (ε, δ)-differentially private.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive, at most 1e6.
-    delta : float
-        In (0, 1).
-    sensitivity : float
-        Largest Euclidean distance of the noised vectors of neighbouring inputs, positive and finite.
-
-    Returns
-    -------
-    float
-        Correct to 1e-11, and never too small: ``delta_of`` of it is at most `delta`.
-
-    Raises
-    ------
-    InputError
-        A parameter is outside its range.
+    Correct to 1e-11, and never too small: `delta_of` of it is at most `delta`. Raise `InputError` unless ε is in
+    (0, 1e6], δ in (0, 1), and the sensitivity, as of `delta_of`, positive and finite.
 
     Examples
     --------

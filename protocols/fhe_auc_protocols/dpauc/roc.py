@@ -36,37 +36,20 @@ STATISTICS = ("tp", "fp", "fn", "tn")
 
 @dataclass(frozen=True)
 class Curve:
-    """How noisy sums become a ROC curve. The defaults are [DPAUC]'s.
-
-    Attributes
-    ----------
-    clip : bool
-        Raise sums below 0 to 0. Without it rates may leave [0, 1].
-    endpoints : bool
-        Add (0, 0) and (1, 1).
-    monotone : bool
-        Make TPR and FPR fall as the threshold rises, by least squares (isotonic regression), before sorting.
-    """
+    """How noisy sums become a ROC curve. The defaults are [DPAUC]'s."""
 
     clip: bool = True
+    """Raise sums below 0 to 0. Without it rates may leave [0, 1]."""
+
     endpoints: bool = False
+    """Add (0, 0) and (1, 1)."""
+
     monotone: bool = False
+    """Make TPR and FPR fall as the threshold rises, by least squares (isotonic regression), before sorting."""
 
 
 def statistics(y_true: NDArray[np.bool_], y_score: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Count TP, FP, FN and TN of some rows at each threshold.
-
-    Parameters
-    ----------
-    y_true : ndarray of bool, shape (n,)
-    y_score : ndarray of float64, shape (n,)
-    grid : ndarray of float64, shape (m,)
-        Ascending.
-
-    Returns
-    -------
-    ndarray of int64, shape (4, m)
-    """
+    """Count TP, FP, FN and TN of n rows at each of m ascending thresholds; return them as an array of shape (4, m)."""
     below = np.searchsorted(grid, y_score, side="right")  # thresholds at or below the score
     bins = [np.bincount(below[rows], minlength=len(grid) + 1) for rows in (y_true, ~y_true)]
     return statistics_of_bins(np.array(bins, dtype=np.int64))
@@ -97,20 +80,10 @@ def is_of_rows(counts: NDArray[np.int64]) -> bool:
 
 
 def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float | None = None) -> NDArray[np.float64]:
-    """Return the AUC that a session releases.
+    """Return the AUC that a session releases, in [0, 1], from noisy counts of all parties, shape (…, 4, m).
 
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (…, 4, m)
-        Noisy counts of all parties; of flipped labels, where there is a flip probability.
-    curve : Curve
-    flip_probability : float, optional
-        Of randomised response, below 1/2: the area is debiased.
-
-    Returns
-    -------
-    ndarray of float64, shape (…)
-        Kept in [0, 1], where every AUC lies. NaN where all flipped labels are the same, or there is none.
+    With the flip probability of randomised response, below 1/2, the counts are of flipped labels, and the area is
+    debiased. NaN where all flipped labels are the same, or there is none.
     """
     return np.clip(unclipped(sums, curve, flip_probability=flip_probability), 0.0, 1.0)
 
@@ -128,17 +101,9 @@ def unclipped(sums: NDArray[np.float64], curve: Curve, *, flip_probability: floa
 
 
 def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
-    """Return the area under the curve of noisy sums, by trapezoids.
+    """Return the area under the curve of noisy sums, shape (…, 4, m), by trapezoids.
 
-    Parameters
-    ----------
-    sums : ndarray of float64, shape (…, 4, m)
-    curve : Curve
-
-    Returns
-    -------
-    ndarray of float64, shape (…)
-        A rate whose denominator is not positive counts as 0. Unclipped curves may have areas outside [0, 1].
+    A rate whose denominator is not positive counts as 0. Unclipped curves may have areas outside [0, 1].
     """
     if curve.clip:
         sums = np.maximum(sums, 0.0)
@@ -158,22 +123,9 @@ def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
 
 
 def base_rate(flipped: NDArray[np.float64], flip_probability: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Estimate the clean share π of positive rows from the share of positive labels after randomised response.
+    """Estimate the clean share π of positive rows from shares of positive labels after flips of probability ρ < 1/2.
 
-    Parameters
-    ----------
-    flipped : ndarray
-        Shares of positive labels after flipping.
-    flip_probability : float
-        ρ, below 1/2.
-    rows : ndarray
-        How many rows n there are, at least 2. An AUC supposes a row of each label, so an estimate is moved into
-        [1/n, 1 − 1/n].
-
-    Returns
-    -------
-    ndarray
-        (flipped − ρ) / (1 − 2ρ), kept in that range.
+    (flipped − ρ) / (1 − 2ρ). An AUC supposes a row of each label, so with n >= 2 rows it is moved into [1/n, 1 − 1/n].
     """
     unbiased = (flipped - flip_probability) / (1 - 2 * flip_probability)
     return np.clip(unbiased, 1 / rows, 1 - 1 / rows)
@@ -188,18 +140,8 @@ def debias(
 
         α = (1−π)ρ / (π(1−ρ) + (1−π)ρ)      β = πρ / (πρ + (1−π)(1−ρ))      AUC = (AUC_noisy − (α+β)/2) / (1−α−β)
 
-    Parameters
-    ----------
-    noisy_auc : ndarray
-    flip_probability : float
-        ρ, in [0, 1/2).
-    positive_share : ndarray
-        π, in (0, 1).
-
-    Returns
-    -------
-    ndarray
-        May lie outside [0, 1] where rows are few.
+    ρ is the flip probability, below 1/2, and π in (0, 1) the share of positive rows. The estimate may lie outside
+    [0, 1] where rows are few.
     """
     rho, pi = flip_probability, positive_share
     alpha = (1 - pi) * rho / (pi * (1 - rho) + (1 - pi) * rho)

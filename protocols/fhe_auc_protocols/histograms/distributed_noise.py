@@ -69,13 +69,7 @@ class DistributedNoise(ExactCounts[R]):
 class NoisyCountsTask(CountsTask[R]):
     """Sends a party's counts with its shares of noise, and reads the result off their sum.
 
-    Parameters
-    ----------
-    readout : PrivateReadout
-    manifest : Manifest
-    data : PartyData
-    draw : callable
-        Draws shares, as `fhe_auc_protocols.dp_noise.polya`, and nothing else where it protects someone.
+    `draw` draws the shares: `fhe_auc_protocols.dp_noise.polya`, and nothing else where it protects someone.
     """
 
     def __init__(
@@ -141,20 +135,13 @@ def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
 
 
 def fallen_short(epsilon: float, shares: int, needed: int) -> float:
-    """Return the budget that is really spent where fewer shares than needed hide a row.
+    """Return the budget that is really spent where s `shares` hide a row, of the n `needed` (`noise_parties`) or fewer.
+
+    s are those of parties that neither vanished nor tell their share; epsilon is the session's.
 
     The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
     k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential
     privacy, with a larger budget, infinite without a share.
-
-    Parameters
-    ----------
-    epsilon : float
-        The session's.
-    shares : int
-        s: of parties that neither vanished nor tell their share, 0 or more.
-    needed : int
-        n, `noise_parties`.
     """
     if shares >= needed:
         return epsilon

@@ -83,18 +83,8 @@ class ExactCounts(CkksProtocol[R, SumPlan]):
 class CountsTask(PartyTask[Slots, Slots, R]):
     """Sends a party's counts, and reads the result off their sum.
 
-    Parameters
-    ----------
-    readout : Readout
-    manifest : Manifest
-    data : PartyData
-    room_for_noise : int
-        How much of the plan's bound on sums is for noise.
-
-    Raises
-    ------
-    InputError
-        The manifest is not one for this readout, a score lies in no cell, or there are too many rows.
+    `room_for_noise` is how much of the plan's bound on sums is for noise. Raise `InputError` where the manifest is not
+    one for this readout, a score lies in no cell, or there are too many rows.
     """
 
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:

@@ -3,11 +3,12 @@
 [FCE] Cormode, Markov, "Federated Calibration and Evaluation of Binary Classifiers", PVLDB 16(11) 2023, section 2.3. At
 each level k = 1 ... h the interval is cut into 2^k segments of equal length, and rows in each are
 counted. A prefix [0, r/2^h) is a union of at most one segment a level, so that noise of few counts is in its sum.
+
+Everywhere the height h is from 1 to 20, and `InputError` is raised where it is not.
 """
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,20 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc_protocols.option_values import is_whole
 
 __all__ = [
-    "MAX_HEIGHT",
     "HierarchicalCounts",
     "cell_starts",
     "cells",
+    "check_height",
     "count",
     "equi_depth_edges",
     "prefix_count",
     "quantile_cells",
 ]
 
-MAX_HEIGHT = 20
-"""Counts of all levels together number 2^(h+1) - 2, about two million at this height."""
+_MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two million at this height
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,7 +56,7 @@ class HierarchicalCounts:
     levels: tuple[NDArray[np.float64], ...]
 
     def __post_init__(self) -> None:
-        _checked_height(len(self.levels))
+        check_height(len(self.levels))
         checked = []
         for k, given in enumerate(self.levels, start=1):
             level = np.array(given, dtype=np.float64)
@@ -73,13 +74,7 @@ class HierarchicalCounts:
 
     @classmethod
     def from_lowest(cls, counts: ArrayLike) -> HierarchicalCounts:
-        """Add up the counts of the 2^h segments of the lowest level to those of all others.
-
-        Raises
-        ------
-        InputError
-            Their number is no power of two, or a height out of range.
-        """
+        """Add up the counts of the 2^h segments of the lowest level to those of all others."""
         lowest = np.asarray(counts, dtype=np.float64)
         height = lowest.size.bit_length() - 1
         if lowest.shape != (2**height,):
@@ -98,33 +93,20 @@ class HierarchicalCounts:
 
 
 def cell_starts(height: int) -> NDArray[np.float64]:
-    """Return the lower ends r/2^h of the segments of the lowest level; raise `InputError` as `cells`."""
-    size = 2 ** _checked_height(height)
-    starts: NDArray[np.float64] = np.arange(size) / size
+    """Return the lower ends r/2^h of the segments of the lowest level."""
+    check_height(height)
+    starts: NDArray[np.float64] = np.arange(2**height) / 2**height
     return starts
 
 
 def cells(data: PartyData, height: int) -> NDArray[np.int64]:
-    """Find the segment of the lowest level that holds each row: floor(score 2^h), and 2^h - 1 for score 1.
+    """Find the segment of the lowest level that holds each of n rows: floor(score 2^h), and 2^h - 1 for score 1.
 
-    Parameters
-    ----------
-    data : PartyData
-        The party's n rows, with scores in [0, 1].
-    height : int
-        Number of levels h, 1 to 20.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        From 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
-
-    Raises
-    ------
-    InputError
-        If a score lies outside [0, 1] (the message names party, row and value), or the height is out of range.
+    The segment at level k is that number shifted right by h - k bits. Raise `InputError` where a score lies outside
+    [0, 1]; the message names party, row and value.
     """
-    size = 2 ** _checked_height(height)
+    check_height(height)
+    size = 2**height
     outside = (data.y_score < 0) | (data.y_score > 1)
     if outside.any():
         row = int(outside.argmax())
@@ -133,50 +115,20 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
             "in [0, 1], and so do quantile thresholds: map the scores there by a fixed rising function, such as the "
             "logistic one, or give the thresholds themselves"
         )
-    below: NDArray[np.int64] = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
-    below[below == size] = size - 1  # score 1
-    return below
+    below = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
+    found: NDArray[np.int64] = np.minimum(below, size - 1)  # score 1
+    return found
 
 
 def count(data: PartyData, height: int) -> HierarchicalCounts:
-    """Count a party's rows, of both labels together, at every level.
-
-    Parameters
-    ----------
-    data : PartyData
-        The party's n rows, with scores in [0, 1].
-    height : int
-        Number of levels h, 1 to 20.
-
-    Returns
-    -------
-    HierarchicalCounts
-
-    Raises
-    ------
-    InputError
-        If a score lies outside [0, 1] (the message names party, row and value), or the height is out of range.
-    """
+    """Count a party's rows, of both labels together, at every level; errors as `cells`."""
     return HierarchicalCounts.from_lowest(np.bincount(cells(data, height), minlength=2**height))
 
 
 def prefix_count(counts: HierarchicalCounts, r: int) -> float:
     """Count the rows in [0, r/2^h), as a sum of at most one segment a level.
 
-    Parameters
-    ----------
-    counts : HierarchicalCounts
-    r : int
-        From 0 to 2^h; at 2^h the whole of [0, 1], from the first level.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    InputError
-        If r is out of range.
+    At r = 2^h it is the whole of [0, 1], from the first level. Raise `InputError` where r is not from 0 to 2^h.
     """
     size = 2**counts.height
     if not 0 <= r <= size:
@@ -192,22 +144,11 @@ def prefix_count(counts: HierarchicalCounts, r: int) -> float:
 
 
 def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:
-    """Find the r whose prefix [0, r/2^h) holds the number of rows closest to a fraction of all.
+    """Find the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to a fraction of all.
 
     Binary search on prefix queries, for all fractions at once: each step compares the rows still wanted with those of
     the left half of the segment. Noisy prefixes may fall with r; the search then ends at one of the places where they
     cross the number wanted.
-
-    Parameters
-    ----------
-    counts : HierarchicalCounts
-    fractions : array-like, shape (q,)
-        In [0, 1].
-
-    Returns
-    -------
-    ndarray of int64, shape (q,)
-        From 0 to 2^h.
 
     Raises
     ------
@@ -233,51 +174,21 @@ def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[
     return segment + (np.abs(counts.levels[-1][segment] - left) < np.abs(left))
 
 
-def equi_depth_edges(counts: HierarchicalCounts, bins: int, *, max_width: float | None = None) -> NDArray[np.float64]:
-    """Cut [0, 1] into bins that hold about equally many rows.
+def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
+    """Cut [0, 1] into so many bins, 1 to 2^h, that hold about equally many rows; errors as `quantile_cells`.
 
-    Parameters
-    ----------
-    counts : HierarchicalCounts
-    bins : int
-        Number of bins B wanted, 1 to 2^h.
-    max_width : float, optional
-        Also cut at multiples of the largest multiple of 2^-h that is not above this, so that no bin is wider ([FCE],
-        proof of theorem 4). Without it the last bin of rare high scores reaches up to 1, and says little about them.
-
-    Returns
-    -------
-    ndarray of float64, shape (at most B + 1,), or with `max_width` about 1/max_width more
-        Strictly ascending multiples of 2^-h, from 0 to 1. There are fewer where quantiles coincide: where a single
-        segment holds more rows than a bin should.
-
-    Raises
-    ------
-    InputError
-        If the number of bins is out of range, or the width is not from 2^-h to 1.
-    EvaluationError
-        If the rows number 0 or, by noise, less.
+    The edges, shape (at most bins + 1,), are strictly ascending multiples of 2^-h, from 0 to 1. There are fewer where
+    quantiles coincide: where a single segment holds more rows than a bin should.
     """
     size = 2**counts.height
-    if max_width is not None and not 1 / size <= max_width <= 1:
-        raise InputError(f"max_width is {max_width}; it must be from 2^-{counts.height} to 1")
-    try:
-        wanted = operator.index(bins)
-    except TypeError:
-        raise InputError(f"the number of bins must be an integer, not {bins!r}") from None
-    if not 1 <= wanted <= size:
-        raise InputError(f"the number of bins must be from 1 to 2^{counts.height} = {size}, not {bins}")
-    inner = quantile_cells(counts, np.arange(1, wanted) / wanted)
-    between = np.arange(0, size, int(max_width * size)) if max_width is not None else np.array([0])
-    edges: NDArray[np.float64] = np.unique(np.concatenate((between, inner, [size]))) / size
+    if not is_whole(bins, range(1, size + 1)):
+        raise InputError(f"the number of bins must be from 1 to 2^{counts.height} = {size}, not {bins!r}")
+    inner = quantile_cells(counts, np.arange(1, bins) / bins)
+    edges: NDArray[np.float64] = np.unique(np.concatenate(([0], inner, [size]))) / size
     return edges
 
 
-def _checked_height(height: int) -> int:
-    try:
-        levels = operator.index(height)
-    except TypeError:
-        raise InputError(f"the height of a hierarchy must be an integer, not {height!r}") from None
-    if not 1 <= levels <= MAX_HEIGHT:
-        raise InputError(f"the height of a hierarchy must be from 1 to {MAX_HEIGHT}, not {levels}")
-    return levels
+def check_height(height: int) -> None:
+    """Raise `InputError` where a hierarchy cannot have that height."""
+    if not is_whole(height, range(1, _MAX_HEIGHT + 1)):
+        raise InputError(f"the height of a hierarchy must be from 1 to {_MAX_HEIGHT}, not {height!r}")

@@ -37,7 +37,7 @@ from fhe_auc_protocols import result_warnings
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, Readout
-from fhe_auc_protocols.option_values import checked_height, privacy_budget
+from fhe_auc_protocols.option_values import is_whole, privacy_budget
 
 _EXACT_HEIGHT = 14
 """h where counts are exact: 2^14 of them fill one ciphertext of the largest ring."""
@@ -143,13 +143,7 @@ class ExactQuantiles(_Quantiles):
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
     """Of hierarchical counts with noise.
 
-    Parameters
-    ----------
-    heights : range
-        Of the hierarchy, that may be asked for.
-    default_height : int
-    privacy_unit : str
-        What epsilon protects, as the option's line says it.
+    `heights` are those of the hierarchy that may be asked for; `privacy_unit` says what epsilon protects.
     """
 
     why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
@@ -168,7 +162,12 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return the height asked for."""
-        return checked_height(options, self._default_height, self._heights)
+        height = options.get("height", self._default_height)
+        if not is_whole(height, self._heights):
+            raise InputError(
+                f"height must be a whole number from {self._heights[0]} to {self._heights[-1]}, got {height!r}"
+            )
+        return height
 
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return the budget and how many thresholds to find."""
@@ -196,14 +195,9 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 
 
 def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
-    """Return thresholds so that bins hold about equally many rows.
+    """Return thresholds so that bins hold about equally many rows; errors as `hierarchical_counts.equi_depth_edges`.
 
     Fewer than `bins` where one cell holds more rows than a bin should, two at least.
-
-    Raises
-    ------
-    InputError, EvaluationError
-        As `hierarchical_counts.equi_depth_edges`.
     """
     grid = hierarchy.equi_depth_edges(counts, bins)[:-1]
     if len(grid) < MIN_SIZE:  # all rows in the first cell, and two bins wanted
@@ -214,7 +208,7 @@ def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64
 def checked_bins(options: Mapping[str, object], height: int) -> int:
     """Return how many bins a request or manifest asks for; raise `InputError` unless they are 2 to 2^height."""
     bins = options.get("bins")
-    if isinstance(bins, bool) or not isinstance(bins, int) or not MIN_SIZE <= bins <= 2**height:
+    if not is_whole(bins, range(MIN_SIZE, 2**height + 1)):
         raise InputError(f"quantile thresholds number from {MIN_SIZE} to 2^{height} = {2**height:,} here, not {bins!r}")
     return bins
 

@@ -26,28 +26,20 @@ Options = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PooledCounts:
-    """The rows of all parties in each cell, as a way of counting finds them.
-
-    Attributes
-    ----------
-    levels : sequence of ndarray
-        Counts, highest level first: int64, or float64 where they are estimates.
-    parties : int
-        Whose rows are counted.
-    backend, security_bits
-        As in `fhe_auc.evaluation.Outcome`.
-    noise_deviation : float or None
-        Standard deviation of the noise on one count; None where there is no noise, or levels differ in it.
-    settings : mapping
-        What the way of counting says about its noise.
-    """
+    """The rows of all parties in each cell, as a way of counting finds them."""
 
     levels: Sequence[NDArray[Any]]
+    """Counts, highest level first: int64, or float64 where they are estimates."""
+
     parties: int
     backend: str = "none"
     security_bits: int = 0
+
     noise_deviation: float | None = None
+    """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
+
     settings: Mapping[str, float] = field(default_factory=dict)
+    """What the way of counting says about its noise."""
 
 
 class Readout(ABC, Generic[R]):

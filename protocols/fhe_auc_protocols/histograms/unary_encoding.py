@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.exact_randomness import Source
-from fhe_auc_protocols.histograms.hierarchical_counts import MAX_HEIGHT
+from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
 __all__ = ["NO_VALUE", "LevelTally", "UnaryEncoding", "UnaryHierarchy"]
@@ -46,20 +46,7 @@ _WORDS = 2**22  # drawn at a time
 
 
 class UnaryEncoding:
-    """OUE over a number of cells.
-
-    Parameters
-    ----------
-    cells : int
-        d >= 1.
-    epsilon : float
-        Budget of one user's report, in (0, 32].
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
-    """
+    """OUE over d >= 1 cells, with a budget for one user's report; raise `InputError` where one is out of range."""
 
     def __init__(self, cells: int, epsilon: float) -> None:
         if cells < 1:
@@ -74,24 +61,10 @@ class UnaryEncoding:
         return exact_randomness.probability(self._below)
 
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
-        """Randomise one report a user, and count them.
+        """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Parameters
-        ----------
-        cells : ndarray of int64, shape (n,)
-            From 0 to d − 1, or `NO_VALUE`.
-        source : Source
-            `exact_randomness.secure` where it protects someone.
-
-        Returns
-        -------
-        ndarray of int64, shape (d,)
-            How many of the n reports have each bit set.
-
-        Raises
-        ------
-        InputError
-            A cell is out of range; the message names the user, not the cell.
+        Cells are from 0 to d − 1, or `NO_VALUE`. The source is `exact_randomness.secure` where it protects someone.
+        Raise `InputError` where a cell is out of range; the message names the user, not the cell.
         """
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
         if unfit.any():
@@ -135,19 +108,13 @@ class UnaryHierarchy:
     height : int
         Number of levels L, 1 to 20. Each has half as many cells as the one below.
     epsilon : float
-        Budget of one user's report, in (0, 32].
+        Budget of one user's report.
     cells : int, optional
         Of the lowest level, a multiple of 2^(L-1); default 2^L.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
-        if not 1 <= height <= MAX_HEIGHT:
-            raise InputError(f"the height of a hierarchy must be from 1 to {MAX_HEIGHT}, not {height}")
+        check_height(height)
         lowest = 2**height if cells is None else cells
         self.levels = tuple(UnaryEncoding(lowest >> above, epsilon) for above in reversed(range(height)))
         self.epsilon = self.levels[0].epsilon
@@ -165,10 +132,7 @@ class UnaryHierarchy:
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
         """Return unbiased estimates of all users' counts on every level; they do not agree between levels.
 
-        Raises
-        ------
-        EvaluationError
-            Nobody has reported on some level.
+        Raise `EvaluationError` where nobody has reported on some level.
         """
         users = sum(tally.reports for tally in pooled)
         if not all(tally.reports for tally in pooled):

@@ -13,16 +13,11 @@ from fhe_auc_protocols.u_statistics.kernels import Floats
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The values that one column may have. They are public, and must not come from the data.
-
-    Attributes
-    ----------
-    points : ndarray of float64, shape (k,)
-        Strictly ascending, k >= 2. A device rounds to the nearest (simple rounding, the π of [USTAT] Algorithm 1);
-        what lies outside becomes the first or last.
-    """
+    """The values that one column may have. They are public, and must not come from the data."""
 
     points: Floats
+    """Strictly ascending, at least 2. A device rounds to the nearest (simple rounding, the π of [USTAT] Algorithm 1);
+    what lies outside becomes the first or last."""
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points, float)
@@ -68,10 +63,5 @@ class Domain:
         columns = np.asarray(rows, float).T
         if len(columns) != len(self.axes):
             raise InputError(f"records have {len(columns)} columns, but the domain has {len(self.axes)}")
-        return np.asarray(
-            np.ravel_multi_index(
-                tuple(axis.index(column) for axis, column in zip(self.axes, columns, strict=True)),
-                tuple(len(axis) for axis in self.axes),
-            ),
-            np.int64,
-        )
+        indices = tuple(axis.index(column) for axis, column in zip(self.axes, columns, strict=True))
+        return np.asarray(np.ravel_multi_index(indices, tuple(map(len, self.axes))), np.int64)

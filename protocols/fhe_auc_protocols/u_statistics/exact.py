@@ -13,43 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
-
-_BLOCK = 2**22  # kernel values that are in memory at one time
+from fhe_auc_protocols.u_statistics.kernels import Floats
 
 
 def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
-    """Return the average kernel over all pairs of different records.
+    """Return the average kernel over all pairs of different records, from the records of each of k values.
 
-    Parameters
-    ----------
-    counts : array-like of int, shape (k,)
-    matrix : ndarray, shape (k, k)
-        `Kernel.matrix` of the k values.
-
-    Raises
-    ------
-    InputError
-        There are fewer than two records.
+    The matrix is `Kernel.matrix` of the values. Raise `InputError` where there are fewer than two records.
     """
     weights = np.asarray(counts, float)
     n = checked_users(weights.sum())
     return float((weights @ matrix @ weights - weights @ np.diag(matrix)) / (n * (n - 1)))
-
-
-def of_rows(rows: ArrayLike, kernel: Kernel, *, block: int = _BLOCK) -> float:
-    """Return the average kernel over all pairs of rows of shape (n, d): for few different rows, or a small n.
-
-    Pairs of *different values* are enumerated, about so many kernel values at a time as `block` says.
-    """
-    points, counts = np.unique(np.asarray(rows, float), axis=0, return_counts=True)
-    n = checked_users(counts.sum())
-    step = max(1, block // len(points))
-    total = 0.0
-    for start in range(0, len(points), step):
-        values = kernel(points[start : start + step, None, :], points[None, :, :])
-        total += float(counts[start : start + step] @ values @ counts)
-    return (total - float(counts @ kernel(points, points))) / (n * (n - 1))
 
 
 def gini(values: ArrayLike) -> float:

@@ -26,7 +26,6 @@ measured to hold, not a proof. How appendix B.2 gets α³ we did not check.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,20 +50,7 @@ class Reports(NamedTuple):
 
 
 class HadamardTree:
-    """The oracle.
-
-    Parameters
-    ----------
-    depth : int
-        α: leaves are [0, 2^α); 1 to 20.
-    epsilon : float
-        Budget.
-
-    Raises
-    ------
-    InputError
-        One of them is out of range.
-    """
+    """The oracle of depth α, 1 to 20; raise `InputError` where that or the budget is out of range."""
 
     def __init__(self, depth: int, epsilon: float) -> None:
         if not 1 <= depth <= MAX_DEPTH:
@@ -112,17 +98,6 @@ class HadamardTree:
         for level in range(1, self.depth + 1):
             levels.append(self.depth * self.scale * _transform(signs[1 << level : 2 << level]))
         return levels
-
-
-def histogram(leaf_counts: Integers) -> list[Floats]:
-    """Return the exact hierarchical histogram of so many users at each of 2^α leaves ([USTAT] definition 3)."""
-    depth = math.log2(len(leaf_counts))
-    if depth != int(depth) or depth < 1:
-        raise InputError(f"the number of leaves must be a power of two, got {len(leaf_counts)}")
-    levels = [np.asarray(leaf_counts, float)]
-    while len(levels[0]) > 1:
-        levels.insert(0, levels[0].reshape(-1, 2).sum(axis=1))
-    return levels
 
 
 def _odd(values: Integers) -> NDArray[np.bool_]:

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats
 
@@ -34,46 +33,29 @@ Tally = NDArray[np.int64]
 
 
 class HierarchyEstimate(NamedTuple):
-    """What the recursion finds.
-
-    Attributes
-    ----------
-    auc : float
-        Not clipped to [0, 1].
-    recursed, discarded : int
-        Nodes of either kind.
-    tied : float
-        Estimated share of pairs that reach a leaf together, which the domain cannot tell apart.
-    tied_error : float
-        Its standard error, estimated as below.
-    standard_error : float
-        Estimated root of the variance: Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
-        factors, with max(ĥ² - v, 0) for h². What discarding shifts is not in it.
-    """
+    """What the recursion finds."""
 
     auc: float
-    recursed: int
+    """Not clipped to [0, 1]."""
+
+    recursed: int  # nodes
     discarded: int
+
     tied: float
+    """Estimated share of pairs that reach a leaf together, which the domain cannot tell apart."""
+
     tied_error: float
+    """Its standard error, estimated as the other one."""
+
     standard_error: float
+    """Estimated root of the variance: Σ v⁺(h⁻)² + v⁻(h⁺)² + v⁺v⁻ over the products added up, which are of uncorrelated
+    factors, with max(ĥ² - v, 0) for h². What discarding shifts is not in it."""
 
 
 class HierarchicalAuc:
-    """The protocol for n⁺ and n⁻ users, which are public.
+    """The protocol for n⁺ and n⁻ users, which are public; raise `UndefinedAucError` where there are none of a class.
 
-    Parameters
-    ----------
-    tree : HadamardTree
-    positives, negatives : int
-        Users of each class, at least one.
-    a : float, optional
-        Where to discard, above 1. Default: what makes theorem 3's bound smallest.
-
-    Raises
-    ------
-    UndefinedAucError
-        A class is empty.
+    a, above 1, says where to discard; the default makes theorem 3's bound smallest.
     """
 
     def __init__(self, tree: HadamardTree, positives: int, negatives: int, a: float | None = None) -> None:
@@ -129,9 +111,8 @@ class HierarchicalAuc:
         active: NDArray[np.bool_] = np.ones(1, bool)
         for level in range(self.tree.depth):
             h_plus, h_minus = plus[level], minus[level]
-            floored = np.maximum(h_plus, math.sqrt(self.a * v_plus) / 2) * np.maximum(
-                h_minus, math.sqrt(self.a * v_minus) / 2
-            )
+            least_plus, least_minus = (math.sqrt(self.a * v) / 2 for v in (v_plus, v_minus))
+            floored = np.maximum(h_plus, least_plus) * np.maximum(h_minus, least_minus)
             below_plus, below_minus = (side[level + 1].reshape(-1, 2) for side in (plus, minus))
             stop = active & (floored < threshold)
             go = active & ~stop
@@ -146,15 +127,6 @@ class HierarchicalAuc:
         return HierarchyEstimate(
             total / pairs, recursed, discarded, tied / pairs, tied_error, math.sqrt(variance) / pairs
         )
-
-    def simulate(
-        self, positive_leaves: NDArray[np.int64], negative_leaves: NDArray[np.int64], source: Source
-    ) -> HierarchyEstimate:
-        """Return the estimate from all users' leaves, every device's randomiser run: O(n + α 2^α)."""
-        tallies = (
-            self.tree.tally(self.tree.randomise(leaves, source)) for leaves in (positive_leaves, negative_leaves)
-        )
-        return self.estimate(*tallies)
 
     def _best_a(self) -> float:
         from scipy.optimize import minimize_scalar

@@ -19,25 +19,22 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Kernel:
-    """A symmetric function f of two records, and the range that its values are promised to lie in.
+    """A symmetric function f of two records, and the range [low, high] that its values are promised to lie in.
 
-    Attributes
-    ----------
-    name : str
-    function : callable
-        Takes two arrays of shape (..., d) that broadcast, d the columns of a record; returns an array of shape (...).
-    low, high : float
-        Every value lies in [low, high]. The noise of `pairs` is scaled to the width, so that a value outside the range
-        would not be protected: of public points it is refused, of users it is moved to the range's end.
-    lipschitz : float or None
-        L with |f(x, y) - f(x', y)| <= L·|x - x'|, for theorem 2; None where there is none.
+    The noise of `pairs` is scaled to the range's width, so that a value outside would not be protected: of public
+    points it is refused, of users it is moved to the range's end.
     """
 
     name: str
+
     function: Callable[[Floats, Floats], NDArray[np.float64]]
+    """Takes two arrays of shape (..., d) that broadcast, d the columns of a record; returns an array of shape (...)."""
+
     low: float
     high: float
+
     lipschitz: float | None = None
+    """L with |f(x, y) - f(x', y)| <= L·|x - x'|, for theorem 2; None where there is none."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
@@ -51,10 +48,7 @@ class Kernel:
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return f of public records of shape (..., d); for those of users there is `clipped`.
 
-        Raises
-        ------
-        InputError
-            A value is not finite, or outside the range; the message names the value.
+        Raise `InputError` where a value is not finite, or outside the range; the message names the value.
         """
         values = self._values(x, y)
         wrong = ~((values >= self.low) & (values <= self.high))
@@ -86,10 +80,7 @@ class Kernel:
     def matrix(self, points: ArrayLike) -> Floats:
         """Return A with A_ij = f(point i, point j); points are public, of shape (k, d), the result (k, k).
 
-        Raises
-        ------
-        InputError
-            As for a call; or the kernel is not symmetric on these points, or does not keep their shape.
+        Errors as of a call, and of `check_symmetry`.
         """
         rows = np.asarray(points, float)
         values = self(rows[:, None, :], rows[None, :, :])

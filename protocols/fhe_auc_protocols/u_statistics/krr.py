@@ -30,25 +30,11 @@ from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats
 
-MAX_VALUES = 4096
-"""Largest k: the estimate multiplies by a k × k matrix."""
+MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 
 
 class RandomisedResponse:
-    """k-ary randomised response.
-
-    Parameters
-    ----------
-    k : int
-        Values that a record may have, at least 2.
-    epsilon : float
-        Budget.
-
-    Raises
-    ------
-    InputError
-        One of them is out of range.
-    """
+    """k-ary randomised response on 2 to 4,096 values; raise `InputError` where k or the budget is out of range."""
 
     def __init__(self, k: int, epsilon: float) -> None:
         if not 2 <= k <= MAX_VALUES:
@@ -115,9 +101,8 @@ class RandomisedResponse:
 
     def standard_error_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
         """Return the same for `estimate_between`: √(V₁₀/n⁺ + V₀₁/n⁻)."""
-        return math.hypot(
-            self._deviation(first, matrix @ self.shares(second)), self._deviation(second, self.shares(first) @ matrix)
-        )
+        of_first, of_second = matrix @ self.shares(second), self.shares(first) @ matrix
+        return math.hypot(self._deviation(first, of_first), self._deviation(second, of_second))
 
     def _deviation(self, reported: ArrayLike, values: Floats) -> float:
         counts = np.asarray(reported, float)

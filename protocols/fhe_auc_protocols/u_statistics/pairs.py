@@ -64,15 +64,9 @@ class PairStep(ABC):
 
 
 class IdealLaplace(PairStep):
-    """Ideal functionality: a trusted third adds Laplace(width/ε₁) to the kernel's value, ε₁ being the step's budget.
+    """Ideal functionality: a trusted third adds Laplace(width/ε₁) to the kernel's value; ε₁ = ε/P is the step's budget.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    epsilon : float
-        Budget ε₁ of the step: ε/P.
-    laplace : callable
-        `fhe_auc_protocols.dp_noise.laplace` protects; `seeded_laplace` is for experiments.
+    `laplace` is `fhe_auc_protocols.dp_noise.laplace`, which protects, or for experiments `seeded_laplace`.
     """
 
     def __init__(self, kernel: Kernel, epsilon: float, laplace: Laplace) -> None:
@@ -103,19 +97,8 @@ class ValueResponse:
     β = q / (e^ε₁ + q - 1). Here the probabilities are multiples of 1/M, rounded to the private side, since a table of M
     residues is what the two-party step can hold; beyond ε₁ = ln(M - q + 1) it is as private as there.
 
-    Parameters
-    ----------
-    values : array-like, shape (q,)
-        The kernel's values, ascending, evenly spaced or not; q >= 2.
-    epsilon : float
-        Budget ε₁ of the step: ε/P.
-    table_size : int
-        M.
-
-    Raises
-    ------
-    InputError
-        The table is too small to say anything at this budget.
+    The values are ascending, evenly spaced or not. Raise `InputError` where there is but one, or the table is too small
+    to say anything at this budget.
     """
 
     def __init__(self, values: ArrayLike, epsilon: float, table_size: int) -> None:

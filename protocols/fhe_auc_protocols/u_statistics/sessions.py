@@ -40,7 +40,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_randomness, result_warnings
 from fhe_auc_protocols.exact_randomness import Source
-from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, Reports
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
 from fhe_auc_protocols.u_statistics.kernels import between_classes
@@ -52,43 +52,32 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PooledEstimate:
-    """What pooled tallies say.
-
-    Attributes
-    ----------
-    auc : float
-        Not clipped to [0, 1].
-    squared_error : float
-        Bound on its mean squared error, whatever the data: theorem 1, or the formula of theorem 3; NaN where its
-        condition fails.
-    standard_error : float
-        Its standard error, estimated from the same reports; much smaller where the bound is loose.
-    resolution : float
-        Estimated half-width: half the share of pairs inside one bin.
-    resolution_error : float
-        Its standard error, estimated likewise.
-    """
+    """What pooled tallies say."""
 
     auc: float
+    """Not clipped to [0, 1]."""
+
     squared_error: float
+    """Bound on its mean squared error, whatever the data: theorem 1, or theorem 3's formula; NaN where that fails."""
+
     standard_error: float
+    """Its standard error, estimated from the same reports; much smaller where the bound is loose."""
+
     resolution: float
+    """Estimated half-width: half the share of pairs inside one bin."""
+
     resolution_error: float
+    """Its standard error, estimated likewise."""
 
 
 class Mechanism(ABC):
-    """How a class's rows turn into counts of reports, and those into an estimate.
-
-    Attributes
-    ----------
-    size : int
-        Numbers in the tally of one class, each a count of reports: they add up to the class's rows.
-    bins : int
-        Of scores.
-    """
+    """How a class's rows turn into counts of reports, and those into an estimate."""
 
     size: int
+    """Numbers in the tally of one class, each a count of reports: they add up to the class's rows."""
+
     bins: int
+    """Of scores."""
 
     @abstractmethod
     def tally(self, bins: Integers, source: Source) -> Integers:
@@ -220,10 +209,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
     """Base of both plug-ins.
 
-    Parameters
-    ----------
-    source : callable
-        Returns a party's source of randomness; `exact_randomness.secure`, and nothing else where it protects someone.
+    `source` returns a party's randomness: `exact_randomness.secure`, and nothing else where it protects someone.
     """
 
     party_type = LocalParty
@@ -235,9 +221,7 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options."""
-        if request.options.get("epsilon") is None:
-            raise InputError("epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1")
-        return {"epsilon": checked_epsilon(request.options["epsilon"])}
+        return {"epsilon": privacy_budget(request.options)}
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party whose rows are `data`; `material` is empty."""
@@ -261,16 +245,16 @@ class UstatKrr(LocalProtocol):
         found = super().agreed(request)
         most = len(request.thresholds)
         bins = request.options.get("bins", min(most, bins_by_rule(request.min_rows, float(found["epsilon"]))))
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= most:
+        if not is_whole(bins, range(2, most + 1)):
             raise InputError(f"bins must be a whole number from 2 to the number of thresholds, {most}, got {bins!r}")
         return {**found, "bins": bins}
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return randomised response on the session's bins."""
         bins = options.get("bins")
-        if isinstance(bins, bool) or not isinstance(bins, int) or not 2 <= bins <= thresholds:
+        if not is_whole(bins, range(2, thresholds + 1)):
             raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
-        return KrrMechanism(bins, checked_epsilon(options.get("epsilon")))
+        return KrrMechanism(bins, privacy_budget(options))
 
 
 class UstatHierarchy(LocalProtocol):
@@ -282,4 +266,4 @@ class UstatHierarchy(LocalProtocol):
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins."""
-        return HierarchyMechanism(thresholds, checked_epsilon(options.get("epsilon")))
+        return HierarchyMechanism(thresholds, privacy_budget(options))

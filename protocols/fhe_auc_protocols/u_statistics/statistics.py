@@ -18,13 +18,7 @@ from fhe_auc.errors import InputError, UndefinedAucError
 from fhe_auc_protocols import dp_noise, exact_randomness
 from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.u_statistics import (
-    exact,
-    hierarchy,
-    kernels,
-    krr,
-    pairs,
-)
+from fhe_auc_protocols.u_statistics import exact, hierarchy, kernels, krr, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
@@ -43,21 +37,15 @@ _DEFAULT_ALPHA = 10
 
 @dataclass(frozen=True)
 class Randomness:
-    """Where all randomness comes from.
-
-    Attributes
-    ----------
-    source : Source
-        Of the randomisers.
-    laplace : callable
-        Adds Laplace noise.
-    pairing : numpy.random.Generator
-        Draws the pairings, which are public.
-    """
+    """Where all randomness comes from."""
 
     source: Source
+    """Of the randomisers."""
+
     laplace: pairs.Laplace
+
     pairing: np.random.Generator
+    """Draws the pairings, which are public."""
 
     @classmethod
     def secure(cls) -> Randomness:
@@ -73,39 +61,34 @@ class Randomness:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What to estimate and how; the domain is public, and must not come from the data.
-
-    Attributes
-    ----------
-    statistic : str or Kernel
-        One of `STATISTICS`, or any kernel (methods krr and pairs).
-    method : str
-        One of `METHODS`.
-    epsilon : float
-        Budget of one user.
-    values : tuple of tuple of float
-        Possible values, for each column or once for all.
-    ranges : tuple of (float, float)
-        Instead of values: lowest and highest, for each column or once for all. Scores of the AUC: (0, 1) by default.
-    bins : int or None
-        Bins of a range (krr). None: by the rule of corollary 1, for a column of two its root.
-    alpha : int or None
-        Depth of the tree (hierarchy); None: 10.
-    pairings : int or None
-        P (pairs), fewer than users; None: 1, which is best where privacy dominates.
-    step : str
-        Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values.
-    """
+    """What to estimate and how; the domain is public, and must not come from the data."""
 
     statistic: str | Kernel
+    """One of `STATISTICS`, or any kernel (methods krr and pairs)."""
+
     method: str
+    """One of `METHODS`."""
+
     epsilon: float
+    """Budget of one user."""
+
     values: tuple[tuple[float, ...], ...] = ()
+    """Possible values, for each column or once for all."""
+
     ranges: tuple[tuple[float, float], ...] = ()
+    """Instead of values: lowest and highest, for each column or once for all. Scores of the AUC: (0, 1) by default."""
+
     bins: int | None = None
+    """Bins of a range (krr). None: by the rule of corollary 1, for a column of two its root."""
+
     alpha: int | None = None
+    """Depth of the tree (hierarchy); None: 10."""
+
     pairings: int | None = None
+    """P (pairs), fewer than users; None: 1, which is best where privacy dominates."""
+
     step: str = "ideal-laplace"
+    """Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values."""
 
     def __post_init__(self) -> None:
         checked_epsilon(self.epsilon)
@@ -141,50 +124,39 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What was estimated.
-
-    Attributes
-    ----------
-    statistic, method : str
-    epsilon : float
-    users : int
-    estimate : float
-        The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range.
-    standard_error : float
-        Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those
-        whom they stand for. For pairs it is estimated from above, with the choice of pairs.
-    error_bound : float
-        Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
-        theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails.
-    derived : mapping of str to float
-        What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined.
-    settings : mapping
-        Parameters that were used, chosen ones among them.
-    notes : tuple of str
-        What the reader of the number ought to know.
-    """
+    """What was estimated."""
 
     statistic: str
     method: str
     epsilon: float
     users: int
+
     estimate: float
+    """The U-statistic: tau-a, Gini's mean difference, the collision probability, the AUC. Not clipped to its range."""
+
     standard_error: float
+    """Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those whom
+    they stand for. For pairs it is estimated from above, with the choice of pairs."""
+
     error_bound: float
+    """Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
+    theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails."""
+
     derived: Mapping[str, float] = field(default_factory=dict)
+    """What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined."""
+
     settings: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that were used, chosen ones among them."""
+
     notes: tuple[str, ...] = ()
+    """What the reader of the number ought to know."""
 
 
 def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = lambda done, total: None) -> Result:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
-    Raises
-    ------
-    InputError
-        The setting lacks what the method needs, or does not fit the rows; an entry is not finite.
-    UndefinedAucError
-        All labels are equal.
+    Raise `InputError` where the setting lacks what the method needs or does not fit the rows, or an entry is not
+    finite; `UndefinedAucError` where all labels are equal.
     """
     if rows.ndim != 2 or not rows.shape[1]:
         raise InputError(f"{setting.name} is of rows of shape (users, columns), not of an array of shape {rows.shape}")

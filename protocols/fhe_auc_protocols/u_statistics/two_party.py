@@ -74,20 +74,9 @@ class EncryptedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 
 
 class TwoPartyResponse(PairStep):
-    """The public parameters of the step, and both users played in this process.
+    """The public parameters of the step, and both users played in this process; epsilon is the step's budget ε₁ = ε/P.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    domain : Domain
-        At most 1,024 records; the kernel may have at most 64 values on it.
-    epsilon : float
-        Budget ε₁ of the step: ε/P.
-
-    Raises
-    ------
-    InputError
-        The domain or the kernel is too large.
+    Raise `InputError` where the domain has more than 1,024 records, or the kernel more than 64 values on it.
     """
 
     chunk = 8
@@ -123,14 +112,8 @@ class TwoPartyResponse(PairStep):
 class FirstUser:
     """The user who holds the keys of one step; good for one request and one answer.
 
-    Parameters
-    ----------
-    step : TwoPartyResponse
-    record : int
-        Index of the own record in the domain.
-    draw : callable
-        Returns a uniform integer below its argument, as `secrets.randbelow`, and nothing else where it protects
-        someone.
+    `record` is the index of the own record in the domain. `draw` returns a uniform integer below its argument:
+    `secrets.randbelow`, and nothing else where it protects someone.
     """
 
     def __init__(self, step: TwoPartyResponse, record: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
@@ -157,12 +140,8 @@ class FirstUser:
     def answer(self, reply: bytes) -> int:
         """Return y in [0, q), which goes to the aggregator.
 
-        Raises
-        ------
-        DeserialisationError
-            The reply is damaged; another one may follow.
-        InputError
-            Nothing has been asked, or the answer has been given.
+        Raise `DeserialisationError` where the reply is damaged, after which another one may follow; `InputError` where
+        nothing has been asked, or the answer has been given.
         """
         if self._keys is None or self._answered:
             raise InputError("a two-party step answers once, after its request; make a new FirstUser")
@@ -182,16 +161,7 @@ class FirstUser:
 
 
 class SecondUser:
-    """The user who computes on the first one's ciphertext; good for one reply.
-
-    Parameters
-    ----------
-    step : TwoPartyResponse
-    record : int
-        Index of the own record in the domain.
-    draw : callable
-        As for `FirstUser`.
-    """
+    """The user who computes on the first one's ciphertext; good for one reply. Arguments are as of `FirstUser`."""
 
     def __init__(self, step: TwoPartyResponse, record: int, draw: Callable[[int], int] = secrets.randbelow) -> None:
         self._scheme, self._draw = step.scheme, draw
@@ -204,12 +174,8 @@ class SecondUser:
     def reply(self, request: bytes) -> bytes:
         """Return the message that answers the first user's.
 
-        Raises
-        ------
-        DeserialisationError
-            The request is damaged; another one may follow.
-        InputError
-            This user has replied: a second reply would spend the budget again.
+        Raise `DeserialisationError` where the request is damaged, after which another one may follow; `InputError`
+        where this user has replied: a second reply would spend the budget again.
         """
         if self._replied:
             raise InputError("a two-party step answers once; make a new SecondUser")

@@ -55,7 +55,7 @@ def rows(kind: str = "plain", size: int = 4000) -> PartyData:
 @lru_cache
 def card(kind: str = "plain", threshold: float = 0.4) -> report.ReportCard:
     data = rows(kind)
-    edges = hierarchy.equi_depth_edges(hierarchy.count(data, 10), 30, max_width=0.05)
+    edges = np.union1d(hierarchy.equi_depth_edges(hierarchy.count(data, 10), 30), np.arange(0, 1, 51 / 1024))
     return report.report_card(Histogram.from_rows(data, edges), threshold=threshold)
 
 

@@ -55,19 +55,6 @@ def test_boundaries_are_numpys_quantiles_within_a_cell(height: int, bins: int, s
     assert (edges * 2**height == np.round(edges * 2**height)).all()
 
 
-def test_no_bin_is_wider_than_asked() -> None:
-    scores = 0.05 * np.random.default_rng(3).random(10_000)
-    counts = hierarchy.count(pool(scores), 10)
-    free, narrow = hierarchy.equi_depth_edges(counts, 20), hierarchy.equi_depth_edges(counts, 20, max_width=0.1)
-    assert np.diff(free).max() > 0.9
-    assert np.diff(narrow).max() <= 0.1
-    assert set(free) <= set(narrow)
-    assert len(narrow) <= len(free) + 11
-    for width in (0, 0.0009, 1.5, np.nan):
-        with pytest.raises(InputError, match="max_width is"):
-            hierarchy.equi_depth_edges(counts, 20, max_width=width)
-
-
 def test_a_spike_gets_a_bin_of_its_own_and_leaves_fewer_bins() -> None:
     scores = np.append(np.full(600, 0.3), np.random.default_rng(2).random(400))
     edges = hierarchy.equi_depth_edges(hierarchy.count(pool(scores), 8), 10)

@@ -21,6 +21,7 @@ from fhe_auc.tables import read_columns
 from fhe_auc_protocols.u_statistics import kernels
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
+from tests.support.u_statistics import of_rows
 
 ONE_TO_SIX = "0,1,2,3,4,5"
 RATINGS = ["ratings.csv", "--column", "room", "--column", "clean"]
@@ -210,8 +211,6 @@ def test_one_column_or_two_different_ones_are_read(columns: list, folder: Path) 
 def test_any_kernel_of_the_callers_own_runs_by_krr_and_pairs() -> None:
     rows = np.random.default_rng(1).integers(0, 5, (4000, 1)).astype(float)
     close = Kernel("close", lambda x, y: (np.abs(x - y)[..., 0] <= 1).astype(float), 0.0, 1.0)
-    from fhe_auc_protocols.u_statistics.exact import of_rows
-
     truth = of_rows(rows, close)
     for method, values in (("krr", ((0.0, 1.0, 2.0, 3.0, 4.0),)), ("pairs", ())):
         found = run(

@@ -18,6 +18,7 @@ from fhe_auc_protocols.u_statistics import exact, kernels
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.statistics import without_noise
+from tests.support.u_statistics import of_rows
 
 ratings = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=40)
 whole = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40)
@@ -58,13 +59,13 @@ def test_kendalls_tau_from_counts_is_scipys_with_ties(rows: list) -> None:
 def test_without_ties_both_coefficients_are_scipys() -> None:
     rows = np.random.default_rng(0).standard_normal((300, 2))
     expected = kendalltau(*rows.T).statistic
-    assert exact.of_rows(rows, kernels.KENDALL) == pytest.approx(expected, abs=1e-12)
+    assert of_rows(rows, kernels.KENDALL) == pytest.approx(expected, abs=1e-12)
     assert exact.kendall(rows) == pytest.approx((expected, expected), abs=1e-12)
 
 
 @given(ratings)
 def test_tau_a_from_scipys_tau_b_is_the_average_kernel(rows: list) -> None:
-    expected = exact.of_rows(np.array(rows, float), kernels.KENDALL)
+    expected = of_rows(np.array(rows, float), kernels.KENDALL)
     assert exact.kendall(rows).tau_a == pytest.approx(expected, abs=1e-12, nan_ok=False) or math.isnan(
         kendalltau(*np.array(rows).T).statistic
     )
@@ -74,7 +75,7 @@ def test_tau_a_from_scipys_tau_b_is_the_average_kernel(rows: list) -> None:
 def test_gini_by_sorting_is_brute_force(values: list) -> None:
     expected = float(brute_force(values, lambda x, y: abs(x - y)))
     assert exact.gini(values) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert exact.of_rows(np.array(values)[:, None], kernels.gini(2000.0)) == pytest.approx(expected, rel=1e-12)
+    assert of_rows(np.array(values)[:, None], kernels.gini(2000.0)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_gini_keeps_its_digits_under_a_large_offset() -> None:
@@ -105,7 +106,7 @@ def test_auc_is_scikit_learns_by_three_ways(rows: list) -> None:
     assert positives @ order @ negatives / positives.sum() / negatives.sum() == pytest.approx(expected, abs=1e-12)
     n, pairs = len(rows), positives.sum() * negatives.sum()
     records = np.stack([scores, labels], axis=1).astype(float)
-    found = exact.of_rows(records, kernels.AUC) * n * (n - 1) / 2 / pairs
+    found = of_rows(records, kernels.AUC) * n * (n - 1) / 2 / pairs
     assert found == pytest.approx(expected, abs=1e-12)
     assert without_noise("auc", records)["auc"] == pytest.approx(expected, abs=1e-12)
 
@@ -113,13 +114,7 @@ def test_auc_is_scikit_learns_by_three_ways(rows: list) -> None:
 def test_a_users_own_kernel_is_averaged_over_pairs() -> None:
     squares = Kernel("squares", lambda x, y: (x[..., 0] - y[..., 0]) ** 2 / 2, 0.0, 50.0)
     values = np.random.default_rng(1).integers(0, 10, 50).astype(float)
-    assert exact.of_rows(values[:, None], squares) == pytest.approx(np.var(values, ddof=1))
-
-
-def test_of_rows_does_not_depend_on_its_blocks() -> None:
-    rows = np.random.default_rng(2).random((200, 1))
-    whole_at_once = exact.of_rows(rows, kernels.gini(1.0))
-    assert exact.of_rows(rows, kernels.gini(1.0), block=777) == pytest.approx(whole_at_once, abs=1e-14)
+    assert of_rows(values[:, None], squares) == pytest.approx(np.var(values, ddof=1))
 
 
 @pytest.mark.parametrize("number", [0, 1])

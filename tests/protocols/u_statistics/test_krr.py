@@ -25,6 +25,7 @@ from fhe_auc_protocols.u_statistics import exact, kernels
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
+from tests.support.u_statistics import of_rows
 
 RUNS = 2000
 
@@ -300,7 +301,7 @@ def test_rounding_reaches_its_bound_which_is_twice_what_theorem_2_prints() -> No
     values = np.full(10, 0.5)  # all on the edge of a bin
     total = Kernel("sum", lambda x, y: slope * (x[..., 0] + y[..., 0]), 0.0, 1.0, lipschitz=slope)
     moved = axis.points[axis.index(values)]
-    shift = exact.of_rows(moved[:, None], total) - exact.of_rows(values[:, None], total)
+    shift = of_rows(moved[:, None], total) - of_rows(values[:, None], total)
     assert shift**2 == pytest.approx(quantisation_bound(k, slope))
     assert shift**2 > slope**2 / (2 * k**2)
 

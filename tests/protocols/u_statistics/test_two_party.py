@@ -17,6 +17,7 @@ from fhe_auc_protocols.u_statistics import kernels, pairs, two_party
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.two_party import RING_DIMENSION, FirstUser, SecondUser, TwoPartyResponse
+from tests.support.u_statistics import of_rows
 
 
 def axis(size: int) -> Axis:
@@ -228,7 +229,6 @@ def test_the_estimate_over_real_ciphertexts_is_unbiased_and_varies_as_stated() -
     of = step("kendall", epsilon=2.0)
     generator = np.random.default_rng(3)
     found = [pairs.estimate(rows, of, pairs.pairings(40, 1, generator)).mean for _ in range(100)]
-    from fhe_auc_protocols.u_statistics.exact import of_rows
 
     assert abs(np.mean(found) - of_rows(rows, kernels.KENDALL)) < 4 * np.std(found, ddof=1) / 10
     assert np.var(found) < pairs.error_bound(40, 1, 2.0, of.noise_variance) * 1.5
