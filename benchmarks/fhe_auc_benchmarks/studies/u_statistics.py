@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from scipy.optimize import brentq
 
+from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
@@ -121,7 +122,7 @@ def bias(generator: np.random.Generator, runs: int) -> None:
         users = np.repeat(domain.points, counts, axis=0)
         for epsilon in (0.5, 2.0):
             response = krr.RandomisedResponse(len(domain), epsilon)
-            found = [response.estimate(response.simulate_counts(counts, generator), matrix) for _ in range(runs)]
+            found = [response.estimate(simulation.krr_counts(response, counts, generator), matrix) for _ in range(runs)]
             add(name, "krr", epsilon, np.array(found) - truth)
             for p in (1, 3):
                 step = pairs.IdealLaplace(kernel, epsilon / p, pairs.seeded_laplace(generator))
@@ -140,7 +141,7 @@ def bias(generator: np.random.Generator, runs: int) -> None:
     for epsilon in (0.5, 2.0):
         response = krr.RandomisedResponse(16, epsilon)
         found = [
-            response.estimate_between(*(response.simulate_counts(of, generator) for of in counts), order)
+            response.estimate_between(*(simulation.krr_counts(response, of, generator) for of in counts), order)
             for _ in range(runs)
         ]
         add("AUC", "krr", epsilon, np.array(found) - exact.auc(*counts))
@@ -171,7 +172,7 @@ def error(generator: np.random.Generator, runs: int) -> None:
         matrix = kernel.matrix(whole_numbers(k).points)
         response = krr.RandomisedResponse(k, epsilon)
         found = [
-            response.estimate(response.simulate_counts(generator.multinomial(users, shares), generator), matrix)
+            response.estimate(simulation.krr_counts(response, generator.multinomial(users, shares), generator), matrix)
             for _ in range(runs)
         ]
         measured = np.mean((np.array(found) - shares @ matrix @ shares) ** 2) / kernel.width**2
@@ -200,7 +201,7 @@ def error(generator: np.random.Generator, runs: int) -> None:
     shares = np.array([0.5, 0.3, 0.15, 0.05])
     kernel = Kernel("gini, scaled", lambda x, y: np.abs(x - y)[..., 0] / 3, 0.0, 1.0)
     matrix = kernel.matrix(whole_numbers(4).points)
-    zetas = pairs.zetas(shares, matrix)
+    zetas = simulation.zetas(shares, matrix)
     for users, epsilon, p in (
         (100, 1.0, 1),
         (100, 8.0, 1),
@@ -259,16 +260,18 @@ def figure4(generator: np.random.Generator, runs: int) -> None:
     rows: list[Sequence[object]] = []
     for epsilon in (0.25, 0.5, 1.0, 2.0, 5.0, 10.0):
         response = krr.RandomisedResponse(36, epsilon)
-        by_krr = [response.estimate(response.simulate_counts(counts, generator), matrix) - truth for _ in range(runs)]
+        by_krr = [
+            response.estimate(simulation.krr_counts(response, counts, generator), matrix) - truth for _ in range(runs)
+        ]
         found: dict[str, np.ndarray] = {"krr": np.array(by_krr)}
         for p in (1, 2, 5):
             step: pairs.PairStep = pairs.IdealLaplace(kernels.KENDALL, epsilon / p, pairs.seeded_laplace(generator))
             found[f"pairs, P = {p}"] = pair_errors(generator, lambda: users, truth, step, p, runs)
         values = pairs.ValueResponse((-1.0, 0.0, 1.0), epsilon, 4060)
-        step = pairs.IdealResponse(kernels.KENDALL, values, exact_randomness.SeededExperiment(generator))
+        step = simulation.IdealResponse(kernels.KENDALL, values, exact_randomness.SeededExperiment(generator))
         found["pairs, response, P = 1"] = pair_errors(generator, lambda: users, truth, step, 1, runs)
         everything = [
-            pairs.simulate_all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)
+            simulation.all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)
         ]
         found["all pairs, δ = 1e-8"] = np.array(everything)
         cells = [f"{np.abs(of).mean():.4f}" for of in found.values()]

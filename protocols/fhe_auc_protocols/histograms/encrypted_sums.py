@@ -39,37 +39,25 @@ _NO_SUM = (
 class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted sum.
 
-    Attributes
-    ----------
-    thresholds : int
-        Points of the session's grid.
-    vectors : int
-        Integers for each of them.
-    parties : int
-        Most parties that submit.
-    max_total : int
-        Public bound on the absolute value of every sum.
-    joint_keys : bool
-    parameters : CkksParameters
-        Without rotations.
-    smudging_bits : int
-        λ of partial decryptions; 0 without joint keys.
-
-    Raises
-    ------
-    CapacityError
-        The parts do not fit together. A plan comes from whoever wrote the manifest.
+    A plan comes from whoever wrote the manifest; raise `CapacityError` where its parts do not fit together.
     """
 
     kind: ClassVar[str] = "sums"
 
     thresholds: int
-    vectors: int
+    vectors: int  # integers for each threshold
     parties: int
+
     max_total: int
+    """Public bound on the absolute value of every sum."""
+
     joint_keys: bool
+
     parameters: CkksParameters
+    """Without rotations."""
+
     smudging_bits: int = 0
+    """λ of partial decryptions; 0 without joint keys."""
 
     def __post_init__(self) -> None:
         for name in ("thresholds", "vectors", "parties", "max_total"):
@@ -144,10 +132,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def pack(self, integers: ArrayLike) -> Slots:
         """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
 
-        Raises
-        ------
-        ValueError
-            Another shape, a value that is not an integer, or one beyond the bound.
+        Raise `ValueError` for another shape, a value that is not an integer, or one beyond the bound.
         """
         given = np.asarray(integers)
         if given.shape != (self.vectors, self.thresholds) or given.dtype.kind not in "iu":
@@ -161,10 +146,8 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def sums(self, slots: Slots) -> NDArray[np.int64]:
         """Return the sums, shape (vectors, thresholds), from the decrypted slots of the result.
 
-        Raises
-        ------
-        EvaluationError
-            The slots are not those of sums within the plan's bounds: the keys are wrong, or the result is damaged.
+        Raise `EvaluationError` where these are not sums within the plan's bounds: the keys are wrong, or the result is
+        damaged.
         """
         if not np.isfinite(slots).all():
             raise EvaluationError(_NO_SUM)
@@ -236,14 +219,11 @@ def plan_sum(
 ) -> SumPlan:
     """Return the plan with the smallest upload; parameters as of `SumPlan`.
 
-    Raises
-    ------
-    CapacityError
-        No parameters with 128-bit security do.
+    Raise `CapacityError` where no parameters with 128-bit security do.
     """
-    reasons = []
+    scale_bits = min(_MOST_SCALE_BITS, EXACT_BITS - math.ceil(math.log2(max(max_total, 1))))
+    reason = ""
     for chain in CHAINS[backend]:
-        scale_bits = min(_MOST_SCALE_BITS, EXACT_BITS - math.ceil(math.log2(max(max_total, 1))))
         try:
             parameters = CkksParameters(
                 backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, float(max(scale_bits, 1)), ()
@@ -258,5 +238,5 @@ def plan_sum(
                 smudging_bits=smudging_bits if joint_keys else 0,
             )
         except CapacityError as error:
-            reasons.append(str(error))
-    raise CapacityError(f"no parameters with 128-bit security do for these sums: {reasons[-1]}")
+            reason = str(error)
+    raise CapacityError(f"no parameters with 128-bit security do for these sums: {reason}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fhe_auc.evaluation import Evaluation, QuantileThresholds
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Protocol, Request
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
@@ -22,7 +22,17 @@ class HistogramFederated(ExactCounts[Evaluation]):
     readout = ExactScoreHistogram()
 
 
-class HistogramDistributedDp(DistributedNoise[Evaluation]):
+class _PrivateHistogram(Protocol[Evaluation]):
+    """A score histogram with noise."""
+
+    options = PrivateScoreHistogram.options
+
+    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
+        """Split the budget."""
+        return split_budget.staged(request, bins)
+
+
+class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
@@ -30,14 +40,9 @@ class HistogramDistributedDp(DistributedNoise[Evaluation]):
     trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
-    options = readout.options
-
-    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split the budget."""
-        return split_budget.staged(request, bins)
 
 
-class HistogramLocalDp(LocalRandomisation[Evaluation]):
+class HistogramLocalDp(_PrivateHistogram, LocalRandomisation[Evaluation]):
     """Plug-in ``histogram-local-dp``."""
 
     name = "histogram-local-dp"
@@ -45,11 +50,6 @@ class HistogramLocalDp(LocalRandomisation[Evaluation]):
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
-    options = readout.options
-
-    def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
-        """Split the budget."""
-        return split_budget.staged(request, bins)
 
 
 class QuantilesFederated(ExactCounts[QuantileThresholds]):

@@ -52,17 +52,6 @@ class RandomisedResponse:
         replaced = exact_randomness.choose(source, self._replaced_below, len(values))
         return np.where(replaced, exact_randomness.integers(source, self.k, len(values)), values)
 
-    def simulate_counts(self, counts: ArrayLike, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return the counts of reports of so many users with each value, for experiments; in O(k) draws.
-
-        Users of one value are exchangeable: how many keep it is binomial, the replaced ones are spread uniformly. The
-        distribution is that of counting `randomise`.
-        """
-        numbers = np.asarray(counts, np.int64)
-        replaced = generator.binomial(numbers, self.beta)
-        spread = generator.multinomial(int(replaced.sum()), np.full(self.k, 1 / self.k))
-        return np.asarray(numbers - replaced + spread, np.int64)
-
     def tally(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the counts of reports, shape (k,): all that the aggregator needs."""
         return np.bincount(reports, minlength=self.k).astype(np.int64)

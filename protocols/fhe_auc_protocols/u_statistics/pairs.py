@@ -19,8 +19,8 @@ range.
 Privacy unit: one user's record, against the aggregator and all other users together. Budget: ε/P a pairing, ε in all.
 What this rests on is the two-party step:
 
-* `IdealLaplace`, `IdealResponse`: **ideal functionalities**, a trusted third that sees both records. For simulation.
-* `fhe_auc_protocols.u_statistics.two_party`: the second one, for real, on BFV ciphertexts.
+* `IdealLaplace`: an **ideal functionality**, a trusted third that sees both records. For simulation.
+* `fhe_auc_protocols.u_statistics.two_party`: `ValueResponse`, for real, on BFV ciphertexts.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
-from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
 
@@ -128,25 +125,6 @@ class ValueResponse:
         return np.asarray((self.values[answers] - self.beta * self.values.mean()) / (1 - self.beta))
 
 
-class IdealResponse(PairStep):
-    """Ideal functionality: a trusted third draws one entry of `ValueResponse`'s table for each pair."""
-
-    def __init__(self, kernel: Kernel, response: ValueResponse, source: Source) -> None:
-        self._kernel, self._response, self._source = kernel, response, source
-
-    @property
-    def noise_variance(self) -> float:
-        """Largest variance of an answer, given the kernel's value."""
-        return self._response.noise_variance
-
-    def noisy(self, first: Floats, second: Floats) -> Floats:
-        """Return the unbiased estimate from each pair's response."""
-        response = self._response
-        drawn = response.table[exact_randomness.integers(self._source, len(response.table), len(first))]
-        answers = (response.index(self._kernel.clipped(first, second)) + drawn) % len(response.values)
-        return response.unbiased(answers)
-
-
 def pairings(users: int, number: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return `number` random pairings, shape (number·⌊users/2⌋, 2): users' indices, each at most once a pairing.
 
@@ -188,14 +166,6 @@ class Zetas(NamedTuple):
     second: float
 
 
-def zetas(shares: ArrayLike, matrix: Floats) -> Zetas:
-    """Return both from the probability of each of k values and the kernel's matrix."""
-    p = np.asarray(shares, float)
-    conditional = matrix @ p
-    mean = p @ conditional
-    return Zetas(float(p @ conditional**2 - mean**2), float(p @ matrix**2 @ p - mean**2))
-
-
 def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float) -> float:
     """Return the MSE against the distribution's own value, for even and odd n; `noise_variance` is that of a step.
 
@@ -216,35 +186,3 @@ def mean_squared_error(users: int, number: int, of: Zetas, noise_variance: float
 def error_bound(users: int, number: int, width: float, noise_variance: float) -> float:
     """Return the largest that `mean_squared_error` can be: ζ₂ <= width²/4 (Popoviciu) and ζ₁ <= ζ₂/2 (Hoeffding)."""
     return mean_squared_error(users, number, Zetas(width**2 / 8, width**2 / 4), noise_variance)
-
-
-def composed_epsilon(epsilon: float, delta: float, times: int) -> float:
-    """Return ε₀ such that `times` uses of an ε₀-private step are (ε, δ)-private by advanced composition.
-
-    ε = √(2·times·ln(1/δ))·ε₀ + times·ε₀·(e^ε₀ - 1): Dwork, Rothblum, Vadhan, "Boosting and Differential Privacy", FOCS
-    2010, theorem III.3.
-    """
-    from scipy.optimize import brentq
-
-    epsilon = checked_epsilon(epsilon)
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie between 0 and 1, got {delta:g}")
-
-    def excess(step: float) -> float:
-        return math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) - epsilon
-
-    return float(brentq(excess, 0.0, epsilon, xtol=1e-300, rtol=1e-12))
-
-
-def simulate_all_pairs(
-    u_statistic: float, users: int, epsilon: float, delta: float, generator: np.random.Generator, width: float = 1.0
-) -> float:
-    """Return an estimate from all n(n-1)/2 pairs under advanced composition, (ε, δ)-DP: the foil.
-
-    A user is in n - 1 pairs. The sum of N Laplace variables is the difference of two Gamma(N) variables: drawn as such,
-    the exact statistic and two draws are all that it takes. With numpy's generator: an experiment, it protects nobody.
-    """
-    number = users * (users - 1) // 2
-    scale = width / composed_epsilon(epsilon, delta, users - 1)
-    noise = generator.gamma(number, scale) - generator.gamma(number, scale)
-    return u_statistic + float(noise) / number

@@ -193,11 +193,11 @@ def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
 def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
     if setting.statistic == "auc":
         return _krr_auc(setting, rows, using, progress)
-    domain = _domain(setting, len(rows), rows.shape[1])
+    domain = _domain(setting, rows)
     response = krr.RandomisedResponse(len(domain), setting.epsilon)
     reported = _tallied(response, domain.index(rows), using.source, progress)
     points = domain.points
-    kernel = _kernel(setting, points)
+    kernel = _kernel(setting)
     matrix = kernel.matrix(points)
     found = response.estimate(reported, matrix)
     derived: dict[str, float] = {}
@@ -322,27 +322,17 @@ def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress
 
 def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> tuple[Kernel, pairs.PairStep]:
     """Return the kernel, and the two-party step with that budget."""
-    if setting.step == "ideal-laplace":
-        if setting.statistic == "gini":
-            low, high = _ends(setting)
-            kernel = kernels.gini(high - low)
-        elif setting.values or setting.ranges:
-            raise InputError(f"step ideal-laplace needs no domain for {setting.name}: leave out values and ranges")
-        else:
-            kernel = _kernel(setting, rows)
-            kernel.check_symmetry(rows[:8])
-        return kernel, pairs.IdealLaplace(kernel, epsilon, using.laplace)
-    if not setting.values:
+    if setting.step == "bfv" and not setting.values:
         raise InputError(f"step bfv needs a small public domain for {setting.name}: give the values")
+    kernel = _kernel(setting)
+    if setting.step == "ideal-laplace":
+        if setting.statistic != "gini" and (setting.values or setting.ranges):
+            raise InputError(f"step ideal-laplace needs no domain for {setting.name}: leave out values and ranges")
+        kernel.check_symmetry(rows[:8])
+        return kernel, pairs.IdealLaplace(kernel, epsilon, using.laplace)
     from fhe_auc_protocols.u_statistics.two_party import TwoPartyResponse  # SEAL
 
-    columns = 1 if setting.statistic == "auc" else rows.shape[1]
-    axes = [_axis(setting, column, len(rows), columns) for column in range(columns)]
-    if setting.statistic == "auc":
-        axes.append(Axis(np.array([0.0, 1.0])))
-    domain = Domain(tuple(axes))
-    kernel = _kernel(setting, domain.points)
-    return kernel, TwoPartyResponse(kernel, domain, epsilon)
+    return kernel, TwoPartyResponse(kernel, _domain(setting, rows), epsilon)
 
 
 _SEEDED = "randomness was seeded: nothing is private"
@@ -385,17 +375,20 @@ def _tallied(
     return np.asarray(total, np.int64)
 
 
-def _kernel(setting: Setting, points: Floats) -> Kernel:
+def _kernel(setting: Setting) -> Kernel:
     if isinstance(setting.statistic, Kernel):
         return setting.statistic
     if setting.statistic == "gini":
-        low, high = setting.ranges[0] if setting.ranges else (points.min(), points.max())
-        return kernels.gini(float(high - low))
+        low, high = _ends(setting)
+        return kernels.gini(high - low)
     return {"kendall": kernels.KENDALL, "renyi2": kernels.COLLISION, "auc": kernels.AUC}[setting.statistic]
 
 
-def _domain(setting: Setting, users: int, columns: int) -> Domain:
-    return Domain(tuple(_axis(setting, column, users, columns) for column in range(columns)))
+def _domain(setting: Setting, rows: Floats) -> Domain:
+    """Return the records that there may be; those of the AUC have a label beside the score."""
+    columns = 1 if setting.statistic == "auc" else rows.shape[1]
+    axes = [_axis(setting, column, len(rows), columns) for column in range(columns)]
+    return Domain((*axes, Axis(np.array([0.0, 1.0])))) if setting.statistic == "auc" else Domain(tuple(axes))
 
 
 def _axis(setting: Setting, column: int, users: int, columns: int) -> Axis:

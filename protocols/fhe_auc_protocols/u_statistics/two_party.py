@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -101,12 +100,11 @@ class TwoPartyResponse(PairStep):
 
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return the unbiased estimate for each pair of records, every message really exchanged."""
-        records = zip(self.domain.index(first), self.domain.index(second), strict=True)
-        return self.response.unbiased(np.array([self._exchange(int(x), int(y)) for x, y in records], np.int64))
-
-    def _exchange(self, first: int, second: int) -> int:
-        user = FirstUser(self, first)
-        return user.answer(SecondUser(self, second).reply(user.request()))
+        answers = []
+        for x, y in zip(self.domain.index(first), self.domain.index(second), strict=True):
+            user = FirstUser(self, int(x))
+            answers.append(user.answer(SecondUser(self, int(y)).reply(user.request())))
+        return self.response.unbiased(np.array(answers, np.int64))
 
 
 class FirstUser:
@@ -206,7 +204,7 @@ class SecondUser:
 
 
 class _Scheme:
-    """A BFV context and the layouts of its objects."""
+    """A BFV context, and the layouts of public keys and of ciphertexts: two polynomials, modulo each of two primes."""
 
     def __init__(self, plain_modulus: int) -> None:
         settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
@@ -217,28 +215,13 @@ class _Scheme:
         self.plain_modulus = plain_modulus
         self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
         self.evaluator = seal.Evaluator(self.context)
-        self._key_moduli = [prime.value() for prime in primes]
-        self._moduli = self._key_moduli[:-1]
-
-    @cached_property
-    def _templates(self) -> tuple[Layout, Layout]:
+        key_moduli = [prime.value() for prime in primes]
+        self._moduli = key_moduli[:-1]
         generator = seal.KeyGenerator(self.context)
         key, ciphertext = seal_format.public_key(generator), seal.Ciphertext()
         seal.Encryptor(self.context, key).encrypt_zero(ciphertext)
-        return self._learn(key, self._key_moduli), self._learn(ciphertext, self._moduli)
-
-    @property
-    def public_key(self) -> Layout:
-        """Layout of public keys."""
-        return self._templates[0]
-
-    @property
-    def ciphertext(self) -> Layout:
-        """Layout of ciphertexts: two polynomials, each modulo two primes."""
-        return self._templates[1]
-
-    def _learn(self, item: Any, moduli: list[int]) -> Layout:
-        return seal_format.layout_of(item, RING_DIMENSION, moduli)
+        self.public_key: Layout = seal_format.layout_of(key, RING_DIMENSION, key_moduli)
+        self.ciphertext: Layout = seal_format.layout_of(ciphertext, RING_DIMENSION, self._moduli)
 
     def load(self, empty: Any, layout: Layout, packed: bytes) -> Any:
         """Fill `empty` (a SEAL object) from packed coefficients."""

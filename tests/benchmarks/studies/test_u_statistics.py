@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
 
 figures = pytest.importorskip(
@@ -44,11 +45,13 @@ def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_p
     users, truth = np.repeat(domain.points, counts, axis=0), exact.u_statistic(counts, matrix)
     for epsilon, factor in ((0.25, 4.5), (1.0, 2.5)):
         response = krr.RandomisedResponse(36, epsilon)
-        by_krr = [response.estimate(response.simulate_counts(counts, generator), matrix) - truth for _ in range(200)]
+        by_krr = [
+            response.estimate(simulation.krr_counts(response, counts, generator), matrix) - truth for _ in range(200)
+        ]
         step = pairs.IdealLaplace(kernels.KENDALL, epsilon, pairs.seeded_laplace(generator))
         by_pairs = figures.pair_errors(generator, lambda: users, truth, step, 1, 20)
         everything = [
-            pairs.simulate_all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)
+            simulation.all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)
         ]
         assert np.std(by_krr) > factor * np.std(by_pairs)
         assert np.std(everything) > 3 * np.std(by_pairs)

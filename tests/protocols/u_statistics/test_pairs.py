@@ -15,7 +15,8 @@ import pytest
 from scipy.stats import kstest, laplace
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import dp_noise, exact_randomness
+from fhe_auc_benchmarks.simulations import u_statistics as simulation
+from fhe_auc_protocols import dp_noise
 from fhe_auc_protocols.u_statistics import kernels, pairs
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from tests.support.u_statistics import of_rows
@@ -95,7 +96,7 @@ def test_the_squared_error_is_theorem_5s_with_the_variance_of_laplace_noise(
     )
     measured = np.mean((found - shares @ matrix @ shares) ** 2)
     noise_of_a_pair = 2 * (3 * number / epsilon) ** 2
-    expected = pairs.mean_squared_error(users, number, pairs.zetas(shares, matrix), noise_of_a_pair)
+    expected = pairs.mean_squared_error(users, number, simulation.zetas(shares, matrix), noise_of_a_pair)
     assert measured == pytest.approx(expected, rel=0.15)
     assert measured < pairs.error_bound(users, number, 3.0, noise_of_a_pair) * 1.15
 
@@ -127,7 +128,7 @@ def test_the_squared_error_without_noise_is_that_of_all_users_and_pairings(
         of_pairing = [matrix[np.take(records, pairing[:, 0]), np.take(records, pairing[:, 1])] for pairing in drawn]
         means = [np.mean(choice) for choice in itertools.product([of.mean() for of in of_pairing], repeat=number)]
         squares += float(np.prod(shares[list(records)]) * np.mean((np.array(means) - mean) ** 2))
-    assert pairs.mean_squared_error(users, number, pairs.zetas(shares, matrix), 0.0) == pytest.approx(
+    assert pairs.mean_squared_error(users, number, simulation.zetas(shares, matrix), 0.0) == pytest.approx(
         squares, rel=1e-12
     )
 
@@ -158,43 +159,10 @@ def test_the_noise_is_twice_what_theorem_5_prints() -> None:
     assert stated == pytest.approx(4 * number / (users * epsilon**2))
 
 
-def test_zetas_are_variances_over_the_distribution() -> None:
-    generator = np.random.default_rng(3)
-    shares = np.array([0.2, 0.5, 0.3])
-    matrix = kernels.gini(2.0).matrix(np.arange(3.0)[:, None])
-    x, y = (generator.choice(3, 400_000, p=shares) for _ in range(2))
-    assert pairs.zetas(shares, matrix).second == pytest.approx(matrix[x, y].var(), rel=0.02)
-    assert pairs.zetas(shares, matrix).first == pytest.approx((matrix @ shares)[x].var(), rel=0.02)
-
-
 def test_opendps_noise_is_laplace_of_the_kernels_width_over_the_steps_budget() -> None:
     rows = np.zeros((20_000, 1))
     found = pairs.IdealLaplace(kernels.gini(3.0), 0.5, dp_noise.laplace).noisy(rows, rows)
     assert kstest(found, laplace(scale=6.0).cdf).pvalue > 1e-6
-
-
-def test_advanced_composition_is_solved() -> None:
-    times, delta = 245_999, 1e-8
-    step = pairs.composed_epsilon(1.0, delta, times)
-    assert math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) == pytest.approx(1.0)
-    assert pairs.composed_epsilon(1.0, delta, 1) < 1.0
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
-def test_composition_needs_a_delta(delta: float) -> None:
-    with pytest.raises(InputError, match="delta"):
-        pairs.composed_epsilon(1.0, delta, 10)
-
-
-def test_all_pairs_in_two_draws_have_the_distribution_of_a_draw_for_each_pair() -> None:
-    users, epsilon, delta = 6, 1.0, 1e-3
-    generator = np.random.default_rng(4)
-    fast = [pairs.simulate_all_pairs(0.5, users, epsilon, delta, generator) for _ in range(5000)]
-    scale = 1 / pairs.composed_epsilon(epsilon, delta, users - 1)
-    slow = 0.5 + generator.laplace(0, scale, (5000, 15)).mean(axis=1)
-    from scipy.stats import ks_2samp
-
-    assert ks_2samp(fast, slow).pvalue > 1e-6
 
 
 def response(epsilon: float = 1.0, values: tuple = (-1.0, 0.0, 1.0), size: int = 4060) -> pairs.ValueResponse:
@@ -222,16 +190,3 @@ def test_a_table_that_is_too_small_is_refused(epsilon: float, size: int) -> None
 def test_a_kernel_with_one_value_has_nothing_to_compute() -> None:
     with pytest.raises(InputError, match="one value"):
         response(values=(1.0,))
-
-
-def test_the_response_is_unbiased_and_beats_laplace_noise() -> None:
-    rows = np.random.default_rng(5).integers(0, 6, (2000, 2)).astype(float)
-    source = exact_randomness.SeededExperiment(np.random.default_rng(6))
-    step = pairs.IdealResponse(kernels.KENDALL, response(), source)
-    first, second = rows[:1000], rows[1000:]
-    found = np.array([step.noisy(first, second) for _ in range(500)])
-    truth = kernels.KENDALL(first, second).mean()
-    assert abs(found.mean() - truth) < 4 * found.std() / math.sqrt(found.size)
-    assert found.var() < pairs.IdealLaplace(kernels.KENDALL, 1.0, dp_noise.laplace).noise_variance
-    given_first = np.array([of[0] for of in found])
-    assert given_first.var() < step.noise_variance * 1.4
