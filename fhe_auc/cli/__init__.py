@@ -114,7 +114,7 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
     "fhe-auc",
     cls=_Program,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     epilog=output.examples(
         "fhe-auc demo                               real data of 78 clinics, checked against scikit-learn",
         "fhe-auc evaluate north.csv south.csv       your own files, one a party",

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.histogram_session import HistogramSession, histogram_options
+from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
+from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from fhe_auc.metrics import CalibrationMap
 
 _METHOD = "bbq"
@@ -49,7 +49,7 @@ def calibrate(ctx: click.Context) -> None:
 @histogram_options
 @out_file_options("The map: a .json file.")
 @output.json_option
-def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: bool, as_json: bool) -> None:
+def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: bool, as_json: bool) -> None:
     """Make a calibration map from the pooled score histogram.
 
     By Bayesian binning into quantiles (BBQ): bins are merged into more and less fine ones, and the shares of positive
@@ -60,7 +60,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
     from fhe_auc import calibration_file, metrics
 
     _check_out_file(out, ".json", force=force)
-    pooled = session.run(files.read())
+    pooled = pool(session, files.read())
     found = metrics.bayesian_binning(pooled.histogram)
     before, after = (
         metrics.expected_calibration_error(pooled.histogram, strategy="quantile", calibration=used).value
@@ -76,7 +76,7 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
     output.print_table(
         [
             ("map", str(out), "apply it with fhe-auc calibrate apply"),
-            ("bins", f"{len(found.probabilities):,}", session.options.specification),
+            ("bins", f"{len(found.probabilities):,}", session.specification),
             ("rows", f"{rows:,.0f}", f"of {pooled.evaluation.parties:,} parties, by {pooled.evaluation.protocol}"),
             ("calibration error", f"{before:.4f}", "before: mean distance of score and share of positive rows"),
             ("", f"{after:.4f}", "after, on the rows that the map was made from: on others it is larger"),
@@ -93,10 +93,8 @@ def fit(files: inputs.PartyFiles, session: HistogramSession, out: Path, force: b
 )
 @click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--score-column", metavar="NAME", default="y_score", show_default=True, help="Column of scores.")
-@click.option(
-    "--column", metavar="NAME", default="y_calibrated", show_default=True, help="Name of the column that is added."
-)
+@click.option("--score-column", metavar="NAME", default="y_score", help="Column of scores.")
+@click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
 @out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
 def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path, force: bool, as_json: bool) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from fhe_auc import registry
 from fhe_auc.cli import output
 from fhe_auc.cli.evaluation_table import print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
-
-if TYPE_CHECKING:
-    from fhe_auc.counts import PartyData
-    from fhe_auc.evaluation import Evaluation
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.evaluation import Evaluation
 
 _ROUNDING = 1e-12
 """What double precision may take from scikit-learn's sums."""
@@ -26,6 +25,7 @@ _TITLES = {
     "credit-default": "Late credit-card payments in six age bands",
 }
 _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
+_IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 
 
 @click.command(
@@ -46,7 +46,6 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
     "--dataset",
     type=click.Choice(tuple(_SITES)),
     default="covid-clinics",
-    show_default=True,
     help="Which of the bundled data sets.",
 )
 @click.option(
@@ -57,13 +56,7 @@ _SITES = {"covid-clinics": "clinic", "credit-default": "age band"}
 )
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
 @output.json_option
-def demo(
-    session: SessionOptions,
-    dataset: str,
-    cheat: str | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
+def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, as_json: bool) -> None:
     """Compute an encrypted AUC on real data, and check it.
 
     Each clinic is a party and encrypts its own counts. To check the result, and only here, the rows are then pooled
@@ -73,14 +66,13 @@ def demo(
     """
     from fhe_auc import datasets
     from fhe_auc import plot as figures
-    from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 
     plugin = session.plugin
     if cheat is not None:
         known = registry.attacks(plugin.name).descriptions
         if cheat not in known:
             raise InputError(f"protocol {plugin.name!r} knows no attack {cheat!r} (it knows: {', '.join(known)})")
-        if session.keys == "joint":
+        if session.common["keys"] == "joint":
             raise InputError("attacks are played with sealed keys only")
     if plot is not None:
         figures.check_path(plot)
@@ -112,17 +104,13 @@ def demo(
             wall_seconds,
             session,
             beside_auc=_check(evaluation, sklearn_auc),
-            notes=_notes(lie=cheat is not None, encrypted=evaluation.security_bits > 0),
+            auc_note="" if cheat is None else "what the parties have accepted",
+            sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         )
     if plot is not None:
         drawn = figures.draw(evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         figures.save_figure(drawn, plot)
         output.print_line(f"figure saved as {plot}")
-
-
-def _notes(*, lie: bool, encrypted: bool) -> dict[str, str]:
-    notes = {"auc": "what the parties have accepted"} if lie else {}
-    return notes | ({"sent": "6.81 MB in the paper that this follows (arXiv 2403.14428)"} if encrypted else {})
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
@@ -150,7 +138,6 @@ def _print_caught(
 
 def _pooled_auc(parties: Sequence[PartyData], decimals: int | None) -> float:
     """Return scikit-learn's AUC of all rows, whose scores are rounded if that is asked for."""
-    import numpy as np
     from sklearn.metrics import roc_auc_score
 
     y_true = np.concatenate([party.y_true for party in parties])

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from fhe_auc import quantities
+from fhe_auc import quantities, registry
 from fhe_auc.cli import output
 from fhe_auc.cli.session import SessionOptions
-
-if TYPE_CHECKING:
-    from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import FIRST_SESSION, Evaluation
 
 _PHASES = {
     "keys": "before the first round: choose parameters, certify, make and seal keys",
@@ -48,48 +45,35 @@ def print_evaluation(
     session: SessionOptions,
     *,
     beside_auc: Iterable[tuple[output.Cell, ...]] = (),
-    notes: dict[str, str] | None = None,
+    auc_note: str = "",
+    sent_note: str = "",
     whole: str = "all roles in this process, one after another",
 ) -> None:
     """Print an evaluation for a person to read, on stdout.
 
-    Parameters
-    ----------
-    evaluation : Evaluation
-    wall_seconds : float
-        How long the session took.
-    session : SessionOptions
-        What was asked for.
-    beside_auc : iterable of (label, value, note)
-        More rows for the table, below the AUC.
-    notes : dict, optional
-        Notes for the rows "auc", "parties" and "sent", in place of the usual ones.
-    whole : str
-        Note on the wall-clock time.
+    `beside_auc` are more rows (label, value, note) below the AUC; `auc_note`, where given, replaces its usual note, and
+    `sent_note` says more on the bytes; `whole` is the note on `wall_seconds`, the time that the session took.
     """
-    from fhe_auc import registry
-
-    notes = notes or {}
     caught = "yes" if evaluation.verified else "no"
     noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
     if evaluation.soundness is not None:
         noticed += f", but for a chance below {quantities.bound_text(evaluation.soundness)} (proved)"
-    encrypted = evaluation.security_bits > 0
+    encryption = (f"{evaluation.security_bits}-bit security", evaluation.backend)
+    if evaluation.security_bits == 0:
+        encryption = ("none", "noise protects what parties send")
     output.print_table(
         [
-            _auc(evaluation, session.options.get("release_digits"), notes),
+            _auc(evaluation, session.options.get("release_digits"), auc_note),
             *beside_auc,
-            ("parties", f"{evaluation.parties:,}", notes.get("parties", "")),
+            ("parties", f"{evaluation.parties:,}", ""),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", caught, noticed),
-            ("encryption", f"{evaluation.security_bits}-bit security", evaluation.backend)
-            if encrypted
-            else ("encryption", "none", "noise protects what parties send"),
+            ("encryption", *encryption),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
             *_settings(evaluation),
             ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
-            ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation, notes)),
+            ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
             ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
         ]
     )
@@ -108,8 +92,6 @@ def print_evaluation(
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
-    from fhe_auc.evaluation import FIRST_SESSION
-
     does = dict(_PHASES)
     if evaluation.security_bits == 0:
         does |= _PHASES_IN_THE_CLEAR
@@ -120,8 +102,6 @@ def _who_does_what(phase: str, evaluation: Evaluation) -> str:
 
 def _in_order(seconds: Mapping[str, float]) -> list[tuple[str, float]]:
     """Return phases in the order in which they happen, those of a session for thresholds first."""
-    from fhe_auc.evaluation import FIRST_SESSION
-
     order = [prefix + phase for prefix in (FIRST_SESSION, "") for phase in _PHASES]
     return sorted(seconds.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
 
@@ -135,7 +115,7 @@ def _step(decimals: int) -> str:
     return f"{10**-decimals:.{decimals}f}"
 
 
-def _auc(evaluation: Evaluation, digits: int | None, notes: Mapping[str, str]) -> tuple[output.Cell, ...]:
+def _auc(evaluation: Evaluation, digits: int | None, own_note: str) -> tuple[output.Cell, ...]:
     value = interval_text(evaluation, digits)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
@@ -154,7 +134,7 @@ def _auc(evaluation: Evaluation, digits: int | None, notes: Mapping[str, str]) -
             else "sums are exact"
         )
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
-    return output.styled(label, "bold"), output.styled(value, "bold"), notes.get("auc", note)
+    return output.styled(label, "bold"), output.styled(value, "bold"), own_note or note
 
 
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
@@ -167,9 +147,9 @@ def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     return [("settings", "", ", ".join(shown))]
 
 
-def _sent(evaluation: Evaluation, notes: dict[str, str]) -> str:
+def _sent(evaluation: Evaluation) -> str:
     if not evaluation.key_bytes_per_party:
-        return notes.get("sent", "")
+        return ""
     return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
 
 

@@ -10,32 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fhe_auc import registry
 from fhe_auc.cli import inputs
 from fhe_auc.cli.session import SessionOptions, shared_options
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, ThresholdError, UnknownProtocolError
+from fhe_auc.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from fhe_auc.counts import PartyData
-    from fhe_auc.evaluation import Evaluation
     from fhe_auc.metrics import Histogram
 
-__all__ = ["HistogramSession", "Pooled", "histogram_options"]
-
-_PREFIX = "histogram-"  # of the protocols that are models here
+PREFIX = "histogram-"
+"""Of the protocols that are models here: NAME stands for histogram-NAME."""
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """What a session gave.
-
-    Attributes
-    ----------
-    histogram : Histogram
-        Pooled, exact or with privacy noise.
-    evaluation : Evaluation
-    wall_seconds : float
-        How long the session took.
-    """
+    """What a session gave: the pooled counts, exact or with privacy noise, the rest, and how long it took."""
 
     histogram: Histogram
     evaluation: Evaluation
@@ -47,49 +38,34 @@ class Pooled:
         return not math.isnan(self.evaluation.resolution)
 
 
-@dataclass(frozen=True)
-class HistogramSession:
-    """The session that the command line asks for, checked.
+def pool(session: SessionOptions, parties: Sequence[PartyData]) -> Pooled:
+    """Run the session.
 
-    Attributes
-    ----------
-    model : str
-        The protocol's name without ``histogram-``.
-    options : SessionOptions
+    Raises
+    ------
+    InputError
+        A score is outside [0, 1]; the message names the party and the row.
+    EvaluationError
+        The protocol gives the parties no histogram, or the session failed.
     """
+    from fhe_auc.metrics import Histogram
 
-    model: str
-    options: SessionOptions
-
-    def run(self, parties: Sequence[PartyData]) -> Pooled:
-        """Run it.
-
-        Raises
-        ------
-        InputError
-            A score is outside [0, 1]; the message names the party and the row.
-        EvaluationError
-            The protocol gives the parties no histogram, or the session failed.
-        """
-        from fhe_auc.metrics import Histogram
-
-        for party in parties:
-            Histogram.from_rows(party, [0.0, 1.0])  # its check of the scores, before any key is made
-        evaluation, wall_seconds = self.options.run(parties)
-        if evaluation.histogram is None:
-            name = evaluation.protocol
-            raise EvaluationError(f"protocol {name!r} gives the parties no score histogram, which this command needs")
-        return Pooled(evaluation.histogram, evaluation, wall_seconds)
+    for party in parties:
+        Histogram.from_rows(party, [0.0, 1.0])  # its check of the scores, before any key is made
+    evaluation, wall_seconds = session.run(parties)
+    if evaluation.histogram is None:
+        name = evaluation.protocol
+        raise EvaluationError(f"protocol {name!r} gives the parties no score histogram, which this command needs")
+    return Pooled(evaluation.histogram, evaluation, wall_seconds)
 
 
 def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``session``, a `HistogramSession`, for all options that say how to count."""
+    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say how to count."""
 
     @click.option(
         "--model",
         metavar="NAME",
         default="federated",
-        show_default=True,
         help="Who is trusted with what: NAME stands for the protocol histogram-NAME. See `fhe-auc protocols`.",
     )
     @click.option("--epsilon", metavar="E", type=float, help="Privacy budget of a model that adds noise.")
@@ -103,30 +79,20 @@ def histogram_options(command: Callable[..., Any]) -> Callable[..., Any]:
         chosen: Mapping[str, Any],
         **others: Any,
     ) -> Any:
-        from fhe_auc import registry
-
-        session = SessionOptions.checked(
-            registry.evaluating(_protocol(model)), options=inputs.with_flags(options, epsilon=epsilon), **chosen
-        )
+        installed = [name.removeprefix(PREFIX) for name in registry.names() if name.startswith(PREFIX)]
+        if model not in installed:
+            raise UnknownProtocolError(
+                f"model {model!r} is not installed: there is no protocol {PREFIX + model!r} (installed models: "
+                f"{', '.join(installed) or 'none'})"
+            )
+        plugin = registry.evaluating(PREFIX + model)
+        session = SessionOptions.checked(plugin, inputs.with_flags(options, epsilon=epsilon), **chosen)
         grid = session.thresholds
         if not isinstance(grid, str) and (grid[0] < 0 or grid[-1] > 1):
             raise ThresholdError(
                 f"thresholds {session.specification!r} run from {grid[0]} to {grid[-1]}; "
                 "score histograms are of scores in [0, 1]"
             )
-        return command(*args, session=HistogramSession(model, session), **others)
+        return command(*args, session=session, **others)
 
     return with_session
-
-
-def _protocol(model: str) -> str:
-    """Return the name of the model's protocol; raise `UnknownProtocolError` where it is not installed."""
-    from fhe_auc import registry
-
-    installed = [name.removeprefix(_PREFIX) for name in registry.names() if name.startswith(_PREFIX)]
-    if model not in installed:
-        raise UnknownProtocolError(
-            f"model {model!r} is not installed: there is no protocol {_PREFIX + model!r} (installed models: "
-            f"{', '.join(installed) or 'none'})"
-        )
-    return _PREFIX + model

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
@@ -82,12 +82,7 @@ def print_text(text: Cell = "") -> None:
 def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, numbers: int = 0) -> None:
     """Print rows in columns, the last one wrapped and dimmed: it explains.
 
-    Parameters
-    ----------
-    rows : iterable of tuples of str or Text
-    header : tuple of str, optional
-    numbers : int
-        How many of the columns after the first are aligned to the right.
+    So many columns after the first as `numbers` says are aligned to the right.
     """
     from rich import box
     from rich.table import Table
@@ -145,20 +140,12 @@ def styled(text: str, style: str) -> Text:
 def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> Iterator[Progress]:
     """Show a progress bar on stderr, if that is a terminal, for as long as the block runs.
 
-    What a library prints on stdout meanwhile goes to stderr.
-
-    Parameters
-    ----------
-    first : str
-        What is done until the first report.
-    unit : str
-        What is counted, in the plural.
-    time_left : bool
-        Whether to guess how long it will still take.
+    What a library prints on stdout meanwhile goes to stderr. `first` says what is done until the first report, `unit`
+    what is counted, in the plural; `time_left` also guesses how long it will still take.
     """
     with redirect_stdout(sys.stderr):
         if not _is_terminal(sys.stderr):
-            yield _silent
+            yield lambda phase, done, total: None
             return
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -171,15 +158,9 @@ def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> I
         )
         with Progress(*columns, console=_console(sys.stderr), transient=True) as bars:
             task = bars.add_task(first, total=None, counted="")
-            yield _updater(lambda **fields: bars.update(task, **fields), unit)
 
+            def report(phase: str, done: int, total: int) -> None:
+                counted = f"{done} of {total} {unit}"
+                bars.update(task, description=phase.capitalize(), completed=done, total=total, counted=counted)
 
-def _updater(update: Callable[..., None], unit: str) -> Progress:
-    def report(phase: str, done: int, total: int) -> None:
-        update(description=phase.capitalize(), completed=done, total=total, counted=f"{done} of {total} {unit}")
-
-    return report
-
-
-def _silent(phase: str, done: int, total: int) -> None:
-    pass
+            yield report

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
-from fhe_auc import registry
-from fhe_auc.cli import output
+from fhe_auc import ckks, registry
+from fhe_auc.ckks import BackendName
+from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
-
-if TYPE_CHECKING:
-    from fhe_auc.ckks import BackendName
-    from fhe_auc.plan import Plan
-    from fhe_auc.protocol import Protocol, Request
+from fhe_auc.plan import Plan
+from fhe_auc.protocol import Protocol, Request
+from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 
 _MOST_PARTIES = 100_000
 
@@ -30,14 +30,7 @@ _MOST_PARTIES = 100_000
         "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
     )
 )
-@click.option(
-    "--parties",
-    metavar="N",
-    type=click.IntRange(1, _MOST_PARTIES),
-    default=100,
-    show_default=True,
-    help="Most that take part.",
-)
+@inputs.whole_number("--parties", 1, _MOST_PARTIES, default=100, about="Most that take part.")
 @session_options(registry.load)
 @output.json_option
 def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
@@ -46,8 +39,6 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
     Nothing is encrypted. Without --backend, the parameters of all backends available here stand side by side. For
     quantile:SIZE they are those of so many thresholds, and of a session before that finds them.
     """
-    import numpy as np
-
     plugin, bins = session.plugin, session.quantiles
     request = session.request((f"party {number}" for number in range(parties)), min_parties=None)
     before: dict[BackendName, Plan] = {}
@@ -92,9 +83,6 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
-    from fhe_auc import ckks
-    from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
-
     names: tuple[BackendName, ...] = ckks.available_backends()
     if request.backend is not None or request.keys == "joint":
         names = (ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND),)

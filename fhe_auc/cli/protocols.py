@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fhe_auc import registry
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
 
@@ -22,8 +23,6 @@ def protocols(as_json: bool) -> None:
 
     A package adds its own through the entry-point group fhe_auc.protocols.
     """
-    from fhe_auc import registry
-
     found: list[dict[str, Any]] = []
     broken: dict[str, str] = {}
     for name in registry.names():

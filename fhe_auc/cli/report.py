@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fhe_auc import __version__, registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import interval_text
-from fhe_auc.cli.histogram_session import HistogramSession, Pooled, histogram_options
+from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, pool
+from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
 
 if TYPE_CHECKING:
-    from fhe_auc.evaluation import Evaluation
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
 
@@ -61,7 +63,6 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     metavar="T",
     type=click.FloatRange(0, 1),
     default=0.5,
-    show_default=True,
     callback=_finite,
     help="Decision threshold to report beside the one with the best F1.",
 )
@@ -73,14 +74,13 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     metavar="DIR",
     type=click.Path(path_type=Path),
     default="report",
-    show_default=True,
     help="Folder for the files; made if it is not there.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
 @output.json_option
 def report(
     files: inputs.PartyFiles,
-    session: HistogramSession,
+    session: SessionOptions,
     threshold: float,
     title: str | None,
     out: Path,
@@ -97,7 +97,7 @@ def report(
 
     _check_folder(out, cards.FILES, force=force)
     parties = files.read()
-    pooled = session.run(parties)
+    pooled = pool(session, parties)
     card = cards.report_card(pooled.histogram, threshold=threshold)
     facts = _facts(session, pooled, (title or "").strip() or _title(pooled.evaluation))
     with output.progress("Drawing"):
@@ -126,15 +126,14 @@ def _title(evaluation: Evaluation) -> str:
     return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
-def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
-    from fhe_auc import __version__
+def _facts(session: SessionOptions, pooled: Pooled, title: str) -> Facts:
     from fhe_auc.report import Facts
 
     evaluation = pooled.evaluation
     facts: dict[str, object] = {
         "protocol": evaluation.protocol,
         "parties": evaluation.parties,
-        "thresholds": session.options.specification,
+        "thresholds": session.specification,
         "keys": evaluation.keys,
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,
@@ -156,10 +155,8 @@ def _facts(session: HistogramSession, pooled: Pooled, title: str) -> Facts:
     )
 
 
-def _privacy(session: HistogramSession, pooled: Pooled) -> str:
+def _privacy(session: SessionOptions, pooled: Pooled) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
-    from fhe_auc import registry
-
     evaluation, bins = pooled.evaluation, f"{pooled.histogram.bins:,} bins of scores"
     protocol = registry.load(evaluation.protocol)
     if evaluation.security_bits:
@@ -178,11 +175,11 @@ def _privacy(session: HistogramSession, pooled: Pooled) -> str:
             f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
             "else about rows. What the noise protects, and from whom, is what the protocol states below."
         )
-    if session.options.quantiles:
+    if session.quantiles:
         learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
     return "\n\n".join(
         (
-            f"Model “{session.model}”. {aggregator} {learnt}",
+            f"Model “{session.plugin.name.removeprefix(PREFIX)}”. {aggregator} {learnt}",
             f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
             "For this page one process has read the rows of all parties and has played every role in turn. The above "
             "describes what the roles exchange, and holds between sites where each runs its own role.",

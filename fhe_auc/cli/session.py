@@ -5,24 +5,24 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 
+from fhe_auc import ckks
+from fhe_auc import thresholds as grids
+from fhe_auc.api import Progress, federated_auc
 from fhe_auc.cli import inputs, output
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from fhe_auc.counts import PartyData
-    from fhe_auc.evaluation import Evaluation
-    from fhe_auc.protocol import Protocol, Request
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import Protocol, Request
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
@@ -33,96 +33,58 @@ class SessionOptions:
         The thresholds as they were given.
     thresholds : ndarray of float64, shape (m,), or str
         "quantile:SIZE" where they are to be found first.
-    keys : "sealed" or "joint"
-    backend, smudging_bits
-        None: the engine's default.
-    bounds : mapping
-        ``max_rows`` and ``min_rows``, where given.
     options : mapping
         Of the protocol.
+    common : mapping
+        Of every session, with the names that `fhe_auc.federated_auc` and `Request` have for them: ``backend``,
+        ``keys``, ``smudging_bits``, ``max_rows`` and ``min_rows``.
     """
 
     plugin: Protocol[Any]
     specification: str
     thresholds: NDArray[np.float64] | str
-    keys: str = "sealed"
-    backend: str | None = None
-    smudging_bits: int | None = None
-    bounds: Mapping[str, int] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any]
+    common: Mapping[str, Any]
 
     @classmethod
     def checked(
-        cls,
-        plugin: Protocol[Any],
-        *,
-        thresholds: str,
-        backend: str | None,
-        keys: str,
-        smudging_bits: int | None,
-        options: Mapping[str, int | float | str],
-        **bounds: int,
+        cls, plugin: Protocol[Any], options: Mapping[str, int | float | str], *, thresholds: str, **common: Any
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`."""
-        from fhe_auc import ckks
-        from fhe_auc import thresholds as grids
-
         plugin.check_options(options)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             plugin.require_boundaries()
-        return cls(
-            plugin=plugin,
-            specification=click.format_filename(thresholds),
-            thresholds=grids.resolve(thresholds) if bins is None else thresholds,
-            keys=keys,
-            backend=backend and ckks.choose_backend(backend),
-            smudging_bits=smudging_bits,
-            bounds=bounds,
-            options=options,
-        )
+        resolved = grids.resolve(thresholds) if bins is None else thresholds
+        if common["backend"] is not None:
+            ckks.choose_backend(common["backend"])
+        return cls(plugin, click.format_filename(thresholds), resolved, options, common)
 
     @property
     def quantiles(self) -> int | None:
         """How many thresholds a session before finds; None: they are given."""
-        from fhe_auc import thresholds as grids
-
         return grids.quantiles_wanted(self.specification)
 
     def request(self, parties: Iterable[str], min_parties: int | None) -> Request:
         """Return what is to be prepared for the parties named; thresholds that are to be found first are empty."""
-        from fhe_auc.protocol import Request
-
-        return Request(
-            parties=tuple(parties),
-            thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
-            backend=self.backend,
-            min_parties=min_parties,
-            keys=self.keys,
-            smudging_bits=self.smudging_bits,
-            options=self.options,
-            **self.bounds,
-        )
+        grid = np.empty(0) if isinstance(self.thresholds, str) else self.thresholds
+        named = tuple(parties)
+        return Request(parties=named, thresholds=grid, min_parties=min_parties, options=self.options, **self.common)
 
     def run(self, parties: Sequence[PartyData], cheat: str | None = None) -> tuple[Evaluation, float]:
         """Return the evaluation and how many seconds the session took; progress is shown on stderr.
 
         `cheat` is as of `fhe_auc.federated_auc`.
         """
-        from fhe_auc.api import federated_auc
-
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
             evaluation = federated_auc(
                 parties,
                 protocol=self.plugin.name,
                 thresholds=self.thresholds,
-                keys=self.keys,
-                backend=self.backend,
-                smudging_bits=self.smudging_bits,
-                progress=_named(report),
+                progress=_naming_the_aggregator(report),
                 cheat=cheat,
-                **self.bounds,
+                **self.common,
                 **self.options,
             )
         return evaluation, time.perf_counter() - started
@@ -134,13 +96,15 @@ def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @inputs.protocol_options
     @inputs.thresholds_option
     @inputs.backend_option
-    @inputs.key_options
-    @inputs.row_bounds
+    @inputs.keys_option
+    @inputs.smudging_bits_option
+    @inputs.max_rows_option
+    @inputs.min_rows_option
     @functools.wraps(command)
-    def with_shared(*args: Any, **given: Any) -> Any:
+    def with_shared(*args: Any, **values: Any) -> Any:
         names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
-        chosen = {name: given.pop(name) for name in names}
-        return command(*args, chosen=chosen, **given)
+        chosen = {name: values.pop(name) for name in names}
+        return command(*args, chosen=chosen, **values)
 
     return with_shared
 
@@ -168,8 +132,7 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
         ) -> Any:
             flags = inputs.with_flags(options, release_digits=release_digits, round_scores=round_scores)
             _check_together(flags, chosen)
-            session = SessionOptions.checked(plugin(protocol), options=flags, **chosen)
-            return command(*args, session=session, **others)
+            return command(*args, session=SessionOptions.checked(plugin(protocol), flags, **chosen), **others)
 
         return with_session
 
@@ -184,7 +147,7 @@ def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> No
         raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
 
 
-def _named(report: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:
+def _naming_the_aggregator(report: Progress) -> Progress:
     """Say what the last tick of a round waits for: the aggregator, not the parties."""
 
     def progress(phase: str, done: int, total: int) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fhe_auc import quantities
+from fhe_auc import quantities, registry
+from fhe_auc import thresholds as grids
+from fhe_auc.api import federated_thresholds
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.errors import InputError
@@ -21,25 +24,18 @@ from fhe_auc.errors import InputError
     )
 )
 @inputs.party_files
-@click.option(
-    "--bins",
-    metavar="N",
-    type=click.IntRange(min=2),
-    default=200,
-    show_default=True,
-    help="How many thresholds; fewer where many rows have one score.",
-)
+@inputs.whole_number("--bins", 2, default=200, about="How many thresholds; fewer where many rows have one score.")
 @click.option(
     "--protocol",
     metavar="NAME",
     default="boundaries-federated",
-    show_default=True,
     help="One that finds thresholds; see `fhe-auc protocols`.",
 )
 @inputs.protocol_options
 @inputs.backend_option
-@inputs.key_options
-@inputs.max_rows
+@inputs.keys_option
+@inputs.smudging_bits_option
+@inputs.max_rows_option
 @out_file_options("A .txt or .csv file.")
 @output.json_option
 def thresholds(
@@ -47,13 +43,10 @@ def thresholds(
     bins: int,
     protocol: str,
     options: dict[str, int | float | str],
-    backend: str | None,
-    keys: str,
-    smudging_bits: int | None,
-    max_rows: int,
     out: Path,
     force: bool,
     as_json: bool,
+    **common: Any,
 ) -> None:
     """Find thresholds between which about equally many rows of all parties lie.
 
@@ -62,10 +55,6 @@ def thresholds(
     same thresholds, or sites that exchange files can check what a session is announced with
     (`fhe-auc keys open --thresholds`).
     """
-    from fhe_auc import ckks, registry
-    from fhe_auc import thresholds as grids
-    from fhe_auc.api import federated_thresholds
-
     grids.check_savable(out)
     check_out_file(out, force=force)
     registry.finding(protocol).check_options({"bins": bins, **options})
@@ -74,17 +63,7 @@ def thresholds(
     parties = files.read()
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(
-            parties,
-            bins,
-            protocol=protocol,
-            backend=backend and ckks.choose_backend(backend),
-            max_rows=max_rows,
-            keys=keys,
-            smudging_bits=smudging_bits,
-            progress=report,
-            **options,
-        )
+        found = federated_thresholds(parties, bins, protocol=protocol, progress=report, **common, **options)
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

@@ -26,6 +26,7 @@ folder_option = click.option(
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
+    show_default=False,
     help="Folder to write to. Default: the current one.",
 )
 """Decorator: the command receives ``folder``."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import calibration_file, datasets, metrics, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histogram_session import HistogramSession
+from fhe_auc.cli.session import SessionOptions
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.metrics import CalibrationMap, Histogram
@@ -130,7 +130,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error_before_the_session(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    monkeypatch.setattr(HistogramSession, "run", lambda *_: pytest.fail("a session was run"))
+    monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("a session was run"))
     file = write_csv("good.csv", [0, 1], [0.2, 0.9])
     assert_refused(call("fit", file, "--out", "new.json"), "'new.json' cannot be written: No space left on device")
 

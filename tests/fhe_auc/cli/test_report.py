@@ -18,7 +18,7 @@ from sklearn.metrics import average_precision_score, precision_score, recall_sco
 
 from fhe_auc import ckks, datasets, registry, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.histogram_session import HistogramSession
+from fhe_auc.cli.histogram_session import pool as pool_rows
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
@@ -260,10 +260,9 @@ def test_counts_at_thresholds_become_the_histogram_of_the_rows(grid: list[float]
 
 def test_a_protocol_without_a_histogram_is_an_error() -> None:
     evaluation = SimpleNamespace(histogram=None, protocol="histogram-none")
-    options = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
-    session = HistogramSession("none", options)  # type: ignore[arg-type]
+    session = SimpleNamespace(run=lambda parties: (evaluation, 0.0))
     with pytest.raises(EvaluationError, match="'histogram-none' gives the parties no score histogram"):
-        session.run([PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])
+        pool_rows(session, [PartyData.from_arrays("one", [0, 1], [0.1, 0.2])])  # type: ignore[arg-type]
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
