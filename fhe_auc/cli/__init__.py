@@ -44,7 +44,7 @@ class _BrokenCommand(click.Command):
         raise EvaluationError(f"{self.reason}; mend or remove the package that brings it")
 
 
-class _Program(click.Group):
+class _Program(output.CommandGroup):
     """A group that loads a plug-in's command when it is needed, and turns errors into one line and a status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -113,7 +113,6 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
 @click.group(
     "fhe-auc",
     cls=_Program,
-    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
     epilog=output.examples(
         "fhe-auc demo                               real data of 78 clinics, checked against scikit-learn",
@@ -124,17 +123,13 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.option("--debug", is_flag=True, help="On an error, print the traceback too. May stand anywhere.")
-@click.pass_context
-def main(ctx: click.Context, debug: bool) -> None:
+def main(debug: bool) -> None:
     """Tell how good a shared classifier is on everyone's data.
 
     Computes the AUC over the test rows of many parties on encrypted counts: nobody hands over a row, and the
     aggregator that adds everything up sees ciphertexts only.
     """
     # --debug is declared for the help; `_Program.main` has taken it out before click sees the arguments.
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(2)
 
 
 for _command in (calibrate, demo, evaluate, plan, protocols, report, thresholds):

@@ -22,21 +22,17 @@ _METHOD = "bbq"
 
 
 @click.group(
-    invoke_without_command=True,
+    cls=output.CommandGroup,
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
         "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",
     ),
 )
-@click.pass_context
-def calibrate(ctx: click.Context) -> None:
+def calibrate() -> None:
     """Turn scores into probabilities: make a calibration map together, apply it at each site.
 
     `fit` needs labels and runs a session of all parties; `apply` needs neither.
     """
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(2)
 
 
 @calibrate.command(

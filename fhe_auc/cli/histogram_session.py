@@ -39,15 +39,7 @@ class Pooled:
 
 
 def pool(session: SessionOptions, parties: Sequence[PartyData]) -> Pooled:
-    """Run the session.
-
-    Raises
-    ------
-    InputError
-        A score is outside [0, 1]; the message names the party and the row.
-    EvaluationError
-        The protocol gives the parties no histogram, or the session failed.
-    """
+    """Run the session; raise `InputError` for a score outside [0, 1], `EvaluationError` where there is no histogram."""
     from fhe_auc.metrics import Histogram
 
     for party in parties:

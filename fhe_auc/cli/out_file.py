@@ -12,8 +12,6 @@ import click
 from fhe_auc.errors import InputError
 from fhe_auc.files import check_writable
 
-__all__ = ["check_out_file", "out_file_options"]
-
 
 def out_file_options(about: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a command: it receives ``out``, a path, and ``force``; `about` is the help on ``--out``."""

@@ -26,18 +26,9 @@ from fhe_auc.protocol import Protocol, Request
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
-    Attributes
-    ----------
-    plugin : Protocol
-    specification : str
-        The thresholds as they were given.
-    thresholds : ndarray of float64, shape (m,), or str
-        "quantile:SIZE" where they are to be found first.
-    options : mapping
-        Of the protocol.
-    common : mapping
-        Of every session, with the names that `fhe_auc.federated_auc` and `Request` have for them: ``backend``,
-        ``keys``, ``smudging_bits``, ``max_rows`` and ``min_rows``.
+    `specification` is how the thresholds were given, `thresholds` the grid, or "quantile:SIZE" where it is to be found
+    first. `options` are the protocol's. `common` are those of every session, by the names that
+    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits, max_rows and min_rows.
     """
 
     plugin: Protocol[Any]

@@ -42,7 +42,7 @@ def thresholds(
     files: inputs.PartyFiles,
     bins: int,
     protocol: str,
-    options: dict[str, int | float | str],
+    options: dict[str, Any],
     out: Path,
     force: bool,
     as_json: bool,

@@ -10,14 +10,15 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+import tomli_w
+from flwr.cli.build import build_fab_from_disk
+
 from fhe_auc import __version__
 from fhe_auc.flower.server_app import DEFAULTS
 
 
 def write(folder: Path) -> str:
     """Write the app into a folder, for ``flwr run FOLDER``; return the SHA-256 of the bundle that is made of it."""
-    import tomli_w
-
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "pyproject.toml").write_text(tomli_w.dumps(_project()), encoding="utf-8")
     return sha256(folder)
@@ -25,37 +26,16 @@ def write(folder: Path) -> str:
 
 def sha256(app: Path) -> str:
     """Return the SHA-256 of the bundle that Flower makes of an app's folder."""
-    from flwr.cli.build import build_fab_from_disk
-
     return hashlib.sha256(build_fab_from_disk(app)).hexdigest()
 
 
 def write_config(file: Path, values: Mapping[str, str | int | float]) -> None:
     """Write a configuration as TOML, for ``flwr run --run-config`` or ``flower-supernode --node-config``."""
-    import tomli_w
-
     file.write_text(tomli_w.dumps(dict(values)), encoding="utf-8")
 
 
 def _project() -> dict[str, object]:
-    return {
-        "project": {
-            "name": "fhe-auc",
-            "version": __version__,
-            "description": "One session of fhe-auc",
-            "license": "Apache-2.0",
-            "dependencies": [],
-        },
-        "tool": {
-            "flwr": {
-                "app": {
-                    "publisher": "fhe-auc",
-                    "components": {
-                        "serverapp": "fhe_auc.flower.server_app:app",
-                        "clientapp": "fhe_auc.flower.client_app:app",
-                    },
-                    "config": dict(DEFAULTS),
-                }
-            }
-        },
-    }
+    about = {"name": "fhe-auc", "version": __version__, "description": "One session of fhe-auc"}
+    components = {"serverapp": "fhe_auc.flower.server_app:app", "clientapp": "fhe_auc.flower.client_app:app"}
+    app = {"publisher": "fhe-auc", "components": components, "config": dict(DEFAULTS)}
+    return {"project": {**about, "license": "Apache-2.0", "dependencies": []}, "tool": {"flwr": {"app": app}}}

@@ -18,13 +18,7 @@ _VALID = timedelta(days=1)
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """A server's certificate for localhost, its key, and the authority that both sides trust.
-
-    Attributes
-    ----------
-    authority, certificate, key : Path
-        PEM.
-    """
+    """A server's certificate for localhost, its key, and the authority that both sides trust: PEM files."""
 
     authority: Path
     certificate: Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import signal
 import sys
@@ -17,7 +16,6 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
-from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.flower import require_flower
 
@@ -27,6 +25,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 
 @click.group(
     "flower",
+    cls=output.CommandGroup,
     short_help="Run sessions between machines, carried by Flower.",
     epilog=output.examples(
         "fhe-auc flower simulate all.csv --site-column hospital        each hospital a virtual site",
@@ -42,46 +41,17 @@ def flower() -> None:
     """
 
 
-_round_timeout = click.option(
-    "--round-timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(1, 86_400),
-    default=300,
-    show_default=True,
-    help="How long a round waits for sites.",
-)
-
-
-def _evaluating(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command with the options of ``evaluate``: it receives ``run``, which takes ``deployed``."""
-
-    @inputs.party_files
-    @session_options(registry.evaluating)
-    @inputs.min_parties_option
-    @_round_timeout
-    @output.json_option
-    @functools.wraps(command)
-    def with_session(
-        files: inputs.PartyFiles,
-        session: SessionOptions,
-        min_parties: int | None,
-        round_timeout: float,
-        as_json: bool,
-    ) -> Any:
-        require_flower()
-
-        def run(*, deployed: bool) -> None:
-            parties = files.read()
-            if deployed and len(parties) > _DEPLOYED_AT_MOST:
-                raise InputError(
-                    f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
-                    f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
-                )
-            _play(session, parties, min_parties, round_timeout, deployed=deployed, as_json=as_json)
-
-        return command(run)
-
-    return with_session
+def _options_of_evaluate(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the options of ``evaluate`` and of rounds, in keyword arguments for `_play`."""
+    round_timeout = click.option(
+        "--round-timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(1, 86_400),
+        default=300,
+        help="How long a round waits for sites.",
+    )
+    command = inputs.min_parties_option(round_timeout(output.json_option(command)))
+    return inputs.party_files(session_options(registry.evaluating)(command))
 
 
 @flower.command(
@@ -93,14 +63,14 @@ def _evaluating(command: Callable[..., Any]) -> Callable[..., Any]:
         "fhe-auc flower simulate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
     )
 )
-@_evaluating
-def simulate(run: Callable[..., None]) -> None:
+@_options_of_evaluate
+def simulate(**asked: Any) -> None:
     """Run an evaluation over Flower's simulation engine, each site a virtual client.
 
     The options are those of `fhe-auc evaluate`, and so is the result. Every site has its own key store, opens its own
     bundle in it, and reads its own rows only; all of them lie in a private folder that is removed afterwards.
     """
-    run(deployed=False)
+    _play(**asked, deployed=False)
 
 
 @flower.command(
@@ -112,27 +82,34 @@ def simulate(run: Callable[..., None]) -> None:
         "fhe-auc flower local-deployment *.csv --keys joint",
     ),
 )
-@_evaluating
-def local_deployment(run: Callable[..., None]) -> None:
+@_options_of_evaluate
+def local_deployment(**asked: Any) -> None:
     """Run an evaluation over a SuperLink and a SuperNode for each site, all on this machine, then stop them.
 
     As between machines: TLS, a node key for each site, and sites that run one app bundle only. All of it listens on
     127.0.0.1, on ports that are free. The options are those of `fhe-auc evaluate`.
     """
-    run(deployed=True)
+    _play(**asked, deployed=True)
 
 
 def _play(
+    files: inputs.PartyFiles,
     session: SessionOptions,
-    parties: list[PartyData],
     min_parties: int | None,
     round_timeout: float,
+    as_json: bool,
     *,
     deployed: bool,
-    as_json: bool,
 ) -> None:
+    require_flower()
     from fhe_auc.flower.local_sites import Stage
 
+    parties = files.read()
+    if deployed and len(parties) > _DEPLOYED_AT_MOST:
+        raise InputError(
+            f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
+            f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
+        )
     request = session.request([data.name for data in parties], min_parties)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
     started = time.perf_counter()
@@ -142,12 +119,8 @@ def _play(
         output.print_json(evaluation.as_dict())
     else:
         wall_seconds = time.perf_counter() - started
-        print_evaluation(
-            evaluation,
-            wall_seconds,
-            session,
-            whole="with making keys, and starting and stopping Flower",
-        )
+        whole = "with making keys, and starting and stopping Flower"
+        print_evaluation(evaluation, wall_seconds, session, whole=whole)
 
 
 @flower.command(
@@ -204,7 +177,6 @@ def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     Its own interface, which only processes on this machine use, is bound to 127.0.0.1, on any free port, unless
     --clientappio-api-address says otherwise.
     """
-    require_flower()
     from fhe_auc.flower.supernode import run
 
     if not any(each.startswith("--clientappio-api-address") for each in arguments):

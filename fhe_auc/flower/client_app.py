@@ -36,21 +36,11 @@ def query(message: Message, context: Context) -> Message:
 def answer(message: Message, context: Context, rows: Callable[[str], PartyData] | None = None) -> Message:
     """Return a site's reply to a message of a session, for the ClientApp of one's own too.
 
-    Parameters
-    ----------
-    message : Message
-        Of type `fhe_auc.flower.payload.MESSAGE_TYPE`.
-    context : Context
-        Its node configuration names the site's key store (as `fhe_auc_keys.site_state` takes it: ``store``,
-        ``passphrase-file``, ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its
-        ``result``.
-    rows : callable, optional
-        Returns the rows in place of ``data``; they must be the same in all rounds of a session.
+    The context's node configuration names the site's key store (as `fhe_auc_keys.site_state` takes it: ``store``,
+    ``passphrase-file``, ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its
+    ``result``. `rows`, if given, returns the rows in place of ``data``; the same ones in all rounds of a session.
 
-    Returns
-    -------
-    Message
-        A submission; or an error that tells the kind of what went wrong, and leaves the rest in the site's log.
+    The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
     try:
         config = site_config(context)

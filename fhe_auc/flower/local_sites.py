@@ -18,7 +18,7 @@ from fhe_auc import registry
 from fhe_auc.api import with_costs
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
-from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
+from fhe_auc.evaluation import Evaluation, Outcome, preceded
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
@@ -30,16 +30,9 @@ T = TypeVar("T", bound=Outcome)
 
 @dataclass(frozen=True)
 class Stage:
-    """Where sessions are played.
+    """Where sessions are played: `deployed` gives each site a SuperNode, over TLS; else the sites are simulated.
 
-    Attributes
-    ----------
-    deployed : bool
-        A SuperNode a site, over TLS; False simulates the sites.
-    round_timeout : float
-        Seconds that a round may take.
-    report : callable
-        Told in a line what is being done.
+    A round may take `round_timeout` seconds; `report` is told in a line what is being done.
     """
 
     deployed: bool
@@ -62,9 +55,8 @@ class Stage:
             return _first(self._play(plugin, request, parties, {}))
         first, second = plugin.staged(request, bins)
         self.report("a session before finds the thresholds")
-        found: dict[str, QuantileThresholds] = self._play(
-            registry.finding(plugin.require_boundaries()), first, parties, {}
-        )
+        finder = registry.finding(plugin.require_boundaries())
+        found = self._play(finder, first, parties, {})
         grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
         chosen = replace(second, thresholds=_first(found).grid)
         return preceded(_first(self._play(plugin, chosen, parties, grids)), _first(found))
@@ -86,12 +78,10 @@ class Stage:
             self.report("starting Flower")
             if self.deployed:
                 config["nodes"] = self._deploy(runtime, folder, sites)
-                self.report("the session runs")
-                record = runtime.run(config)
             else:
                 runtime.start_simulating(list(sites.values()))
-                self.report("the session runs")
-                record = runtime.run(config, virtual_sites=len(sites))
+            self.report("the session runs")
+            record = runtime.run(config, virtual_sites=0 if self.deployed else len(sites))
             return with_costs(_told(sites, record["counted"]), seconds)
 
     def _deploy(self, runtime: Runtime, folder: Path, sites: Mapping[str, Mapping[str, str]]) -> str:
@@ -114,11 +104,8 @@ def _site(folder: Path, number: int, data: PartyData, made: LocalSites) -> dict[
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:
     """Return the results of all sites that were counted; at least one must have one."""
-    found = {}
-    for name in counted:
-        path = Path(sites[name]["result"])
-        if path.exists():
-            found[name] = outcomes.read(path)
+    paths = {name: Path(sites[name]["result"]) for name in counted}
+    found = {name: outcomes.read(path) for name, path in paths.items() if path.exists()}
     if not found:
         raise EvaluationError(f"no site has a result; the first one, {counted[0]!r}, has not confirmed the last round")
     return found

@@ -25,17 +25,9 @@ _MAX_MESSAGE = 2**31
 class Mail:
     """Carries rounds; its `exchange` is for `fhe_auc.rounds.conduct`.
 
-    Parameters
-    ----------
-    grid : Grid
-    parties : callable
-        Returns the names of those who are to answer the present round.
-    nodes : mapping of int to str
-        Party by node id. Empty: every node that is connected is asked, and says itself who it is.
-    timeout : float
-        Seconds that a round may take.
-    report : callable
-        Told in one line what went wrong with a site.
+    `parties` returns the names of those who are to answer the present round, which may take `timeout` seconds. `nodes`
+    is each party by its node id; where it is empty, every node that is connected is asked, and says itself who it is.
+    `report` is told in one line what went wrong with a site.
     """
 
     def __init__(
@@ -59,10 +51,7 @@ class Mail:
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over.
 
-        Raises
-        ------
-        EvaluationError
-            Two nodes answer as the same party, and which node is which was not configured.
+        Raise `EvaluationError` where two nodes answer as one party, and which node is which was not configured.
         """
         deadline = time.monotonic() + self._timeout
         self.failures = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fhe_auc import errors
 from fhe_auc.errors import EvaluationError, FheAucError
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
@@ -38,16 +39,10 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> Outcome:
-    """Return what `write` has written.
-
-    Raises
-    ------
-    EvaluationError
-        The party has no result; the text says why.
-    """
+    """Return what `write` has written; raise the `EvaluationError` that is there where the party has no result."""
     told = json.loads(path.read_text(encoding="utf-8"))
     if "error" in told:
-        raise _error_type(told["error"]["type"])(told["error"]["message"])
+        raise told_error(told["error"])
     if "boundaries" in told:
         return QuantileThresholds(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
     found = _restored(told["evaluation"])
@@ -75,8 +70,9 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _error_type(name: str) -> type[FheAucError]:
-    from fhe_auc import errors
-
-    found = getattr(errors, name, None)
-    return found if isinstance(found, type) and issubclass(found, FheAucError) else EvaluationError
+def told_error(told: Mapping[str, str]) -> FheAucError:
+    """Return the error of which type and message were written down; an `EvaluationError` for one that is not ours."""
+    kind = getattr(errors, told["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, FheAucError)):
+        kind = EvaluationError
+    return kind(told["message"])

@@ -21,13 +21,7 @@ def packed(message: bytes) -> RecordDict:
 
 
 def unpacked(message: Message) -> bytes:
-    """Return the session's message that Flower has carried.
-
-    Raises
-    ------
-    MessageError
-        It holds something else.
-    """
+    """Return the session's message that Flower has carried; raise `MessageError` where it is something else."""
     try:
         return bytes(message.content.array_records[_RECORD][_ARRAY].data)
     except (KeyError, ValueError):

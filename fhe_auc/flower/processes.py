@@ -13,8 +13,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 
 from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import QUIET, cleanup
@@ -24,14 +24,8 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there is private, and go
 _ROOM = 4 * 2**30  # bytes free from which on we take some of it; a thousand sites need 0.4 GB, and Ray some more
 
 
-class Processes:
-    """A private folder, and processes that live in it; a context manager that ends them and removes it.
-
-    Attributes
-    ----------
-    folder : Path
-        Mode 700.
-    """
+class Processes(AbstractContextManager["Processes"]):
+    """A private folder, and processes that live in it; a context manager that ends them and removes it."""
 
     def __init__(self) -> None:
         # Its name is short: Ray's sockets have at most 107 bytes of path.
@@ -57,12 +51,7 @@ class Processes:
             "OMP_NUM_THREADS": "1",
         }
 
-    def __enter__(self) -> Processes:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:

@@ -7,14 +7,15 @@ import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
-from fhe_auc import errors
-from fhe_auc.errors import EvaluationError, FheAucError
+from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import bundle
 from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc.flower.client_app import VIRTUAL_SITES
+from fhe_auc.flower.outcomes import told_error
 from fhe_auc.flower.processes import Processes
 
 _POLL = 0.1
@@ -29,15 +30,11 @@ class _EndedEarlyError(EvaluationError):
     """Flower has ended a run before the ServerApp could say what became of it."""
 
 
-class Runtime:
+class Runtime(AbstractContextManager["Runtime"]):
     """A SuperLink and what it runs; a context manager.
 
-    Parameters
-    ----------
-    secured : bool
-        Whether its SuperLink speaks TLS only, as it must where nodes come in; a simulation has none.
-    app : Path, optional
-        Folder of the Flower app to run; default: this package's own.
+    `secured`: the SuperLink speaks TLS only, as it must where nodes come in; a simulation has none. `app` is the folder
+    of the Flower app to run; by default this package's own.
     """
 
     def __init__(self, *, secured: bool, app: Path | None = None) -> None:
@@ -47,9 +44,6 @@ class Runtime:
         self.bundle_sha256 = bundle.write(self.app) if app is None else bundle.sha256(app)
         self._tls = TlsFiles.create(self.folder) if secured else None
         self.control, self.fleet = (f"127.0.0.1:{port}" for port in free_ports(2))
-
-    def __enter__(self) -> Runtime:
-        return self
 
     def __exit__(self, *error: object) -> None:
         self.processes.close()
@@ -65,19 +59,9 @@ class Runtime:
     def start_superlink(self) -> None:
         """Start a SuperLink for nodes that show a registered key, over TLS."""
         assert self._tls is not None  # noqa: S101 - for the type checker
-        self._start_superlink(
-            [
-                "--ssl-ca-certfile",
-                str(self._tls.authority),
-                "--ssl-certfile",
-                str(self._tls.certificate),
-                "--ssl-keyfile",
-                str(self._tls.key),
-                "--fleet-api-address",
-                self.fleet,
-                "--enable-supernode-auth",
-            ]
-        )
+        arguments = ["--ssl-ca-certfile", str(self._tls.authority), "--ssl-certfile", str(self._tls.certificate)]
+        arguments += ["--ssl-keyfile", str(self._tls.key), "--fleet-api-address", self.fleet]
+        self._start_superlink([*arguments, "--enable-supernode-auth"])
 
     def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
         connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
@@ -122,17 +106,8 @@ class Runtime:
     def run(self, config: Mapping[str, str | int | float], *, virtual_sites: int = 0) -> dict[str, Any]:
         """Run one session and return who took part, as the ServerApp has recorded it.
 
-        Parameters
-        ----------
-        config : mapping
-            Run configuration, with ``round-timeout``.
-        virtual_sites : int
-            Where they are simulated.
-
-        Raises
-        ------
-        FheAucError
-            The session failed; of the type and with the text that it failed with.
+        `config` is the run configuration, with ``round-timeout``; `virtual_sites` is their number where sites are
+        simulated. Where the session fails, the `FheAucError` is of the type and with the text that it failed with.
         """
         try:
             return self._run_once(config, virtual_sites)
@@ -167,7 +142,7 @@ class Runtime:
             time.sleep(_POLL)
         told: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
         if "error" in told:
-            raise _error(told["error"])
+            raise told_error(told["error"])
         return told
 
     def _require_running(self, run_id: str, record: Path) -> None:
@@ -180,15 +155,6 @@ class Runtime:
 
 def free_ports(number: int) -> list[int]:
     """Return ports of 127.0.0.1 on which nothing listens at this moment."""
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-def _error(told: Mapping[str, str]) -> FheAucError:
-    kind = getattr(errors, told["type"], EvaluationError)
-    return kind(told["message"]) if issubclass(kind, FheAucError) else EvaluationError(told["message"])
+    with ExitStack() as open_sockets:
+        sockets = [open_sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
+        return [int(each.getsockname()[1]) for each in sockets]

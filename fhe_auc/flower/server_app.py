@@ -48,22 +48,13 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
-    """Play the aggregator of one session over a Flower grid.
+    """Play the aggregator of one session over a Flower grid; return who took part. The result is the sites' own.
 
-    Parameters
-    ----------
-    grid : Grid
-    config : mapping
-        ``session``, ``holder``, ``authority``, ``revocation-list``: files from the key holder and the authority, as the
-        plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which
-        node is which party, as in "north:123, south:456"; empty asks all that are connected. ``protocol``,
-        ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``record``: file for who took
-        part, or what went wrong.
-
-    Returns
-    -------
-    SessionRecord
-        Who took part. The result is the sites' own.
+    Of the configuration, ``session``, ``holder``, ``authority`` and ``revocation-list`` are files from the key holder
+    and the authority, as the plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may
+    take. ``nodes``: which node is which party, as in "north:123, south:456"; empty asks all that are connected.
+    ``protocol``, ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``record``: file for
+    who took part, or what went wrong.
 
     Raises
     ------
@@ -72,18 +63,18 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     EvaluationError
         The session could not be finished; the text names the sites that are to blame.
     """
-    record = config.get("record")
+    record = Path(str(config["record"])) if config.get("record") else None
     if record:
-        Path(str(record)).unlink(missing_ok=True)  # of a session before
+        record.unlink(missing_ok=True)  # of a session before
     try:
         found = _evaluated(grid, config)
     except Exception as error:  # whoever waits for the record is to hear of it
         if record:
-            outcomes.write_json(Path(str(record)), {"error": {"type": type(error).__name__, "message": str(error)}})
+            outcomes.write_json(record, {"error": {"type": type(error).__name__, "message": str(error)}})
         raise
     if record:
         told = {"counted": found.counted, "missing": found.missing, "refused": dict(found.refused)}
-        outcomes.write_json(Path(str(record)), {"session": found.session.hex(), **told})
+        outcomes.write_json(record, {"session": found.session.hex(), **told})
     return found
 
 

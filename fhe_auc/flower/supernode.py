@@ -20,15 +20,7 @@ FLOWER = "1.30.0"
 
 
 def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
-    """Run ``flower-supernode`` in this process; any other bundle is refused, and not run.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        Of flower-supernode.
-    bundle_sha256 : str
-        64 hexadecimal digits.
-    """
+    """Run ``flower-supernode`` with its arguments in this process; any other bundle is refused, and not run."""
     require_flower()
     import flwr
     from flwr.common.config import get_fab_config, get_metadata_from_config

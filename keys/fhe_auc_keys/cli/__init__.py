@@ -14,7 +14,7 @@ from fhe_auc_keys.cli.show import show
 __all__ = ["keys"]
 
 
-class _InOrder(click.Group):
+class _InOrder(output.CommandGroup):
     """Lists its commands in the order in which they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,7 +42,6 @@ fingerprints, compared by telephone, keep the post from being tampered with.
 
 @click.group(
     cls=_InOrder,
-    invoke_without_command=True,
     help=_HELP,
     epilog=output.examples(
         "fhe-auc keys enrol north                   a site's first step",
@@ -51,12 +50,8 @@ fingerprints, compared by telephone, keep the post from being tampered with.
         "fhe-auc keys open --help                   what a command does, with examples",
     ),
 )
-@click.pass_context
-def keys(ctx: click.Context) -> None:
+def keys() -> None:
     """Certify sites, and hand out a session's keys."""
-    if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help(), err=True)
-        ctx.exit(2)
 
 
 for _command in (ca_init, enrol, issue, session, open_bundle, revoke, show):

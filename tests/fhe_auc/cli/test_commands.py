@@ -461,10 +461,12 @@ def test_help_teaches_by_example() -> None:
     assert "fhe-auc demo" in call("--help").stdout
 
 
-def test_no_command_is_bad_usage_answered_with_the_help() -> None:
-    result = call()
+@pytest.mark.parametrize("group", [(), ("flower",)])
+def test_no_command_is_bad_usage_answered_with_the_help(group: tuple[str, ...]) -> None:
+    result = call(*group)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.startswith("Usage: fhe-auc")
+    assert result.stderr.startswith(f"Usage: {' '.join(('fhe-auc', *group))} [OPTIONS] COMMAND")
+    assert "\nCommands:\n" in result.stderr
 
 
 def test_version() -> None:
