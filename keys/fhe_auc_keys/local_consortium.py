@@ -5,31 +5,42 @@ Demonstrations and `evaluate` run on it. Nothing here is secret from anybody in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta, timezone
+from itertools import count
 
+from fhe_auc.manifest import Manifest
 from fhe_auc.names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
 from fhe_auc_keys.authority import Authority
-from fhe_auc_keys.bundles import SeenInMemory, open_aggregator_bundle, open_party_bundle, seal_session
+from fhe_auc_keys.bundles import (
+    SealedSession,
+    SeenInMemory,
+    open_aggregator_bundle,
+    open_party_bundle,
+    seal_session,
+)
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.roster import PartyMaterial, Roster
 
-_HOLDER = "key holder"
 LIFETIME = timedelta(hours=1)
 """How long such a session can be opened."""
 
 
 class Consortium:
-    """An authority and certified identities, made for one session."""
+    """An authority, and certified identities of a key holder and of parties, made for one session."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, parties: Iterable[str]) -> None:
+        parties = tuple(parties)
+        taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
+        self.holder = next(name for name in _holder_names() if alike(name) not in taken)
         authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
-        for name in names:
+        for name in (self.holder, *parties):
             identity = Identity.create(name)
             certificate = authority.issue(identity.request(), name, days=1, at=self.at)
             self.identities[name] = identity.certified(certificate)
@@ -40,46 +51,43 @@ class Consortium:
         """Return verified credentials."""
         return [verify(self.identities[name].credential, self.trust, at=self.at) for name in names]
 
+    def seal(self, session: Session) -> SealedSession:
+        """Return the bundles of a session of these parties."""
+        peers = self.peers(session.manifest.parties)
+        return seal_session(self.identities[self.holder], session, peers, self.trust, lifetime=LIFETIME, at=self.at)
 
-def holder_beside(parties: Iterable[str]) -> str:
-    """Return a name for a key holder that none of the parties bears."""
-    taken = {alike(party) for party in parties}
-    return next(name for name in (_HOLDER, f"{_HOLDER} 2") if alike(name) not in taken)
+    def convene(self, manifest: Manifest) -> bytes:
+        """Return the document of a session of these parties that has no key holder."""
+        shown = [self.identities[name].credential for name in manifest.parties]
+        convener = self.identities[self.holder]
+        return prepare_joint_session(convener, manifest, shown, self.trust, lifetime=LIFETIME, at=self.at)
+
+
+def _holder_names() -> Iterator[str]:
+    yield "key holder"
+    yield from (f"key holder {number}" for number in count(2))
 
 
 def sealed(session: Session) -> Delivery:
     """Seal a session's keys to certified parties, open every bundle, and return what came out."""
-    parties = session.manifest.parties
-    holder = holder_beside(parties)
-    consortium = Consortium((holder, *parties))
-    bundles = seal_session(
-        consortium.identities[holder],
-        session,
-        consortium.peers(parties),
-        consortium.trust,
-        lifetime=LIFETIME,
-        at=consortium.at,
-    )
+    manifest = session.manifest
+    consortium = Consortium(manifest.parties)
+    trust, holder, at = consortium.trust, consortium.holder, consortium.at
+    bundles = consortium.seal(session)
     opened = {
         name: open_party_bundle(
-            bundles.parties[name],
+            bundle,
             consortium.identities[name],
-            consortium.trust,
+            trust,
             holder=holder,
-            session=session.manifest.session,
-            context=session.manifest.context,
+            session=manifest.session,
+            context=manifest.context,
             guard=SeenInMemory(),
-            at=consortium.at,
+            at=at,
         ).material
-        for name in parties
+        for name, bundle in bundles.parties.items()
     }
-    _, aggregator = open_aggregator_bundle(
-        bundles.aggregator,
-        consortium.trust,
-        holder=holder,
-        session=session.manifest.session,
-        at=consortium.at,
-    )
+    _, aggregator = open_aggregator_bundle(bundles.aggregator, trust, holder=holder, session=manifest.session, at=at)
     return Delivery(aggregator, opened)
 
 

@@ -15,11 +15,9 @@ from fhe_auc.files import write_atomically
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
 from fhe_auc.site_state import LocalSites, SiteState, SiteStorage
-from fhe_auc_keys.bundles import seal_session
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import LockedError
-from fhe_auc_keys.joint_session import prepare_joint_session
-from fhe_auc_keys.local_consortium import LIFETIME, Consortium, holder_beside
+from fhe_auc_keys.local_consortium import Consortium
 from fhe_auc_keys.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates, read_list
@@ -30,14 +28,9 @@ _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: th
 
 
 class StoredState(SiteState):
-    """Sessions in an open key store.
+    """Sessions in an open key store, which has a certified identity, and whom the site trusts.
 
-    Parameters
-    ----------
-    store : KeyStore
-        With a certified identity, and whom the site trusts.
-    holder : str
-        The key holder agreed on, or who convenes; sessions of others are refused.
+    `holder` is the key holder agreed on, or who convenes; sessions of others are refused.
     """
 
     def __init__(self, store: KeyStore, holder: str) -> None:
@@ -96,16 +89,14 @@ class KeyStoreStorage(SiteStorage):
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
         manifest = session.manifest
-        holder = holder_beside(manifest.parties)
-        consortium = Consortium((holder, *manifest.parties))
-        signer, trust, at = consortium.identities[holder], consortium.trust, consortium.at
+        consortium = Consortium(manifest.parties)
+        holder, trust = consortium.holder, consortium.trust
+        bundles: Mapping[str, bytes]
         if manifest.context:
-            peers = consortium.peers(manifest.parties)
-            sealed = seal_session(signer, session, peers, trust, lifetime=LIFETIME, at=at)
+            sealed = consortium.seal(session)
             document, bundles = sealed.aggregator, sealed.parties
         else:
-            shown = [consortium.identities[name].credential for name in manifest.parties]
-            document = prepare_joint_session(signer, manifest, shown, trust, lifetime=LIFETIME, at=at)
+            document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.parties, document)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
         sites = {}
@@ -125,22 +116,18 @@ class KeyStoreStorage(SiteStorage):
                     store,
                     holder=holder,
                     session=manifest.session,
-                    at=at,
+                    at=consortium.at,
                     grid=grids.get(name),
                 )
             sites[name] = {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}
-        return LocalSites(self._published(folder, document, consortium, holder), sites)
-
-    def _published(self, folder: Path, document: bytes, consortium: Consortium, holder: str) -> dict[str, str]:
-        """Write what the aggregator needs; return its configuration."""
-        files = {
+        published = {
             "session": document,
             "authority": consortium.certificate_pem,
             "revocation-list": consortium.revocation_list,
         }
-        for name, data in files.items():
+        for name, data in published.items():
             write_atomically(folder / name, data, mode=0o600)
-        return {"holder": holder, **{name: str(folder / name) for name in files}}
+        return LocalSites({"holder": holder, **{name: str(folder / name) for name in published}}, sites)
 
 
 @contextmanager
