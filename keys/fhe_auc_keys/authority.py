@@ -11,7 +11,6 @@ import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.names import alike
@@ -25,6 +24,7 @@ from fhe_auc_keys.public_keys import (
     check_name,
     check_time,
     encryption_key_extension,
+    subject_of,
     whole_bytes,
 )
 
@@ -79,11 +79,8 @@ class Authority:
     def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
         """Return a fresh authority called `name`, valid for `days` days from `at`."""
         key = Ed25519PrivateKey.generate()
-        subject = _subject(check_name(name))
-        builder = _builder(subject, subject, key, at, timedelta(days=days)).public_key(key.public_key())
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_usage(authority=True), critical=True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        subject = subject_of(check_name(name))
+        builder = _builder(subject, key.public_key(), subject, key, at, timedelta(days=days), authority=True)
         return cls(key, builder.sign(key, None), (), 0)
 
     def certificate_pem(self) -> bytes:
@@ -127,12 +124,8 @@ class Authority:
         self._check_free(name, signing, encryption, at)
 
         # Of the request's subject only the name that was compared: nobody has looked at the rest.
-        builder = _builder(_subject(name), self.certificate.subject, self._key, at, timedelta(days=days))
-        key = Ed25519PublicKey.from_public_bytes(signing)
-        builder = builder.public_key(key)
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_usage(authority=False), critical=True)
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        key, issuer = Ed25519PublicKey.from_public_bytes(signing), self.certificate.subject
+        builder = _builder(subject_of(name), key, issuer, self._key, at, timedelta(days=days), authority=False)
         builder = builder.add_extension(encryption_key_extension(encryption), critical=False)
         certificate = builder.sign(self._key, None)
         ends = int(certificate.not_valid_after_utc.timestamp())
@@ -218,26 +211,19 @@ class Authority:
                 raise UnfitCertificateError(f"the name {name!r} looks like {line.name!r}, which is certified already")
 
 
-def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-
-
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: Ed25519PrivateKey, at: datetime, lifetime: timedelta
+    subject: x509.Name,
+    key: Ed25519PublicKey,
+    issuer: x509.Name,
+    issuer_key: Ed25519PrivateKey,
+    at: datetime,
+    lifetime: timedelta,
+    *,
+    authority: bool,
 ) -> x509.CertificateBuilder:
+    """Return a certificate that is not signed yet: of an authority for certificates, or of a party."""
     at = check_time(at)
-    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
-    builder = builder.serial_number(x509.random_serial_number())
-    builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)
-    return builder.add_extension(_issuer_key(key), critical=False)
-
-
-def _issuer_key(key: Ed25519PrivateKey) -> x509.AuthorityKeyIdentifier:
-    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
-
-
-def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
+    usage = x509.KeyUsage(
         digital_signature=not authority,
         content_commitment=False,
         key_encipherment=False,
@@ -248,3 +234,14 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(at - SKEW).not_valid_after(at + lifetime)
+    builder = builder.add_extension(_issuer_key(issuer_key), critical=False)
+    constraints = x509.BasicConstraints(ca=authority, path_length=0 if authority else None)
+    builder = builder.add_extension(constraints, critical=True).add_extension(usage, critical=True)
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+
+
+def _issuer_key(key: Ed25519PrivateKey) -> x509.AuthorityKeyIdentifier:
+    return x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())

@@ -15,7 +15,6 @@ import itertools
 import warnings
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from cryptography import x509
@@ -28,7 +27,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnknownIssuerError
 from fhe_auc_keys.existing_certificate import verify_binding
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, fingerprint, shown, whole_bytes
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_time, extension, fingerprint, shown, whole_bytes
 from fhe_auc_keys.revocation import check_not_revoked
 
 MAGIC = b"fhecred"
@@ -58,23 +57,21 @@ class Peer:
 class Trust:
     """Whom a site trusts: authorities, obtained by a way that cannot be tampered with, and the current list of each.
 
-    Each authority can give any name to anybody. Without `site_lists_required`, certificates of sites' own authorities
-    are accepted without a revocation list; the consortium's always needs one.
+    Each authority can give any name to anybody.
     """
 
     anchors: tuple[x509.Certificate, ...]
     revocation_lists: tuple[x509.CertificateRevocationList, ...] = field(default=(), repr=False)
-    site_lists_required: bool = True
 
     @classmethod
-    def from_pem(cls, anchors: bytes, revocation_lists: tuple[bytes, ...] = (), **options: Any) -> Trust:
+    def from_pem(cls, anchors: bytes, revocation_lists: tuple[bytes, ...] = ()) -> Trust:
         """Read authorities (one PEM text, one or more certificates) and revocation lists (one PEM text each).
 
         Raise `UnfitCertificateError` where something is not PEM of the right kind.
         """
         try:
             lists = tuple(x509.load_pem_x509_crl(each) for each in revocation_lists)
-            return cls(tuple(x509.load_pem_x509_certificates(anchors)), lists, **options)
+            return cls(tuple(x509.load_pem_x509_certificates(anchors)), lists)
         except MALFORMED as error:
             raise UnfitCertificateError(f"malformed authority certificate or revocation list: {error}") from None
 
@@ -207,13 +204,11 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     if len(path) == 1:
         raise UnknownIssuerError(f"the certificate of {who} is trusted itself, and no authority says it is not revoked")
     for certificate, issuer in itertools.pairwise(path):
-        listed = any(found.issuer == issuer.subject for found in trust.revocation_lists)
-        if listed or trust.site_lists_required:
-            check_not_revoked(certificate, issuer, trust.revocation_lists, at=at)
+        check_not_revoked(certificate, issuer, trust.revocation_lists, at=at)
     _check_leaf(leaf)
     statement = verify_binding(binding, leaf, at=at)
     # The verifier holds constraints on names against DNS names only: an authority under them may not give others.
-    constrained = any(_has(x509.NameConstraints, authority) for authority in path[1:])
+    constrained = any(extension(authority, x509.NameConstraints) is not None for authority in path[1:])
     if statement.name not in (_dns_names(leaf) if constrained else certified_names(leaf)):
         raise UnfitCertificateError(f"{statement.name!r} is no name that the site's certificate is for")
     return Peer(
@@ -234,15 +229,8 @@ def certified_names(certificate: x509.Certificate) -> set[str]:
 
 
 def _dns_names(certificate: x509.Certificate) -> set[str]:
-    try:
-        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return set()
-    return set(alternative.get_values_for_type(x509.DNSName))
-
-
-def _has(extension: type[x509.ExtensionType], certificate: x509.Certificate) -> bool:
-    return any(each.oid == extension.oid for each in certificate.extensions)
+    alternative = extension(certificate, x509.SubjectAlternativeName)
+    return set() if alternative is None else set(alternative.get_values_for_type(x509.DNSName))
 
 
 def _issued_by(leaf: x509.Certificate, anchor: x509.Certificate) -> bool:
@@ -267,14 +255,8 @@ def _check_validity(certificate: x509.Certificate, what: str, at: datetime) -> N
 def _check_leaf(leaf: x509.Certificate) -> None:
     """A party signs with its key, and is no authority itself."""
     who = shown(leaf.subject)
-    try:
-        if leaf.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
-            raise UnfitCertificateError(f"{who} is an authority, not a party")
-    except x509.ExtensionNotFound:
-        pass
-    try:
-        if leaf.extensions.get_extension_for_class(x509.KeyUsage).value.digital_signature:
-            return
-    except x509.ExtensionNotFound:
-        pass
-    raise UnfitCertificateError(f"the certificate of {who} is not for signing (key usage digitalSignature)")
+    constraints, usage = extension(leaf, x509.BasicConstraints), extension(leaf, x509.KeyUsage)
+    if constraints is not None and constraints.ca:
+        raise UnfitCertificateError(f"{who} is an authority, not a party")
+    if usage is None or not usage.digital_signature:
+        raise UnfitCertificateError(f"the certificate of {who} is not for signing (key usage digitalSignature)")

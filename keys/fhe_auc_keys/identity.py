@@ -9,7 +9,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import frame, unframe
@@ -17,7 +16,7 @@ from fhe_auc_keys import sealing
 from fhe_auc_keys.certificates import certified_names, credential
 from fhe_auc_keys.errors import DamagedFileError, UnfitCertificateError, UnfitNameError
 from fhe_auc_keys.existing_certificate import CertifiedKey, bind_keys
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension
+from fhe_auc_keys.public_keys import MALFORMED, certified_keys, check_name, encryption_key_extension, subject_of
 
 _MAGIC = b"fheiden"
 
@@ -71,9 +70,7 @@ class Identity:
 
     def request(self) -> bytes:
         """Return a certificate request (X.509 CSR, PEM), signed by the signing key; it covers the encryption key."""
-        builder = x509.CertificateSigningRequestBuilder().subject_name(
-            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, self.name)])
-        )
+        builder = x509.CertificateSigningRequestBuilder().subject_name(subject_of(self.name))
         builder = builder.add_extension(encryption_key_extension(self.encryption_key), critical=False)
         return builder.sign(self._signing, None).public_bytes(Encoding.PEM)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime, timedelta, timezone
+from typing import TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -39,6 +40,7 @@ MAX_DAYS = 398
 ENCRYPTION_KEY_OID = x509.ObjectIdentifier("2.25.315559800432033065682753767316696203577")
 """Extension that holds the X25519 key; an arc under 2.25 comes from a random UUID and needs no registration (X.667)."""
 
+E = TypeVar("E", bound=x509.ExtensionType)
 _MAX_SHOWN = 120
 _PRIME = 2**255 - 19  # of X25519's field
 
@@ -54,6 +56,11 @@ def shown(name: x509.Name) -> str:
     """Return a name as an error message quotes it: one line, and not longer than a line, whoever made it up."""
     text = repr(name.rfc4514_string())
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...'"
+
+
+def subject_of(name: str) -> x509.Name:
+    """Return a party's or authority's name as certificates and requests hold it."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def printable(text: str) -> str:
@@ -101,6 +108,14 @@ def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
     return x509.UnrecognizedExtension(
         ENCRYPTION_KEY_OID, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     )
+
+
+def extension(source: x509.Certificate, kind: type[E]) -> E | None:
+    """Return a certificate's extension of that kind; None where it has none."""
+    try:
+        return source.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def whole_bytes(source: x509.Certificate | x509.CertificateSigningRequest | x509.CertificateRevocationList) -> bool:

@@ -498,9 +498,9 @@ class Site:
             builder = builder.add_extension(alternative, critical=False)
         return builder.sign(issuer_key, hashes.SHA256())
 
-    def crl(self, name, key, *revoked, number=None, last_update=NOW - DAY, critical=None):
+    def crl(self, name, key, *revoked, number=None, last_update=NOW - DAY, next_update=NOW + DAY, critical=None):
         issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = x509.CertificateRevocationListBuilder(issuer, last_update, NOW + DAY)
+        builder = x509.CertificateRevocationListBuilder(issuer, last_update, next_update)
         if number is not None:
             builder = builder.add_extension(x509.CRLNumber(number), critical=False)
         if critical is not None:
@@ -550,8 +550,8 @@ def test_another_private_key_than_the_certificate_s(site) -> None:
 
 def test_a_binding_expires_before_its_certificate(site) -> None:
     identity = site.identity(days=1)
-    # Site lists end here as well, so they are left out.
-    trust = Trust((site.root,), (), site_lists_required=False)
+    keys = {"root": site.root_key, "middle": site.middle_key}
+    trust = Trust((site.root,), tuple(site.crl(name, key, next_update=NOW + 90 * DAY) for name, key in keys.items()))
     with pytest.raises(ExpiredError, match="key binding"):
         verify(identity.credential, trust, at=NOW + 2 * DAY)
     with pytest.raises(ExpiredError, match="site's certificate"):
