@@ -51,14 +51,9 @@ def announce(
     `peers` are exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`; the holder's own certificate is
     checked before anything is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`.
 
-    Raises
-    ------
-    UnfitNameError
-        `peers` are not the manifest's parties, each once.
-    UnfitCertificateError
-        Two parties share a certificate or a key.
-    ExpiredError
-        A certificate ends before the announcement does, or `lifetime` is out of range.
+    Raise `UnfitNameError` where `peers` are not the manifest's parties, each once; `UnfitCertificateError` where two
+    share a certificate or a key; `ExpiredError` where a certificate ends before the announcement does, or `lifetime` is
+    out of range.
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
@@ -78,15 +73,9 @@ def announce(
 def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
     """Return a session that its holder announces.
 
-    Raises
-    ------
-    TamperedError
-        Not an announcement, damaged or forged.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
-        The holder's certificate, or another holder; see `fhe_auc_keys.certificates.verify`. ExpiredError also for the
-        announcement itself.
+    Raise `TamperedError` where this is no announcement, damaged or forged; `ExpiredError` where it is outdated; where
+    it is somebody else's, or the holder's certificate does not hold, as `fhe_auc_keys.signed_documents.open_signed`.
     """
-    at = check_time(at)
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
         raise ExpiredError(f"the session announced by {holder!r} is outdated, or has not begun")

@@ -24,15 +24,10 @@ from fhe_auc_keys.sealed_roles import Branch, SealedAggregator
 
 @dataclass(frozen=True)
 class Inbox:
-    """Where the submissions of some parties arrive.
+    """Where the submissions of some parties arrive; every party of a session has one inbox.
 
-    Attributes
-    ----------
-    parties : tuple of str
-        Whose; every party of a session has one inbox.
-    read : callable
-        Called in the branch's process, to which it is pickled; returns pairs of who the transport says a submission is
-        from, and its bytes, one at a time.
+    `read` is called in the branch's process, to which it is pickled; it returns pairs of who the transport says a
+    submission is from, and its bytes, one at a time.
     """
 
     parties: tuple[str, ...]
@@ -48,26 +43,12 @@ def ingest(
     over before stay in: the parties that the aggregator has not counted can be ingested again. Processes start afresh,
     so that a script has to guard what it does by ``if __name__ == "__main__"``.
 
-    Parameters
-    ----------
-    aggregator : SealedAggregator
-        Started. What it has been given so far stays in.
-    material : bytes
-        What it was made from (`fhe_auc.protocol.Protocol.aggregator`).
-    inboxes : sequence of Inbox
-    processes : int, optional
-        How many run at a time; None: one for each inbox.
+    The aggregator is started, and what it has been given so far stays in; `material` is what it was made from. So many
+    `processes` run at a time, None: one for each inbox.
 
-    Raises
-    ------
-    InputError
-        A party is in two inboxes, and would be counted twice; or there is nothing to do, or nobody to do it.
-    MessageError
-        A party of an inbox has been counted already.
-    EvaluationError
-        A branch's process died.
-    OSError and others
-        Whatever an inbox's `read` raised.
+    Raise `InputError` where a party is in two inboxes, and would be counted twice, or there is nothing to do, or nobody
+    to do it; `MessageError` where a party of an inbox has been counted already; `EvaluationError` where a branch's
+    process died; and whatever an inbox's `read` raised.
     """
     if not inboxes or (processes is not None and processes < 1):
         raise InputError("ingesting takes an inbox and a process at least")

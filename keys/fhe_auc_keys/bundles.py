@@ -35,7 +35,6 @@ from fhe_auc_keys.errors import (
     WrongSessionError,
 )
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.public_keys import check_time
 from fhe_auc_keys.session_keys import PartySecrets, party_secrets
 from fhe_auc_keys.signed_documents import Kind, open_signed, parsed, sign
 from fhe_auc_keys.store import KeyStore
@@ -123,12 +122,8 @@ def seal_session(
 ) -> SealedSession:
     """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters and errors as `announce`.
 
-    Raises
-    ------
-    WrongContextError
-        Keys that are not those of the manifest.
-    SecretInBundleError
-        The aggregator's material is no public context, or holds secret key material.
+    Raise also `WrongContextError` where keys are not those of the manifest; `SecretInBundleError` where the
+    aggregator's material is no public context, or holds secret key material.
     """
     peers = tuple(peers)
     manifest = session.manifest
@@ -161,16 +156,10 @@ def open_aggregator_bundle(
 ) -> tuple[Announcement, bytes]:
     """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
 
-    `session` None takes any. Errors as `open_announcement`, and:
-
-    Raises
-    ------
-    WrongSessionError, WrongContextError
-        For another session than expected; keys of another context than the session's.
-    SecretInBundleError
-        The material is no public context, so that it may hold what the aggregator must not have.
+    `session` None takes any. Errors as `open_announcement`; besides `WrongSessionError` for another session,
+    `WrongContextError` where the keys are of another context than the session's, and `SecretInBundleError` where they
+    are no public context, so that they may hold what the aggregator must not have.
     """
-    at = check_time(at)
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
     _check_session(announcement.manifest.session, session)
@@ -274,7 +263,6 @@ def _opened(
     context: bytes | None,
     at: datetime,
 ) -> tuple[_Header, _Kept, PartyKeys]:
-    at = check_time(at)
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
     header = parsed(body.header, _Header, "party bundle")
     me = verify(identity.credential, trust, at=at)

@@ -25,7 +25,8 @@ from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, JOINT_KEYS_
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
-from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets, new_session_keys, party_secrets
 
@@ -46,12 +47,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> P:
         """Return the parameters of a `completed` request; raise `InputError` for an option of a wrong value.
 
-        Parameters
-        ----------
-        request : Request
-        backend : "openfhe" or "tenseal"
-        smudging_bits : int
-            With joint keys.
+        With sealed keys, `smudging_bits` mean nothing.
         """
 
     @abstractmethod
@@ -134,7 +130,9 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             return self.sealed_party(manifest, secrets, data)
         from fhe_auc_keys.joint_roles import JointParty  # needs OpenFHE
 
-        return JointParty.from_material(manifest, material, self.task(manifest, data), self.joint_computation(manifest))
+        mine, task = PartyMaterial.from_bytes(material), self.task(manifest, data)
+        identity = Identity.from_bytes(mine.identity)
+        return JointParty(manifest, mine.roster, identity, task, self.joint_computation(manifest))
 
     def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""

@@ -103,14 +103,9 @@ def bind_keys(
 def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
     """Return what a binding states; the certificate itself must have been verified before.
 
-    Raises
-    ------
-    TamperedError
-        Damaged, for another certificate, or one of the two signatures is not genuine.
-    ExpiredError
-        Outdated or not yet valid.
-    UnfitCertificateError, UnfitNameError
-        A key or the name is not allowed.
+    Raise `TamperedError` where it is damaged, for another certificate, or one of the two signatures is not genuine;
+    `ExpiredError` where it is outdated or not yet valid; `UnfitCertificateError` or `UnfitNameError` where a key or the
+    name is not allowed.
     """
     try:
         binding = unframe(_MAGIC, data, _Binding, "key binding")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Mapping
 
 import msgspec
@@ -16,7 +15,6 @@ from fhe_auc_keys import sealing
 from fhe_auc_keys.errors import TamperedError, WrongRecipientError
 from fhe_auc_keys.identity import Identity
 
-_KEY_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
 
 
@@ -30,7 +28,7 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
 
     `info` and `associated` are what an opener must state alike.
     """
-    key = secrets.token_bytes(_KEY_BYTES)
+    key = ChaCha20Poly1305.generate_key()
     ciphertext = ChaCha20Poly1305(key).encrypt(_NONCE, plaintext, associated)
     digest = hashlib.sha256(ciphertext).digest()
     sealed = {

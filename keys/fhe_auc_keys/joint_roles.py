@@ -46,7 +46,7 @@ from fhe_auc.submissions import RunningSum
 from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.roster import Contribution, Excerpt, PartyMaterial, Roster, open_excerpt
+from fhe_auc_keys.roster import Contribution, Excerpt, Roster, open_excerpt
 from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 
 _ROUNDS = 4
@@ -61,28 +61,14 @@ T = TypeVar("T")
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a party holds between rounds beside its share of the key; every round puts a new one in its place.
+    """What a party holds between rounds beside its share of the key; every round puts a new one in its place."""
 
-    Attributes
-    ----------
-    forwarded : tuple of bytes
-        Digests of what this party sent in the first round and all parties see: what comes back in the second.
-    secret_part : bytes
-        This party's part of the common secret.
-    common_secret : bytes
-        From the second round on; before, empty.
-    result, partial : bytes
-        The result in the third round, and this party's partial decryption of it.
-    key_bytes : int
-        Bytes sent so far for keys.
-    """
-
-    forwarded: tuple[bytes, ...] = ()
-    secret_part: bytes = b""
-    common_secret: bytes = b""
-    result: bytes = b""
-    partial: bytes = b""
-    key_bytes: int = 0
+    forwarded: tuple[bytes, ...] = ()  # digests of what it sent in the first round, and gets back in the second
+    secret_part: bytes = b""  # its part of the common secret
+    common_secret: bytes = b""  # from the second round on
+    result: bytes = b""  # from the third round on
+    partial: bytes = b""  # its partial decryption of the result
+    key_bytes: int = 0  # sent so far for keys
 
     def __repr__(self) -> str:
         return "<state of a party of a joint session (secret)>"
@@ -99,19 +85,8 @@ class _Saved(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class JointAggregator(Aggregator):
     """Adds up parts of keys and submissions, and passes on what all parties must see.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        With a plan for joint keys.
-    roster : Roster
-        Of the manifest's parties.
-    computation : JointComputation
-        The manifest's.
-
-    Raises
-    ------
-    InputError
-        The manifest is not one for joint keys, or the roster is of other parties.
+    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, or the roster is
+    of other parties.
     """
 
     rounds = _ROUNDS
@@ -167,23 +142,9 @@ class JointAggregator(Aggregator):
 class JointParty(Party[R]):
     """Draws a share of the secret key, takes part in making the others' keys, submits, and helps to decrypt.
 
-    Parameters
-    ----------
-    manifest : Manifest
-        With a plan for joint keys.
-    roster : Roster
-        Of the manifest's parties, each verified by this party.
-    identity : Identity
-        This party's private keys.
-    task : PartyTask
-        This party's, for that computation.
-    computation : JointComputation
-        The manifest's.
-
-    Raises
-    ------
-    InputError
-        The manifest is not one for joint keys, the roster is of other parties, or the identity is not in it.
+    `roster` is of the manifest's parties, each verified by this party, whose `identity` and `task` are given;
+    `computation` is the manifest's. Raise `InputError` where the manifest is not one for joint keys, the roster is of
+    other parties, or the identity is not in it.
     """
 
     rounds = _ROUNDS
@@ -213,21 +174,6 @@ class JointParty(Party[R]):
         _, relinearisation, _ = self._setup.key_parts
         longest = max(relinearisation.packed_size, computation.partial_shape.packed_size)
         self.download_limit = parties * (longest + _SLACK * (1 + parties))
-
-    @classmethod
-    def from_material(
-        cls,
-        manifest: Manifest,
-        material: bytes,
-        task: PartyTask[Any, Any, R],
-        computation: JointComputation[Any, Any, Any, Any],
-    ) -> JointParty[R]:
-        """Return the party that a serialised `fhe_auc_keys.roster.PartyMaterial` is for; errors as the constructor."""
-        try:
-            mine = decode(material, PartyMaterial, "party's material")
-        except DeserialisationError as error:
-            raise InputError(str(error)) from None
-        return cls(manifest, mine.roster, Identity.from_bytes(mine.identity), task, computation)
 
     def __reduce__(self) -> str:
         raise TypeError("a party of a joint session is not pickled or copied: a second one would have the same share")

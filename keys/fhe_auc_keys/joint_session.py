@@ -59,16 +59,9 @@ def open_joint_session(
 ) -> tuple[Announcement, Roster]:
     """Return a session and its parties' public keys, each verified under `trust`.
 
-    `signer` is the party agreed on that must have convened it; `session` None takes any.
-
-    Raises
-    ------
-    TamperedError
-        Damaged or forged, or credentials other than those announced.
-    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
-        The signer's certificate, or a party's.
-    WrongSessionError, WrongContextError
-        Another session; a session for keys of a key holder.
+    `signer` is the party agreed on that must have convened it; `session` None takes any. Raise `TamperedError` where it
+    is damaged or forged, or holds other credentials than those announced; `WrongSessionError` for another session;
+    `WrongContextError` where its keys are a key holder's; for certificates as `fhe_auc_keys.certificates.verify`.
     """
     _, body = open_signed(KIND, data, _Body, trust, signer=signer, at=at)
     announcement = open_announcement(body.announcement, trust, holder=signer, at=at)

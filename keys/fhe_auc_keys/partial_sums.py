@@ -25,24 +25,12 @@ MAX_REASON = 500
 
 
 class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A sum of some parties' submissions of one session.
+    """A sum of some parties' submissions of one session."""
 
-    Attributes
-    ----------
-    manifest : bytes
-        Digest of the session's manifest.
-    counted : bytes
-        A bit for each party of the manifest, in its order, the lowest of each byte first: is it in the sum?
-    sums : tuple of bytes
-        Packed polynomials, one entry a ciphertext of a submission.
-    refused : tuple of (str, str)
-        Parties of which a submission was refused, and the latest reason.
-    """
-
-    manifest: bytes
-    counted: bytes
-    sums: tuple[bytes, ...]
-    refused: tuple[tuple[str, str], ...]
+    manifest: bytes  # digest of the session's
+    counted: bytes  # a bit for each of the manifest's parties, in its order, the lowest of each byte first
+    sums: tuple[bytes, ...]  # packed polynomials, one entry a ciphertext of a submission
+    refused: tuple[tuple[str, str], ...]  # parties of which a submission was refused, and the latest reason
 
     @classmethod
     def of(
@@ -57,10 +45,7 @@ class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     def parties(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the names of the parties counted.
 
-        Raises
-        ------
-        DeserialisationError
-            It is about another number of parties than the manifest's.
+        Raise `DeserialisationError` where it is about another number of parties than the manifest's.
         """
         names = manifest.parties
         bits = np.unpackbits(np.frombuffer(self.counted, np.uint8), bitorder="little")

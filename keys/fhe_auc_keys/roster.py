@@ -11,13 +11,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.serialise import encode, frame, unframe
+from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.certificates import Peer
 from fhe_auc_keys.errors import TamperedError, UnfitCertificateError
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.public_keys import encryption_key
 
-KEY_BYTES = 32
 MAGIC = b"fherost"
 """First bytes of a serialised roster."""
 
@@ -48,9 +47,7 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if set(self.signing_keys) != set(self.encryption_keys):
             raise ValueError("a roster has a signing key and an encryption key of each party")
-        for name, key in self.signing_keys.items():
-            if len(key) != KEY_BYTES:
-                raise ValueError(f"the signing key of {name!r} has not {KEY_BYTES} bytes")
+        for key in self.signing_keys.values():
             Ed25519PublicKey.from_public_bytes(key)
         for key in self.encryption_keys.values():
             try:
@@ -88,6 +85,14 @@ class PartyMaterial(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
     def __repr__(self) -> str:
         return "PartyMaterial(...)"
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PartyMaterial:
+        """Parse what `fhe_auc.serialise.encode` has made of it; `InputError` for anything else."""
+        try:
+            return decode(data, cls, "party's material")
+        except DeserialisationError as error:
+            raise InputError(str(error)) from None
 
 
 class Excerpt(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -30,13 +30,7 @@ _UTF8_BYTES = 4  # of a character, at most
 class SealedAggregator(Aggregator):
     """Adds submissions up as they arrive, then computes the encrypted result.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    computation : SealedComputation
-        The manifest's.
-    keys
-        From `SealedComputation.load_public`.
+    `computation` is the manifest's, `keys` come from its `load_public`.
     """
 
     rounds = _ROUNDS
@@ -58,16 +52,9 @@ class SealedAggregator(Aggregator):
     def receive_partial(self, data: bytes) -> tuple[str, ...]:
         """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
 
-        Parameters
-        ----------
-        data : bytes
-            From `Branch.partial`, over a link on which nobody else can write: a partial sum is not signed.
-
-        Raises
-        ------
-        MessageError
-            Damaged, of another session, or it counts a party that is no party of this session or has been counted
-            already: a sum cannot be taken apart. The session is as it was.
+        `data` come from `Branch.partial`, over a link on which nobody else can write: a partial sum is not signed.
+        Raise `MessageError` where they are damaged, of another session, or count a party that is no party of this
+        session or has been counted already: a sum cannot be taken apart. The session is as it was.
         """
         try:
             return self._receive_partial(data)
@@ -92,23 +79,11 @@ class SealedAggregator(Aggregator):
 
 
 class Branch(SealedAggregator):
-    """A part of an aggregator: it adds up the submissions of some parties and hands on their sum.
+    """A part of an aggregator: it adds up the submissions of some `parties` and hands on their sum.
 
     Every party belongs to one branch, so that none can be counted twice. Branches may hand on to branches, in a tree
-    whose root is a `SealedAggregator`. A branch sees what the aggregator sees, and is trusted as far.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    computation, keys
-        As of `SealedAggregator`.
-    parties : iterable of str
-        Whose submissions this branch takes.
-
-    Raises
-    ------
-    InputError
-        A name that is not one of the manifest's parties.
+    whose root is a `SealedAggregator`. A branch sees what the aggregator sees, and is trusted as far. Raise
+    `InputError` for a name that is not one of the manifest's parties.
     """
 
     _stranger = "not a party of this branch"
@@ -130,10 +105,7 @@ class Branch(SealedAggregator):
     def partial(self) -> bytes:
         """End the branch and return its sum, whose submissions are in it, and what it has refused.
 
-        Raises
-        ------
-        EvaluationError
-            The branch has ended.
+        Raise `EvaluationError` where the branch has ended.
         """
         if self._ended:
             raise EvaluationError("the branch has ended; it hands its sum on once")
@@ -153,17 +125,8 @@ class Branch(SealedAggregator):
 class SealedParty(Party[R]):
     """Encrypts its values, then decrypts the result and reads it.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    computation : SealedComputation
-        The manifest's.
-    keys
-        From `SealedComputation.load_secret`.
-    task : PartyTask
-        This party's, for that computation.
-    common_secret : bytes
-        32 bytes, the same for all parties of the session.
+    `computation` is the manifest's, `keys` come from its `load_secret`. All parties of the session have the same
+    `common_secret`, 32 bytes.
     """
 
     rounds = _ROUNDS

@@ -19,8 +19,7 @@ import stat
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -48,7 +47,7 @@ SCRYPT_LOG2_COST = 17
 """log2 of scrypt's n: 128 MB and about half a second, with r = 8 and p = 1 (RFC 7914)."""
 
 _LOG2_COSTS = range(10, 21)  # a header from elsewhere must not ask for all memory there is
-_KINDS = ("authority", "bundle", "context", "identity", "state", "trust")
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 MAGIC = b"fhestor"
 """First bytes of a key store's header."""
 
@@ -69,16 +68,9 @@ class KeyStore:
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
 
-    Raises
-    ------
-    MissingError
-        No key store there.
-    LockedError
-        Another process has it open.
-    UnsafeModeError
-        Somebody else than the owner can read or write it.
-    WrongPassphraseError, DamagedFileError
-        The passphrase does not fit; the header is damaged.
+    Raise `MissingError` where there is no key store; `LockedError` where another process has it open; `UnsafeModeError`
+    where somebody else than the owner can read or write it; `WrongPassphraseError` where the passphrase does not fit;
+    `DamagedFileError` where the header is damaged.
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
@@ -132,9 +124,7 @@ class KeyStore:
     def __enter__(self) -> KeyStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -59,26 +59,21 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
     own = fingerprint(authority.certificate)
     ends = authority.certificate.not_valid_after_utc
     until = x509.load_pem_x509_crl(found).next_update_utc
-    if as_json:
-        output.print_json(
-            {
-                "authority": name,
-                "certificate": str(folder / _CERTIFICATE),
-                "revocation_list": str(folder / _LIST),
-                "fingerprint": own.hex(),
-                "not_after": common.moment(ends),
-                "next_update": common.moment(until),
-            }
-        )
-        return
-    output.print_table(
-        [
-            ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
-            ("publish", str(folder / _CERTIFICATE), "the authority's certificate"),
-            ("publish", str(folder / _LIST), f"revocation list, accepted until {common.moment(until)}"),
-            ("fingerprint", common.spelled(own), "of the certificate: read it to every site by telephone"),
-        ]
-    )
+    facts = {
+        "authority": name,
+        "certificate": str(folder / _CERTIFICATE),
+        "revocation_list": str(folder / _LIST),
+        "fingerprint": own.hex(),
+        "not_after": common.moment(ends),
+        "next_update": common.moment(until),
+    }
+    rows: list[tuple[output.Cell, ...]] = [
+        ("authority", name, f"valid until {common.moment(ends)}; private key in {str(vault.directory)!r}"),
+        ("publish", str(folder / _CERTIFICATE), "the authority's certificate"),
+        ("publish", str(folder / _LIST), f"revocation list, accepted until {common.moment(until)}"),
+        ("fingerprint", common.spelled(own), "of the certificate: read it to every site by telephone"),
+    ]
+    common.report(rows, facts, as_json=as_json)
 
 
 @click.command(
@@ -125,26 +120,22 @@ def issue(
     common.write(target, pem, common.PUBLIC, force=force)
     line = authority.register[-1]
     certificate = x509.load_pem_x509_certificate(pem)
-    if as_json:
-        output.print_json(
-            {
-                "name": name,
-                "certificate": str(target),
-                "serial": line.serial,
-                "fingerprint": fingerprint(certificate).hex(),
-                "request_fingerprint": asked.hex(),
-                "not_after": common.moment(certificate.not_valid_after_utc),
-            }
-        )
-        return
-    output.print_table(
-        [
-            ("certified", name, f"valid until {common.moment(certificate.not_valid_after_utc)}"),
-            ("serial", line.serial, "to revoke it"),
-            ("fingerprint", common.spelled(fingerprint(certificate)), "of the certificate"),
-            ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
-        ]
-    )
+    until = common.moment(certificate.not_valid_after_utc)
+    facts = {
+        "name": name,
+        "certificate": str(target),
+        "serial": line.serial,
+        "fingerprint": fingerprint(certificate).hex(),
+        "request_fingerprint": asked.hex(),
+        "not_after": until,
+    }
+    rows: list[tuple[output.Cell, ...]] = [
+        ("certified", name, f"valid until {until}"),
+        ("serial", line.serial, "to revoke it"),
+        ("fingerprint", common.spelled(fingerprint(certificate)), "of the certificate"),
+        ("send", str(target), f"public; back to {name!r}, with {_CERTIFICATE} and {_LIST}"),
+    ]
+    common.report(rows, facts, as_json=as_json)
 
 
 @click.command(
@@ -180,14 +171,13 @@ def revoke(serial_or_name: str | None, refresh: bool, vault: Vault, folder: Path
     common.write(target, found, common.PUBLIC, force=True)
     revoked = [line for line in authority.register if line not in before]
     until = common.moment(x509.load_pem_x509_crl(found).next_update_utc)
-    if as_json:
-        lines = [{"name": line.name, "serial": line.serial} for line in revoked]
-        output.print_json({"revoked": lines, "revocation_list": str(target), "next_update": until})
-        return
-    rows = [("revoked", line.serial, f"of {line.name!r}") for line in revoked]
+    lines = [{"name": line.name, "serial": line.serial} for line in revoked]
+    rows: list[tuple[output.Cell, ...]] = [("revoked", line.serial, f"of {line.name!r}") for line in revoked]
     if not rows:
         rows = [("revoked", "nothing" if refresh else "nothing new", "" if refresh else "it was revoked before")]
-    output.print_table([*rows, ("publish", str(target), f"to everybody, now; accepted until {until}")])
+    rows.append(("publish", str(target), f"to everybody, now; accepted until {until}"))
+    facts = {"revoked": lines, "revocation_list": str(target), "next_update": until}
+    common.report(rows, facts, as_json=as_json)
 
 
 def _stored(store: KeyStore) -> Authority:

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import click
 
+from fhe_auc.cli import output
 from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
 from fhe_auc_keys.errors import KeysError, UnknownIssuerError
@@ -72,24 +74,10 @@ def spelled(data: bytes) -> str:
 
 
 def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) -> None:
-    """Make sure that a fingerprint is the one that `teller` told, if need be by asking.
+    """Make sure that a fingerprint is the one that `teller` told, who must be called.
 
-    Parameters
-    ----------
-    what : str
-        Whose fingerprint it is.
-    found : bytes
-    expected : sequence of bytes
-        From the command line; empty: ask.
-    teller : str
-        Who must be called.
-
-    Raises
-    ------
-    UnknownIssuerError
-        It is another one.
-    InputError
-        Nobody is there to ask.
+    `what` says whose it is; `expected` come from the command line, and without any the user is asked. Raise
+    `UnknownIssuerError` where it is another one; `InputError` where nobody is there to ask.
     """
     if expected:
         if found not in expected:
@@ -107,6 +95,14 @@ def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) 
         raise InputError(f"nobody is there to confirm the fingerprint of {what}: give --fingerprint") from None
     if not same:
         raise UnknownIssuerError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+
+
+def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_json: bool) -> None:
+    """Print what a command has done: as a table, or as JSON."""
+    if as_json:
+        output.print_json(facts)
+    else:
+        output.print_table(rows)
 
 
 @contextmanager
@@ -130,10 +126,7 @@ def check_free(*paths: Path, force: bool) -> None:
 def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:
     """Write a file as a whole, readable to others only where `mode` says so, whatever the umask.
 
-    Raises
-    ------
-    InputError
-        A file with other contents is there, and `force` is not set.
+    Raise `InputError` where a file with other contents is there, and `force` is not set.
     """
     if path.is_file() and path.read_bytes() == data:
         path.chmod(mode)

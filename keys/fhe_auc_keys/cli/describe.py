@@ -7,18 +7,23 @@ from typing import Any
 from fhe_auc import registry
 from fhe_auc.ckks import SECURITY_BITS
 from fhe_auc.cli import output
-from fhe_auc.errors import FheAucError, UnknownProtocolError
+from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
+from fhe_auc.protocol import Protocol
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.cli import common
 
 
 def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tuple[output.Cell, ...]]:
     """Say what a verified announcement holds; `reader` is the party that reads it."""
-    manifest, plan = announced.manifest, _plan_of(announced.manifest)
+    manifest = announced.manifest
+    protocol, plan = _protocol_and_plan(manifest)
+    trust = "unknown: this protocol is not installed here" if protocol is None else protocol.trust
     grid = manifest.thresholds
+    # The session may be one to find thresholds: then its own are the cells in which rows are counted.
+    finds_thresholds = protocol is not None and protocol.yields is QuantileThresholds and "bins" in manifest.options
     rows: list[tuple[output.Cell, ...]] = [
         ("session", common.spelled(manifest.session), "compare: everybody in it must see the same"),
         (
@@ -27,16 +32,16 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
             f"signed it; certificate {announced.holder.fingerprint.hex()[:16]}…",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
-        ("protocol", manifest.protocol, f"trust: {_trust(manifest.protocol)}"),
+        ("protocol", manifest.protocol, f"trust: {trust}"),
         ("thresholds", f"{manifest.options['bins']:,}", f"to be found, from counts in {len(grid):,} cells of scores")
-        if _finds_thresholds(manifest)
+        if finds_thresholds
         else ("thresholds", f"{len(grid):,}", f"from {grid[0]:g} to {grid[-1]:g}"),
         *(("option", name, str(value)) for name, value in manifest.options.items() if name != "bins"),
     ]
     if plan is not None:
         rows += plan.terms().rows
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
-    if joint(announced):
+    if manifest.joint_keys:
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
     if manifest.context:
         rows.append(("context", common.spelled(manifest.context), "names parameters and public key"))
@@ -46,28 +51,16 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     return rows
 
 
-def _finds_thresholds(manifest: Manifest) -> bool:
-    """Return whether the session is to find thresholds, its own being the cells in which rows are counted."""
-    try:
-        return registry.load(manifest.protocol).yields is QuantileThresholds and "bins" in manifest.options
-    except FheAucError:  # not installed here
-        return False
-
-
-def joint(announced: Announcement) -> bool:
-    """Return whether the parties make the keys together."""
-    return announced.manifest.joint_keys
-
-
 def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     """Say the same for JSON."""
-    manifest, plan = announced.manifest, _plan_of(announced.manifest)
+    manifest = announced.manifest
+    _, plan = _protocol_and_plan(manifest)
     agreed = {} if plan is None else plan.terms().data
     return {
         "session": manifest.session.hex(),
         "context": manifest.context.hex(),
         "holder": announced.holder.name,
-        "joint_keys": joint(announced),
+        "joint_keys": manifest.joint_keys,
         "not_after": common.moment(announced.not_after),
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),
@@ -79,16 +72,10 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
     }
 
 
-def _plan_of(manifest: Manifest) -> Plan | None:
-    """Return the session's plan, None where there is none or its protocol is not installed here."""
+def _protocol_and_plan(manifest: Manifest) -> tuple[Protocol[Any] | None, Plan | None]:
+    """Return the session's protocol and plan; None where it is not installed here, or has no plan."""
     try:
-        return registry.load(manifest.protocol).plan_of(manifest)
+        protocol = registry.load(manifest.protocol)
     except UnknownProtocolError:
-        return None
-
-
-def _trust(protocol: str) -> str:
-    try:
-        return registry.load(protocol).trust
-    except FheAucError:
-        return "unknown: this protocol is not installed here"
+        return None, None
+    return protocol, protocol.plan_of(manifest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from cryptography import x509
@@ -20,11 +19,9 @@ from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
 from fhe_auc_keys.existing_certificate import CertifiedKey
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
+from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.vault import OWN, Vault
-
-if TYPE_CHECKING:
-    from fhe_auc_keys.store import KeyStore
 
 
 @click.command(
@@ -131,10 +128,7 @@ def enrol(
         ]
     elif identity.credential:
         _warn_where_unfit(identity, trusted)
-    if as_json:
-        output.print_json({"name": name, **facts})
-    else:
-        output.print_table(rows)
+    common.report(rows, {"name": name, **facts}, as_json=as_json)
 
 
 def _identity(store: KeyStore, name: str) -> tuple[Identity, bool]:

@@ -29,16 +29,6 @@ def ask_hidden(question: str, *, otherwise: str, confirm: bool = False) -> str:
     return answer
 
 
-def key_store(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``vault``, a `Vault`."""
-    return _with_store(command, required=True)
-
-
-def optional_key_store(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``vault``, a `Vault` or None."""
-    return _with_store(command, required=False)
-
-
 def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[..., Any]:
     @click.option(
         "--store",
@@ -61,6 +51,13 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
         return command(*args, vault=vault, **options)
 
     return with_store
+
+
+key_store = functools.partial(_with_store, required=True)
+"""Decorator: the command receives ``vault``, a `Vault`."""
+
+optional_key_store = functools.partial(_with_store, required=False)
+"""Decorator: the command receives ``vault``, a `Vault` or None."""
 
 
 def _ask(question: str, new: bool) -> str:

@@ -120,6 +120,6 @@ def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool)
     if as_json:
         output.print_json({**describe.announcement_as_dict(announced), "opened_by": reader, "keys": str(place)})
     else:
-        what = "what the rounds need is" if describe.joint(announced) else "its keys are"
+        what = "what the rounds need is" if announced.manifest.joint_keys else "its keys are"
         kept = ("opened", f"by {reader}", f"{what} in {str(place)!r} now")
         output.print_table([kept, *describe.announcement_rows(announced, reader=reader)])

@@ -13,7 +13,7 @@ import click
 from cryptography import x509
 
 from fhe_auc.cli import failures, output
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import FheAucError
 from fhe_auc.rlwe import container
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
@@ -27,7 +27,15 @@ from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError,
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import KIND as JOINT_KIND
 from fhe_auc_keys.joint_session import open_joint_session
-from fhe_auc_keys.public_keys import MALFORMED, certified_keys, fingerprint, printable, subject_name, whole_bytes
+from fhe_auc_keys.public_keys import (
+    MALFORMED,
+    certified_keys,
+    extension,
+    fingerprint,
+    printable,
+    subject_name,
+    whole_bytes,
+)
 from fhe_auc_keys.revocation import newer_list
 from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
@@ -37,27 +45,22 @@ from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.vault import OWN, Vault
 
+_DOCUMENTS = {
+    ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
+    AGGREGATOR_KIND: "aggregator's bundle: public keys of a session, for the aggregator",
+    PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
+    JOINT_KIND: "session with joint keys: public, for everybody in it",
+}
+
 
 @dataclass
 class _Description:
-    """What is said about a file.
-
-    Attributes
-    ----------
-    what : str
-    rows : list of table rows
-    verified : str
-        What has been verified; empty: nothing.
-    wrong : str
-        Why it must not be used; empty: nothing was found wrong.
-    unverified : str
-        What to do where nothing has been verified.
-    """
+    """What is said about a file."""
 
     what: str
     rows: list[tuple[output.Cell, ...]] = field(default_factory=list)
-    verified: str = ""
-    wrong: str = ""
+    verified: str = ""  # what has been verified; empty: nothing
+    wrong: str = ""  # why it must not be used; empty: nothing was found wrong
     unverified: str = "only what the file claims; give --store, or --authority and --revocation-list"
 
     @property
@@ -142,16 +145,14 @@ def _described(data: bytes, trusted: Trusted | None) -> _Description:
         b"-----BEGIN X509 CRL": ("revocation list", _revocation_list),
         b"-----BEGIN CERTIFICATE": ("certificate", _certificate),
         CREDENTIAL_MAGIC: ("credential", _credential),
-        ANNOUNCEMENT_KIND.magic: (ANNOUNCEMENT_KIND.name, partial(_document, ANNOUNCEMENT_KIND)),
-        AGGREGATOR_KIND.magic: (AGGREGATOR_KIND.name, partial(_document, AGGREGATOR_KIND)),
-        PARTY_KIND.magic: (PARTY_KIND.name, partial(_document, PARTY_KIND)),
-        JOINT_KIND.magic: (JOINT_KIND.name, partial(_document, JOINT_KIND)),
+        ROSTER_MAGIC: ("roster of a session with joint keys", _roster),
+        **{kind.magic: (kind.name, partial(_document, kind)) for kind in _DOCUMENTS},
     }
     for beginning, (what, read) in readers.items():
         if data.startswith(beginning):
             try:
                 return read(data, trusted)
-            except (KeysError, DeserialisationError) as error:
+            except FheAucError as error:
                 return _Description(what, wrong=printable(str(error)))
             except MALFORMED as error:
                 return _Description(what, wrong=f"malformed: {type(error).__name__}")
@@ -159,19 +160,13 @@ def _described(data: bytes, trusted: Trusted | None) -> _Description:
         return _Description("a private key, of which nothing is shown", unverified="send it to nobody")
     if data.startswith(STORE_MAGIC):
         return _Description("the head of a key store", unverified="see what is in the store with --store")
-    if data.startswith(ROSTER_MAGIC):
-        return _roster(data)
     if data.startswith(container.MAGIC):
         return _Description("encryption keys or a ciphertext, taken out of a bundle", unverified="it is not signed")
     return _Description("nothing that these commands write", wrong="unknown, or damaged at its beginning")
 
 
-def _roster(data: bytes) -> _Description:
-    try:
-        names = sorted(Roster.from_bytes(data).names)
-    except InputError as error:
-        return _Description("roster of a session with joint keys", wrong=str(error))
-    rows: list[tuple[output.Cell, ...]] = [("party", name, "") for name in names]
+def _roster(data: bytes, trusted: Trusted | None) -> _Description:
+    rows: list[tuple[output.Cell, ...]] = [("party", name, "") for name in sorted(Roster.from_bytes(data).names)]
     return _Description(
         "roster of a session with joint keys, verified and kept by `open`", rows, unverified="not signed"
     )
@@ -221,7 +216,8 @@ def _certificate(data: bytes, trusted: Trusted | None) -> _Description:
         ("serial", f"{first.serial_number:x}", _validity(first)),
         ("fingerprint", common.spelled(fingerprint(first)), "SHA-256"),
     ]
-    if _is_authority(first):
+    constraints = extension(first, x509.BasicConstraints)
+    if constraints is not None and constraints.ca:
         described = _Description("certificate of an authority: public, for everybody", rows)
         if trusted is not None and first in trusted.authorities:
             described.verified = "it is among the authorities that are trusted here"
@@ -264,12 +260,7 @@ def _judged(described: _Description, shown: bytes, trusted: Trusted | None) -> _
 
 def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     """Describe a signed document; what is inside is shown only once the signature is verified."""
-    what = {
-        ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
-        AGGREGATOR_KIND: "aggregator's bundle: public keys of a session, for the aggregator",
-        PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
-        JOINT_KIND: "session with joint keys: public, for everybody in it",
-    }[kind]
+    what = _DOCUMENTS[kind]
     signer = claimed_signer(kind, data)
     leaf, _ = claimed(signer)
     if trusted is None:
@@ -299,13 +290,6 @@ def _validity(certificate: x509.Certificate) -> str:
     return f"valid from {common.moment(begins)} until {common.moment(ends)}"
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
-
-
 def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
     """Print what a key store holds, but for the keys."""
     trusted = Trusted.stored(store)
@@ -329,10 +313,7 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         *(("session", common.spelled(each), "opened; what it needs is here") for each in sessions),
     ]
     facts |= {**trust.as_dict(trusted), "sessions": [each.hex() for each in sessions]}
-    if as_json:
-        output.print_json(facts)
-    else:
-        output.print_table(rows)
+    common.report(rows, facts, as_json=as_json)
 
 
 def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:

@@ -41,14 +41,8 @@ def extended(
 ) -> Trusted:
     """Return `trusted` with more authorities, each confirmed by its fingerprint, and with newer revocation lists.
 
-    Raises
-    ------
-    InputError
-        A file is of another kind; or nobody is there to confirm a fingerprint.
-    UnknownIssuerError
-        A fingerprint is not the one expected; a list is of nobody trusted here.
-    OutdatedListError, TamperedError
-        A list is older than the one already here; or not genuine.
+    Raise `InputError` where a file is of another kind, or nobody is there to confirm a fingerprint;
+    `UnknownIssuerError` where that is another one, and further errors as `Trusted.with_list`.
     """
     for path in authorities:
         for each in read_certificates(path):
