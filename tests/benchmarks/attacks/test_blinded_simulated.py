@@ -55,7 +55,7 @@ def test_checks_are_those_of_accept(executions):
     totals.dens[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
     totals.nums[::10] *= 10.0 ** rng.uniform(-12, 0, (300, 1))
     totals.nums[5::100, 0] = np.nan
-    verdicts = simulated.checked(totals, trials.multipliers, of.plan)
+    verdicts = simulated.checked(trials, totals)
     seen = set()
     for index in range(3_000):
         pairs = np.stack([totals.nums[index], totals.dens[index]], axis=1).ravel()
@@ -65,11 +65,11 @@ def test_checks_are_those_of_accept(executions):
         except VerificationError as error:
             refused = error.check
         else:
-            refused = None
+            refused = simulated.ACCEPTED
             assert verdicts.values[index] == pytest.approx(complex(*expected), abs=1e-12)
-        assert (None, *simulated.REFUSALS)[verdicts.codes[index]] == refused
+        assert verdicts.refused_by[index] == refused
         seen.add(refused)
-    assert seen == {None, "denominator", "executions", "range"}
+    assert seen == {simulated.ACCEPTED, "denominator", "executions", "range"}
 
 
 def test_multipliers_are_distributed_like_those_of_the_protocol():
@@ -123,9 +123,7 @@ def test_pass_rates_of_two_executions_agree_with_the_estimate(loose, name):
 @pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "add-constant"])
 def test_pass_rates_of_two_executions_stay_below_the_bound_and_not_far_below_it(loose, name):
     outcome = simulated.run(name, loose, 40_000, seed=6)
-    computed = bounds.of_strategy(
-        name, 2, LOOSE, positions=loose.positions, thresholds=loose.plan.workload.thresholds, splits=2
-    )
+    computed = bounds.of_strategy(name, loose)
     assert stats.binom.sf(outcome.passed - 1, outcome.trials, computed) > 1e-6
     assert outcome.passed / outcome.trials > computed / 60
 
@@ -211,11 +209,7 @@ def test_leftover_masks_make_executions_disagree_and_partial_sums_slots(default)
 
 @pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant"])
 def test_bounds_at_the_default_are_below_one_in_a_thousand_million(default, name):
-    workload = default.plan.workload
-    computed = bounds.of_strategy(
-        name, 4, default.plan.tolerance, positions=default.positions, thresholds=workload.thresholds, splits=2
-    )
-    assert computed < 1e-9
+    assert bounds.of_strategy(name, default) < 1e-9
 
 
 def test_guessing_is_maximised_over_all_sizes():

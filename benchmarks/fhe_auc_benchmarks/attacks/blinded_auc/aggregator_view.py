@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -27,71 +28,40 @@ SPARE_BITS = 8
 """Of the modulus, for what attacks add."""
 
 _MAX_MULTIPLIER_BITS = 40
-_CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 
 Floats: TypeAlias = NDArray[np.float64]
 Submission: TypeAlias = "Sequence[Ciphertext]"
 
 
 class Earlier(NamedTuple):
-    """What an aggregator may have kept of another session under the same keys.
-
-    Attributes
-    ----------
-    submissions : mapping of str to list of ciphertexts
-    ciphertext : bytes
-        Of the result.
-    message : bytes
-        The one that carried it.
-    """
+    """What an aggregator may have kept of another session under the same keys; the message carried the ciphertext."""
 
     submissions: Mapping[str, Submission]
     ciphertext: bytes
     message: bytes
 
 
+@dataclass
 class View:
-    """What a lying aggregator has in hand.
+    """What a lying aggregator has in hand, beside what parties have sent: about how many rows they have."""
 
-    Parameters
-    ----------
-    context : PublicContext
-    plan : AucPlan
-    submissions : mapping of str to list of ciphertexts
-        What the parties have sent.
-    generator : numpy.random.Generator
-        For the attack's choices.
-    rows : int
-        About how many rows all parties have.
-    earlier : Earlier or None
-    change : float or None
-        By which fraction to change what is scaled or added to; None: drawn anew, small, which is the likeliest to pass.
+    context: PublicContext
+    plan: AucPlan
+    submissions: Mapping[str, Submission]
+    generator: np.random.Generator
+    rows: int
+    change: float
+    """By which fraction to change what is scaled or added to."""
+    earlier: Earlier | None = None
+    tamper: Callable[[bytes], bytes] = bytes
+    """Applied to the finished message; by default nothing is done to it."""
+    multiplier: int = field(init=False)
+    """The blinding multiplier, of the liar's choice."""
 
-    Attributes
-    ----------
-    multiplier : int
-        The blinding multiplier, of the liar's choice.
-    tamper : callable
-        Applied to the finished message, which nothing is done to by default.
-    """
-
-    def __init__(
-        self,
-        context: PublicContext,
-        plan: AucPlan,
-        submissions: Mapping[str, Submission],
-        generator: np.random.Generator,
-        rows: int,
-        earlier: Earlier | None,
-        change: float | None,
-    ) -> None:
-        self.context, self.plan, self.submissions = context, plan, submissions
-        self.generator, self.rows, self.earlier = generator, rows, earlier
-        self.change = float(np.exp(generator.uniform(*np.log(_CHANGES)))) if change is None else change
-        self.tamper: Callable[[bytes], bytes] = bytes
-        unused = 2 * math.log2(max(plan.workload.max_rows / rows, 1))
-        bits = min(plan.blinding_bits + max(unused - SPARE_BITS, 0), _MAX_MULTIPLIER_BITS)
-        self.multiplier = int(2 ** max(bits, plan.blinding_bits))
+    def __post_init__(self) -> None:
+        unused = 2 * math.log2(max(self.plan.workload.max_rows / self.rows, 1))
+        bits = min(self.plan.blinding_bits + max(unused - SPARE_BITS, 0), _MAX_MULTIPLIER_BITS)
+        self.multiplier = int(2 ** max(bits, self.plan.blinding_bits))
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -110,10 +80,6 @@ class View:
     def finish(self, ciphertext: Ciphertext) -> bytes:
         """Return a result's bytes, flooded as honest ones are."""
         return self.context.dump_result(flood(self.context, ciphertext, self.plan.flooding_deviation, self.plan.unit))
-
-    def between(self, low: float, high: float) -> float:
-        """Return a random number."""
-        return float(self.generator.uniform(low, high))
 
     def one(self, names: Sequence[str]) -> str:
         """Return one of `names`."""

@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from fhe_auc_benchmarks.attacks.blinded_auc import polynomial_search
+from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting
 from fhe_auc_benchmarks.attacks.outcome import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 
@@ -190,10 +191,9 @@ def _log_choose(total: int, some: NDArray[np.int64]) -> Floats:
     return np.where(possible, logs, -math.inf)
 
 
-def of_strategy(
-    name: str, executions: int, tolerance: float, *, positions: int, thresholds: int, splits: int
-) -> float | None:
+def of_strategy(name: str, of: Setting) -> float | None:
     """Return the bound for a strategy, by its name, or None where there is none."""
+    executions, tolerance, workload = of.executions, of.plan.tolerance, of.plan.workload
     if name in ("scale-num", "scale-den"):
         return scaling(executions, tolerance)
     if name == "add-constant":
@@ -204,6 +204,7 @@ def of_strategy(
         # Sets that are right in part have to be lucky besides: with positions of the extra element they shift by
         # θ·(part of A + part of r1/r0), like scaling, and with parts of bins by sums of complex weights. No bound of
         # theirs is here; scaling's stands for their size, which right guesses exceed by far at four executions.
-        right = guessing(executions, positions=positions, thresholds=thresholds, splits=splits)
+        shape = {"positions": of.positions, "thresholds": workload.thresholds, "splits": workload.splits}
+        right = guessing(executions, **shape)
         return min(1.0, right + scaling(executions, tolerance))
     return None

@@ -132,7 +132,7 @@ def swap_executions(view: View) -> bytes:
     No rotation leads from class to class. What comes nearest is to scale both executions' totals by their ratio, which
     is a guess. Where there is one execution only, num and den change places in the same way.
     """
-    supposed_auc = view.between(0.6, 0.9)
+    supposed_auc = view.generator.uniform(0.6, 0.9)
     weights = np.ones(view.plan.packing.classes, complex)
     if not view.plan.workload.is_split:
         weights[:2] = 1 / supposed_auc, supposed_auc
@@ -165,7 +165,7 @@ def stop_rotations(view: View) -> bytes:
 
 def chosen_values(view: View) -> bytes:
     """Encrypt chosen totals: an AUC of the liar's choice, and as large a denominator as rows would give."""
-    auc = view.between(0.95, 0.99)
+    auc = view.generator.uniform(0.95, 0.99)
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
     redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
     pair = [auc * den, den * (1 + redundancy)]

@@ -57,28 +57,16 @@ _SITES = ("north", "south", "east")
 _SITE_ROWS = (40, 81)
 _THRESHOLDS = 16
 _POSITIVES = 0.4
+_CHANGES = 0.002, 0.02  # relative; the least that does harm is the likeliest to pass
 _SHOWN_CHANGE = 0.07
 _SAME = 1e-5  # honest totals agree better with the exact ones, even at 100 rows
 _CONFIDENCE = 10.0
 
 
 class LyingAggregator(SealedAggregator):
-    """An aggregator that plays one attack, with what every aggregator holds.
+    """An aggregator that plays one attack, with what every aggregator holds, and what is left of an earlier session.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    context : PublicContext
-    lie : callable
-        What it makes of its view.
-    generator : numpy.random.Generator
-        For the attack's choices.
-    rows : int or None
-        About how many rows all parties have; None: as many as there may be.
-    earlier : Earlier or None
-        What is left of an earlier session under the same keys.
-    change : float or None
-        As for `View`.
+    `change` is that of the `View`; None: drawn anew, small, which is the likeliest to pass.
     """
 
     def __init__(
@@ -88,7 +76,7 @@ class LyingAggregator(SealedAggregator):
         lie: Lie,
         *,
         generator: np.random.Generator,
-        rows: int | None = None,
+        rows: int,
         earlier: Earlier | None = None,
         change: float | None = None,
     ) -> None:
@@ -98,8 +86,9 @@ class LyingAggregator(SealedAggregator):
         self._blocks = plan.packing.blocks
         self._context = context
         self._submissions: dict[str, Submission] = {}
-        rows = plan.workload.max_rows if rows is None else rows
-        self._view = View(context, plan, self._submissions, generator, rows, earlier, change)
+        if change is None:
+            change = float(np.exp(generator.uniform(*np.log(_CHANGES))))
+        self._view = View(context, plan, self._submissions, generator, rows, change, earlier)
         self._ciphertext = self._message = b""
 
     @property
@@ -111,7 +100,7 @@ class LyingAggregator(SealedAggregator):
         if self.round == 1:
             blocks = decode(payload, tuple[bytes, ...], "submission")
             if len(blocks) != self._blocks:
-                raise DeserialisationError(f"expected {self._blocks} ciphertexts, got {len(blocks)}")
+                raise DeserialisationError(f"expected {self._blocks} parts, got {len(blocks)}")
             self._submissions[party] = [self._context.load_submission(block) for block in blocks]
 
     def _close(self) -> bytes:
@@ -136,14 +125,9 @@ class BlindedAucAttacks(Attacks):
         """Return an aggregator that plays a strategy."""
         if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys only")
-        return LyingAggregator(
-            manifest,
-            ckks.load_public(material),
-            _strategy(attack).lie,
-            generator=np.random.default_rng(0),
-            rows=rows,
-            change=_SHOWN_CHANGE,
-        )
+        generator = np.random.default_rng(0)
+        context, lie = ckks.load_public(material), _strategy(attack).lie
+        return LyingAggregator(manifest, context, lie, generator=generator, rows=rows, change=_SHOWN_CHANGE)
 
 
 def _strategy(name: str) -> Strategy:
@@ -203,13 +187,7 @@ class HonestParties:
         return message
 
     def read(self, message: bytes) -> float:
-        """Return the AUC that parties accept; one reads it for all, who see the same message.
-
-        Raises
-        ------
-        FheAucError
-            It is refused.
-        """
+        """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
         reader = self._parties[0]
         reader.respond(message)
         return reader.result().auc
@@ -261,23 +239,11 @@ def run(
     options: Mapping[str, Any] | None = None,
     change: float | None = None,
 ) -> Outcome:
-    """Play a strategy against honest parties, once a trial.
+    """Play a strategy against honest parties, once a trial; `options` are the protocol's, such as ``executions``.
 
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
-    follow from the seed; keys do not, and with them neither noise nor what the common secret disguises.
-
-    Parameters
-    ----------
-    name : str
-        One of the strategies.
-    protocol : "semi-honest" or "malicious"
-    trials, seed : int
-    backend : "openfhe", "tenseal" or None
-    options : mapping, optional
-        Of the protocol, such as ``executions``.
-    change : float, optional
-        As for `View`.
+    follow from the seed; keys do not, and with them neither noise nor what the common secret derives.
 
     Raises
     ------

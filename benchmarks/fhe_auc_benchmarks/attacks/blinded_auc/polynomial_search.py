@@ -7,10 +7,10 @@ by θ times
     q = (c_1 + c_2·(r0·A + r1) + c_3·R0² + c_4·R1² + c_5·R2² + c_6·R3²                        degree 2
          + c_7·r0² + c_8·r0·r1 + c_9·r1² + c_10·R0²·R3² + c_11·R1²·R2²) / r0                  degree 4
 
-where r0 = R0·R1, r1 = R2·R3, and A is the honest AUC + i·resolution. Which c go together depends on the data and on
-what else is secret: weights, roles, the extra element, phases of positions. Here the attacker chooses every c, which is
-more than it can; only A, without which there is no ΣX·Y, stays, with |A| ≤ 1. Of degree 4 these are the terms in which
-X and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
+where r0 = R0·R1, r1 = R2·R3, and A is the honest AUC + i·resolution, taken to be 1. Which c go together depends on the
+data and on what else is secret: weights, roles, the extra element, phases of positions. Here the attacker chooses every
+c, which is more than it can; only A, without which there is no ΣX·Y, stays. Of degree 4 these are the terms in which X
+and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
 
 How flat q is decides: `pair_rate` bounds the probability that two executions agree on a shift of θ·q, for any θ, and
 `search` looks for the c at which it is largest, by following its gradient from random points. That finds good attacks,
@@ -46,48 +46,36 @@ _NEIGHBOURHOOD = 3.0  # widths
 _EXECUTIONS_TIMES_WIDTH = 300
 
 
-def terms(multipliers: Complex, auc: complex = 1.0) -> Complex:
+def terms(multipliers: Complex) -> Complex:
     """Return what each c multiplies in q: shape (…, 11) for multipliers of shape (…, 6)."""
     r0, r1, r2, r3 = (multipliers[..., index] for index in range(4))
     main, extra = r0 * r1, r2 * r3
     numerators = (
-        *(np.ones_like(main), main * auc + extra, r0**2, r1**2, r2**2, r3**2),
+        *(np.ones_like(main), main + extra, r0**2, r1**2, r2**2, r3**2),
         *(main**2, main * extra, extra**2, (r0 * r3) ** 2, (r1 * r2) ** 2),
     )
     return np.stack([each / main for each in numerators], axis=-1)
 
 
-def pair_rate(
-    coefficients: Complex, window: float, *, auc: complex = 1.0, draws: int = 200_000, seed: int = 0
-) -> float:
-    """Return the share of pairs of executions for which |q - q'| ≤ √2·window·|q|.
+def pair_rate(coefficients: Complex, window: float, *, draws: int = 200_000, seed: int = 0) -> float:
+    """Return the share of pairs, among so many executions drawn, for which |q - q'| ≤ √2·window·|q|.
 
     Two executions agree if real and imaginary part of their shifts differ by at most w, and do harm only if these are
-    larger than h - w; with window = w/(h - w) that is no more pairs than these, whatever θ.
-
-    Parameters
-    ----------
-    coefficients : ndarray of complex128, shape (11,)
-    window : float
-        Above 0 and below 1/√2.
-    auc : complex
-        A.
-    draws, seed : int
-        Executions, of which all pairs are counted.
+    larger than h - w; with window = w/(h - w), below 1/√2, that is no more pairs than these, whatever θ.
     """
     multipliers = draw_multipliers(np.random.default_rng(seed), draws)
-    logs = np.log(terms(multipliers, auc) @ coefficients)
+    logs = np.log(terms(multipliers) @ coefficients)
     radius = -math.log1p(-math.sqrt(2) * window)  # differences of logarithms are relative differences
     return float((_tree(logs).count_neighbors(_tree(logs, around=True), radius) - draws) / (draws * (draws - 1)))
 
 
 def search(
-    *, starts: int, seed: int, degree: int = 4, auc: complex = 1.0, draws: int = 20_000, window: float = 1e-3
+    *, starts: int, seed: int, degree: int = 4, draws: int = 20_000, window: float = 1e-3
 ) -> tuple[float, Complex]:
     """Return the largest pair rate found from so many random starts, and its coefficients."""
     rng = np.random.default_rng([seed, degree])
     used = np.arange(TERMS if degree == 4 else 6)
-    basis = terms(draw_multipliers(rng, draws), auc)[:, used]
+    basis = terms(draw_multipliers(rng, draws))[:, used]
     best = 0.0, np.zeros(TERMS, complex)
     for _ in range(starts):
         kept = rng.random(len(used)) < rng.choice([0.3, 0.6, 1.0])
@@ -98,7 +86,7 @@ def search(
             point = result.x / np.linalg.norm(result.x)
         found = np.zeros(TERMS, complex)
         found[used] = point[: len(used)] + 1j * point[len(used) :]
-        rate = pair_rate(found, window, auc=auc, draws=10 * draws, seed=seed)
+        rate = pair_rate(found, window, draws=10 * draws, seed=seed)
         best = max(best, (rate, found), key=lambda pair: pair[0])
     return best
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,34 +20,31 @@ from fhe_auc_benchmarks.attacks.blinded_auc.simulated_lies import Parameter
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Floats, Setting, Totals, Trials, generator
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
-from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION, error_bound
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.split_shares import Complex, amplification
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
+from fhe_auc_protocols.blinded_auc.split_shares import Complex
 
-REFUSALS = ("denominator", "executions", "range", "slots")
-"""Checks that refuse: den' near zero, executions disagree, AUC not between 0 and 1, slots of a class differ."""
+ACCEPTED = ""
+REFUSALS = ("slots", "denominator", "executions", "range")
+"""Checks that refuse in turn: slots of a class differ, den' near zero, executions disagree, AUC not between 0 and 1."""
 
-_ACCEPTED, _DENOMINATOR, _EXECUTIONS, _RANGE, _SLOTS = range(5)
 _CLASS_CHUNK, _POSITION_CHUNK = 50_000, 2_000_000
 _PILOT_DRAWS = 40_000
 _MOST_NEIGHBOURS = 2_000
 
 
 class Verdicts(NamedTuple):
-    """Of every trial: 0 for accepted or 1 + the index into `REFUSALS`; and AUC + i·resolution as the party reads it."""
+    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·resolution as the party reads it."""
 
-    codes: NDArray[np.int64]
+    refused_by: NDArray[np.str_]
     values: Complex
 
 
-def checked(totals: Totals, multipliers: Complex, chosen: AucPlan) -> Verdicts:
-    """Return what `result_check.accept` says to every trial; `multipliers` has shape (trials, E, 6)."""
-    products = multipliers[..., 0::2] * multipliers[..., 1::2]
-    main, extra, whole = (products[..., index] for index in range(3))
-    zero = chosen.least_multiplier * chosen.packing.gain * np.abs(whole)
+def checked(trials: Trials, totals: Totals) -> Verdicts:
+    """Return what `result_check.accept` says to every trial with these totals."""
+    chosen, allowed = trials.setting.plan, trials.windows
+    zero = chosen.least_multiplier * chosen.packing.gain * np.abs(trials.products[..., 2])
     with np.errstate(all="ignore"):
-        found = (totals.nums / totals.dens - extra / whole) * whole / main
-        allowed = chosen.tolerance * amplification(multipliers) / MAX_AMPLIFICATION
+        found = trials.recovered(totals)
         agree = np.ones(len(found), bool)
         for one in range(found.shape[1]):
             for other in range(one):
@@ -57,13 +54,10 @@ def checked(totals: Totals, multipliers: Complex, chosen: AucPlan) -> Verdicts:
         weights = allowed**-2.0
         values = (weights * found).sum(axis=1) / weights.sum(axis=1)
         inside = (values.real >= -chosen.tolerance) & (values.real <= 1 + chosen.tolerance)
-        codes = np.where(inside, _ACCEPTED, _RANGE)
-        codes[~agree] = _EXECUTIONS
-        codes[(np.abs(totals.dens) < zero).any(axis=1)] = _DENOMINATOR
-        if totals.slots_differ is not None:
-            codes[totals.slots_differ] = _SLOTS
+        slots_differ = np.zeros(len(found), bool) if totals.slots_differ is None else totals.slots_differ
+        refused = slots_differ, (np.abs(totals.dens) < zero).any(axis=1), ~agree, ~inside
         read = np.clip(values.real, 0, 1) + 1j * np.maximum(values.imag, 0)
-    return Verdicts(codes, read)
+    return Verdicts(np.select(refused, REFUSALS, ACCEPTED), read)
 
 
 def _trials(name: str, of: Setting, trials: int, seed: int) -> Iterator[Trials]:
@@ -77,7 +71,7 @@ def _trials(name: str, of: Setting, trials: int, seed: int) -> Iterator[Trials]:
 
 def honest(of: Setting, trials: int, seed: int) -> Outcome:
     """Return what comes of an aggregator that does what it should."""
-    return _tallied(of, (_judged(each, each.totals(each.nums, each.dens)) for each in _trials("", of, trials, seed)))
+    return _tallied((each, each.totals(each.nums, each.dens)) for each in _trials("", of, trials, seed))
 
 
 def best(name: str, of: Setting, seed: int = 0) -> Parameter:
@@ -88,8 +82,7 @@ def best(name: str, of: Setting, seed: int = 0) -> Parameter:
     parameters = candidates(of)
     if len(parameters) == 1:
         return parameters[0]
-    draws = min(_PILOT_DRAWS, _most_draws(of))
-    found = _shifted(name, of, parameters, draws, seed)
+    found = _shifted(name, of, parameters, _PILOT_DRAWS, seed)
     # Where no E-tuple agrees, pairs still tell which parameter is the best.
     return max(parameters, key=lambda each: [found.agreeing(each, size) for size in (of.executions, 2)])
 
@@ -102,12 +95,7 @@ def estimate(name: str, of: Setting, parameter: Parameter, draws: int = 200_000,
     found, each is the least of a tuple with those that follow it and agree with it, which holds for all tuples
     that pass, and for some that do not: the estimate is a little too high where E > 2.
     """
-    return _shifted(name, of, (parameter,), min(draws, _most_draws(of)), seed).agreeing(parameter, of.executions)
-
-
-def _most_draws(of: Setting) -> int:
-    """Return how many executions are counted right: of more neighbours than `_MOST_NEIGHBOURS` some would be missed."""
-    return int(1 / of.plan.tolerance)
+    return _shifted(name, of, (parameter,), draws, seed).agreeing(parameter, of.executions)
 
 
 class _Shifted(NamedTuple):
@@ -119,74 +107,50 @@ class _Shifted(NamedTuple):
 
     def agreeing(self, parameter: Parameter, executions: int) -> float:
         """Return the share of tuples of so many executions that agree on a wrong AUC between 0 and 1."""
-        of = self.setting
-        return _agreeing(self.values[parameter], self.windows, executions, of.honest.real, of.plan.tolerance)
+        found, tolerance = self.values[parameter], self.setting.plan.tolerance
+        wrong = np.abs(found.real - self.setting.honest.real) >= HARM
+        wrong &= np.abs(found.real - 0.5) <= 0.5 + tolerance
+        order = np.flatnonzero(wrong)[np.argsort(found.real[wrong])]
+        values, allowed = found[order], self.windows[order]
+        following = np.zeros(len(order), np.int64)
+        for step in range(1, min(_MOST_NEIGHBOURS, len(order))):
+            difference = values[step:] - values[:-step]
+            if difference.real.min() > math.sqrt(2) * tolerance:
+                break
+            apart = np.maximum(difference.real, np.abs(difference.imag))
+            following[:-step] += apart <= np.hypot(allowed[step:], allowed[:-step])
+        return float(math.fsum(comb(following, executions - 1)) / comb(len(found), executions))
 
 
 def _shifted(name: str, of: Setting, parameters: tuple[Parameter, ...], draws: int, seed: int) -> _Shifted:
     lie = STRATEGIES[name].simulated_lie
-    chosen = of.plan
     found: dict[Parameter, list[Complex]] = {parameter: [] for parameter in parameters}
     allowed = []
+    draws = min(draws, int(1 / of.plan.tolerance))  # or there are more neighbours than are looked at
     for each in _trials(name, of, draws // of.executions, seed):
-        whole, main = each.products[..., 2], each.products[..., 0]
-        allowed.append((chosen.tolerance * amplification(each.multipliers) / MAX_AMPLIFICATION).ravel())
+        allowed.append(each.windows.ravel())
         for parameter in parameters:
-            totals = lie(each, parameter)
-            values = (totals.nums / totals.dens - each.products[..., 1] / whole) * whole / main
-            found[parameter].append(values.ravel())
+            found[parameter].append(each.recovered(lie(each, parameter)).ravel())
     return _Shifted(of, {each: np.concatenate(parts) for each, parts in found.items()}, np.concatenate(allowed))
 
 
-def _agreeing(found: Complex, windows: Floats, executions: int, honest: float, tolerance: float) -> float:
-    """Return the share of E-tuples that agree on a wrong AUC between 0 and 1."""
-    wrong = (np.abs(found.real - honest) >= HARM) & (np.abs(found.real - 0.5) <= 0.5 + tolerance)
-    order = np.flatnonzero(wrong)[np.argsort(found.real[wrong])]
-    values, allowed = found[order], windows[order]
-    following = np.zeros(len(order), np.int64)
-    for step in range(1, min(_MOST_NEIGHBOURS, len(order))):
-        difference = values[step:] - values[:-step]
-        if difference.real.min() > math.sqrt(2) * tolerance:
-            break
-        apart = np.maximum(difference.real, np.abs(difference.imag))
-        following[:-step] += apart <= np.hypot(allowed[step:], allowed[:-step])
-    return float(math.fsum(comb(following, executions - 1)) / comb(len(found), executions))
-
-
 def run(name: str, of: Setting, trials: int, seed: int = 0, parameter: Parameter | None = None) -> Outcome:
-    """Play a strategy.
-
-    Parameters
-    ----------
-    name : str
-        One of `STRATEGIES`.
-    of : Setting
-    trials : int
-    seed : int
-    parameter : tuple of float, optional
-        The strategy's free parameter; default: the `best`.
-    """
+    """Play one of `STRATEGIES`, with its `best` parameter where none is given."""
     if name not in STRATEGIES:
         raise InputError(f"there is no attack {name!r}; there are {', '.join(STRATEGIES)}")
     lie, value = STRATEGIES[name].simulated_lie, best(name, of, seed) if parameter is None else parameter
-    return _tallied(of, (_judged(each, lie(each, value)) for each in _trials(name, of, trials, seed + 1)))
+    return _tallied((each, lie(each, value)) for each in _trials(name, of, trials, seed + 1))
 
 
-def _judged(trials: Trials, totals: Totals) -> tuple[NDArray[np.int64], Floats]:
-    """Return the verdicts, and by how much the AUC read is wrong."""
-    verdicts = checked(totals, trials.multipliers, trials.setting.plan)
-    return verdicts.codes, np.abs(verdicts.values.real - trials.setting.honest.real)
-
-
-def _tallied(of: Setting, judged: Iterator[tuple[NDArray[np.int64], Floats]]) -> Outcome:
+def _tallied(played: Iterable[tuple[Trials, Totals]]) -> Outcome:
     verdicts: Counter[str] = Counter()
     changed = 0
-    right = max(of.plan.tolerance, error_bound(of.plan))
-    for codes, wrong in judged:
-        accepted = codes == _ACCEPTED
+    for trials, totals in played:
+        of = trials.setting
+        refused_by, values = checked(trials, totals)
+        accepted, wrong = refused_by == ACCEPTED, np.abs(values.real - of.honest.real)
         verdicts[PASSED] += int((accepted & (wrong >= HARM)).sum())
         verdicts[HARMLESS] += int((accepted & (wrong < HARM)).sum())
-        changed += int((~accepted | (wrong > right)).sum())
-        for code, check in enumerate(REFUSALS, start=1):
-            verdicts[check] += int((codes == code).sum())
+        verdicts.update(refused_by[~accepted].tolist())
+        changed += int((~accepted | (wrong > max(of.plan.tolerance, error_bound(of.plan)))).sum())
     return Outcome.counted(+verdicts, changed=changed)  # without zeros

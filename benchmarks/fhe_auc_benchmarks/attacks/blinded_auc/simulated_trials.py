@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import thresholds as grids
-from fhe_auc.ckks import BackendName
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
@@ -33,26 +32,18 @@ from fhe_auc_protocols.blinded_auc.workload import Workload
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
 
+_PARTIES = 10
 _ROWS = 2_000
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is attacked.
-
-    Attributes
-    ----------
-    plan : AucPlan
-        Its tolerance is the one that parties apply.
-    counts : Counts
-        Pooled counts of all parties.
-    published : bool
-        Whether all six multipliers of an execution are equal, as in [FHE]'s published code.
-    """
+    """What is attacked: a plan, with the tolerance that parties apply, and the pooled counts of all parties."""
 
     plan: AucPlan
     counts: Counts
     published: bool = False
+    """Whether all six multipliers of an execution are equal, as in [FHE]'s published code."""
 
     @property
     def executions(self) -> int:
@@ -81,15 +72,12 @@ def setting(
     executions: int = DEFAULT_EXECUTIONS,
     tolerance: float | None = None,
     thresholds: str = "uniform:100",
-    splits: int = DEFAULT_SPLITS,
-    backend: BackendName = "tenseal",
-    parties: int = 10,
     published: bool = False,
 ) -> Setting:
-    """Return what the malicious protocol would plan, and the counts of 2,000 made-up rows, 30 % of them positive."""
+    """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive."""
     grid = grids.resolve(thresholds)
-    workload = Workload(thresholds=len(grid), parties=parties, classes=2 * executions, splits=splits)
-    chosen = plan(workload, backend, flooding_bits=FLOODING_BITS, tolerance=tolerance)
+    workload = Workload(thresholds=len(grid), parties=_PARTIES, classes=2 * executions, splits=DEFAULT_SPLITS)
+    chosen = plan(workload, "tenseal", flooding_bits=FLOODING_BITS, tolerance=tolerance)
     rng = generator(2025)
     labels = rng.random(_ROWS) < 0.3
     scores = rng.beta(np.where(labels, 3.0, 2.0), np.where(labels, 2.0, 3.5))
@@ -112,14 +100,8 @@ class Totals(NamedTuple):
 class Trials:
     """Secrets and honest totals of some trials.
 
-    Attributes
-    ----------
-    setting : Setting
-    rng : numpy Generator
-    multipliers : ndarray, shape (trials, E, 6)
-        R0…R5.
-    size : ndarray, shape (trials, 1)
-        r·gain·den: what totals are relative to.
+    `multipliers`, R0…R5, has shape (trials, E, 6). `size`, of shape (trials, 1), is r·gain·den: what totals are
+    relative to.
     """
 
     def __init__(self, of: Setting, trials: int, rng: np.random.Generator) -> None:
@@ -157,6 +139,16 @@ class Trials:
         error = np.hypot(hiding, fresh_error(chosen) / CONFIDENCE * self.size)
         noisy_nums = nums * self.size + error * _complex_normal(self.rng, self.shape)
         return Totals(noisy_nums, dens * self.size + error * _complex_normal(self.rng, self.shape))
+
+    def recovered(self, totals: Totals) -> Complex:
+        """Return AUC + i·resolution as every execution has it, shape (trials, E)."""
+        main, extra, whole = (self.products[..., index] for index in range(3))
+        return np.asarray((totals.nums / totals.dens - extra / whole) * whole / main)
+
+    @cached_property
+    def windows(self) -> Floats:
+        """By how much every execution may be off, as `result_check.accept` has it: shape (trials, E)."""
+        return np.asarray(self.setting.plan.tolerance * amplification(self.multipliers) / MAX_AMPLIFICATION)
 
     @cached_property
     def position_products(self) -> Complex:

@@ -14,15 +14,9 @@ from fhe_auc_benchmarks.attacks.outcome import CONFIDENCE
 
 
 class BlindedAucTable:
-    """Attacks on ``malicious``, and on ``semi-honest``.
+    """Attacks on ``malicious``, and on ``semi-honest``; `setting` is that of simulations and bounds.
 
-    Parameters
-    ----------
-    setting : Setting
-        Of simulations and bounds.
-    trials, simulated_trials : int
-        Of each attack, on ciphertexts and in simulation; 0: none.
-    seed : int
+    `trials` of each attack are played on ciphertexts, and `simulated_trials` in simulation; 0: none.
     """
 
     descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
@@ -34,7 +28,7 @@ class BlindedAucTable:
 
     def play(self, name: str) -> dict[str, Any]:
         """Play an attack on both protocols' ciphertexts and in simulation, and compute its bound."""
-        of, workload = self._setting, self._setting.plan.workload
+        of = self._setting
         simulation: dict[str, Any] | None = None
         if self._simulated_trials:
             parameter = simulated.best(name, of, self._seed)
@@ -44,14 +38,7 @@ class BlindedAucTable:
         return {
             "semi_honest": {"real": self._real(name, "semi-honest")},
             "malicious": {"real": self._real(name, "malicious"), "simulated": simulation},
-            "bound": bounds.of_strategy(
-                name,
-                of.executions,
-                of.plan.tolerance,
-                positions=of.positions,
-                thresholds=workload.thresholds,
-                splits=workload.splits,
-            ),
+            "bound": bounds.of_strategy(name, of),
         }
 
     def _real(self, name: str, protocol: str) -> dict[str, Any] | None:
