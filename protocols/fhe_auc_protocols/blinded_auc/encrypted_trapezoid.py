@@ -28,21 +28,10 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 def blinded_totals(
     plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: Randomness = secrets
 ) -> Ciphertext:
-    """Return the class totals of an AUC, times one fresh multiplier, flooded.
+    """Return the class totals of an AUC from the sums of all submissions, times one fresh multiplier, flooded.
 
     Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
     in ±½·10^-digits.
-
-    Parameters
-    ----------
-    plan : AucPlan
-        Packing, blinding and flooding.
-    context : PublicContext
-        The aggregator's keys.
-    sums : sequence of Ciphertext
-        Of all parties' submissions, block by block.
-    randomness : Randomness
-        Where multiplier and blur come from.
     """
     product = trace(context, plan.packing, products(context, plan.packing, sums))
     multiplier = blinding.multiplier(plan.blinding_bits, randomness)

@@ -1,9 +1,8 @@
 """AUC with an aggregator that may lie: the right AUC, or an error.  [FHE] §IV-D, corrected.
 
-The circuit, rounds and keys are those of `fhe_auc_protocols.blinded_auc.semi_honest`. Parties encrypt split
-shares of their counts (`fhe_auc_protocols.blinded_auc.split_shares`) in E executions, two classes each, in the same
-ciphertext; a mask that vanishes only in the sum over all parties is added to every ciphertext. A party accepts only if
-(`fhe_auc_protocols.blinded_auc.result_check`)
+The circuit, rounds and keys are those of `semi_honest`. Parties encrypt split shares of their counts (`split_shares`)
+in E executions, two classes each, in the same ciphertext; a mask that vanishes only in the sum over all parties is
+added to every ciphertext (`fhe_auc.zero_sum_masks`). A party accepts only if (`result_check`)
 
     - the slots of every class agree,
     - no den' is near zero,
@@ -17,26 +16,22 @@ it away undoes it.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any
 
-from fhe_auc import ckks
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import PartyData, count
+from fhe_auc.ckks import Slots
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_protocols.blinded_auc import split_shares
-from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound, rare_class_warning
+from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc_protocols.blinded_auc import planner, split_shares
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
-from fhe_auc_protocols.result_warnings import of_auc
 
 DEFAULT_SPLITS = 2
 DEFAULT_EXECUTIONS = 4
@@ -67,81 +62,61 @@ class Malicious(BlindedAuc):
         """Return what the parameters must carry; options: ``splits``, ``executions``, ``tolerance``."""
         splits = request.options.get("splits", DEFAULT_SPLITS)
         executions = request.options.get("executions", DEFAULT_EXECUTIONS)
-        if not isinstance(splits, Integral) or splits not in _SPLITS:
+        if not isinstance(splits, int) or splits not in _SPLITS:
             raise InputError(f"splits must lie between {_SPLITS[0]} and {_SPLITS[-1]}, got {splits!r}")
-        if not isinstance(executions, Integral) or executions not in _EXECUTIONS:
+        if not isinstance(executions, int) or executions not in _EXECUTIONS:
             raise InputError(f"executions must be one of {', '.join(map(str, _EXECUTIONS))}, got {executions!r}")
         return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
-            classes=2 * int(executions),
+            classes=2 * executions,
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            splits=int(splits),
+            splits=splits,
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
+    def task(self, manifest: Manifest, data: PartyData) -> MaliciousTask:
         """Return a party's computation on its own rows."""
         return MaliciousTask(manifest, data)
 
-    def _plan_options(self, request: Request) -> dict[str, Any]:
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
+        """Return the parameters for workload and tolerance."""
         tolerance = request.options.get("tolerance")
-        if tolerance is not None and not isinstance(tolerance, Real):
+        if tolerance is not None and not isinstance(tolerance, (int, float)):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")
-        accepted = None if tolerance is None else float(tolerance)
-        return {"flooding_bits": FLOODING_BITS, "tolerance": accepted}
+        return planner.plan(
+            self.workload(request),
+            backend,
+            flooding_bits=FLOODING_BITS,
+            smudging_bits=smudging_bits,
+            tolerance=None if tolerance is None else float(tolerance),
+        )
 
 
-class MaliciousTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
+class MaliciousTask(BlindedTask):
     """Splits a party's counts into shares, and accepts a result only if all executions agree."""
 
     masked = True
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        self.party = data.name
-        self.plan = manifest.decoded_plan(AucPlan)
-        self._manifest = manifest
-        self._data = data
-        check_rows(data, self.plan.workload.max_rows)
+        super().__init__(manifest, data)
         if not self.plan.workload.is_split or manifest.min_parties != len(manifest.parties):
             raise InputError("the session's manifest is not one for split shares of all parties")
         if self.plan.workload.classes not in [2 * executions for executions in _EXECUTIONS]:
             # One execution alone would agree with itself.
-            raise InputError(
-                f"the session's manifest has {self.plan.workload.classes} classes, which no executions fit"
-            )
+            raise InputError(f"no executions fit the {self.plan.workload.classes} classes of the session's manifest")
 
-    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[Slots]:
         """Return the packed vectors of all executions."""
-        counts = count(self._data, self._manifest.thresholds)
-        return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), counts))
+        return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), self.counts()))
 
-    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover_verified`."""
         recovered = recover_verified(decrypted, self.plan, self.executions(common_secret))
         workload = self.plan.workload
-        return Evaluation(
-            auc=recovered.auc,
-            resolution=recovered.resolution,
-            precision=error_bound(self.plan),
-            protocol=self._manifest.protocol,
-            backend=self.plan.parameters.backend,
-            parties=parties,
-            thresholds=workload.thresholds,
-            verified=True,
-            security_bits=ckks.SECURITY_BITS,
-            settings={
-                "executions": workload.classes // 2,
-                "splits": workload.splits,
-                "tolerance": self.plan.tolerance,
-            },
-            warnings=(
-                of_auc(self._manifest, parties, recovered.resolution)
-                + rare_class_warning(self.plan)
-                + _loose(self.plan)
-            ),
-        )
+        settings = {"executions": workload.classes // 2, "splits": workload.splits, "tolerance": self.plan.tolerance}
+        return self.evaluation(recovered, parties, _loose(self.plan), verified=True, settings=settings)
 
     def executions(self, common_secret: bytes) -> list[Execution]:
         """Return the secrets of all executions, the same for every party of the session."""

@@ -1,4 +1,4 @@
-"""Where values sit in the slots of a ciphertext (DESIGN: one ciphertext per party).
+"""Where values sit in the slots of a ciphertext.
 
 c interleaved classes, B bins, period 2cB, repeated to fill all N/2 slots:
 
@@ -7,7 +7,6 @@ c interleaved classes, B bins, period 2cB, repeated to fill all N/2 slots:
 
 u, a public power of two below 1, evens out what X and Y do to precision: noise on the one is multiplied by the other,
 and all X together weigh up to √B times their largest, all Y no more than their sum. It makes room in the modulus, too.
-The planner chooses it.
 A workload with more bins than fit is cut into blocks, one ciphertext each; their products are added up.
 """
 
@@ -34,21 +33,7 @@ _MAX_X_BITS = 32
 
 
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The layout of `blocks` ciphertexts.
-
-    Attributes
-    ----------
-    slots : int
-        Slots of a ciphertext, N/2.
-    classes : int
-        c, a power of two.
-    bins : int
-        B, bins of one block, a power of two with 2cB ≤ slots.
-    blocks : int
-        Ciphertexts per submission.
-    x_bits : int
-        -log2 u.
-    """
+    """The layout of `blocks` ciphertexts: c classes of B bins each, powers of two with 2cB ≤ slots; u is 2^-x_bits."""
 
     slots: int
     classes: int

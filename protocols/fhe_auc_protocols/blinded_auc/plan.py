@@ -15,11 +15,20 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from fhe_auc import quantities
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import CapacityError
-from fhe_auc.plan import Parameter, Terms
+from fhe_auc.plan import (
+    Parameter,
+    Terms,
+    describe_flooding,
+    describe_key_parts,
+    describe_ring,
+    describe_smudging,
+    ring_as_dict,
+)
 from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
-from fhe_auc_protocols.blinded_auc import plan_text
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
@@ -40,21 +49,6 @@ _BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 tim
 class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
-    Attributes
-    ----------
-    workload : Workload
-    parameters : CkksParameters
-    packing : Packing
-    blinding_bits : int
-        ρ: multipliers lie in [2^(ρ-16), 2^ρ].
-    flooding_bits : int
-        λ: the aggregator's flooding exceeds the noise it hides by 2^λ.
-    smudging_bits : int
-        The same of the noise that each party adds to its partial decryption; 0 without joint keys.
-    tolerance : float
-        What says by how much the AUC of executions with split shares may differ
-        (`fhe_auc_protocols.blinded_auc.result_check.accept`); at most 1e-3; 0 where counts are whole.
-
     Raises
     ------
     CapacityError
@@ -62,26 +56,27 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     kind: ClassVar[str] = "blinded AUC"
+    shift_bits: ClassVar[int] = 0
 
     workload: Workload
     parameters: CkksParameters
     packing: Packing
     blinding_bits: int
+    """ρ: multipliers lie in [2^(ρ-16), 2^ρ]."""
     flooding_bits: int
+    """λ: the aggregator's flooding exceeds the noise it hides by 2^λ."""
     smudging_bits: int = 0
+    """The same of the noise that each party adds to its partial decryption; 0 without joint keys."""
     tolerance: float = 0.0
+    """By how much executions with split shares may differ (`result_check.accept`): at most 1e-3; 0 for whole counts."""
 
     def __post_init__(self) -> None:
         packing, workload = self.packing, self.workload
         check_blinding(self.blinding_bits)
         check_flooding(self.flooding_bits)
         check_smudging(workload.joint_keys, self.parameters.backend, self.smudging_bits)
-        if packing.slots != self.parameters.slots or packing.classes != workload.classes:
-            raise CapacityError("the plan's packing has other slots or classes than its parameters and workload")
-        if packing != fitting_packing(workload, packing.slots):
-            raise CapacityError(
-                f"the plan's {packing.blocks} x {packing.bins} bins are not those for {workload.positions} positions"
-            )
+        if packing != fitting_packing(workload, self.parameters.slots):
+            raise CapacityError("the plan's packing is not the one for its workload and parameters")
         if self.parameters.rotations != rotations_of(workload, packing):
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
         if self.blinding_bits < blur_bits(workload):
@@ -114,11 +109,6 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.packing.blocks
 
     @property
-    def shift_bits(self) -> int:
-        """What is encrypted is not shifted."""
-        return 0
-
-    @property
     def release_digits(self) -> int | None:
         """Decimal digits of the AUC that parties may learn."""
         return self.workload.release_digits
@@ -132,7 +122,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def flooding_deviation(self) -> float:
         """Standard deviation of flooding in a slot, in plain units (squares of counts times multiplier and gain).
 
-        Sized for the largest multiplier: noise that grew with the multiplier would hide nothing.
+        Sized for the largest multiplier: noise that grew with the multiplier would tell it.
         """
         return self._hiding_deviation(self.flooding_bits)
 
@@ -179,10 +169,9 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each switching key.
+        """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each rotation key.
 
-        There are as many of these as rotations, and one that becomes the relinearisation key, of which both halves
-        follow in the second round.
+        So, too, for what becomes the relinearisation key, of which both halves follow in the second round.
         """
         if not self.workload.joint_keys:
             return 0
@@ -192,15 +181,94 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
-        return plan_text.describe(self)
+        parameters, packing = self.parameters, self.packing
+        return [
+            *describe_ring(
+                parameters,
+                "smallest upload that is precise and secure enough; N/2 slots a ciphertext",
+                "the room that results must fit into",
+            ),
+            Parameter(
+                "scale",
+                f"2^{parameters.log2_scale:g}",
+                "what one count is multiplied by: as large as Q leaves room for; precision comes from here",
+            ),
+            Parameter(
+                "classes × bins",
+                f"{packing.classes} × {packing.bins:,}",
+                "the AUC's two halves side by side, for each execution; a power of two for {thresholds:,} thresholds",
+            ),
+            Parameter(
+                "copies",
+                str(packing.copies),
+                "the pattern is repeated until all slots are full, so that no slot shows a partial sum",
+            ),
+            Parameter("blocks", str(packing.blocks), "ciphertexts a party sends: as many as the bins need"),
+            Parameter(
+                "rotation keys",
+                str(len(parameters.rotations)),
+                "those of the sum over all slots (and of the blur of limited digits), and no others",
+            ),
+            Parameter(
+                "blinding",
+                f"2^{math.log2(self.least_multiplier):g} … 2^{self.blinding_bits}",
+                "range of the aggregator's secret multiplier: as large as capacity and precision leave room for",
+            ),
+            describe_flooding(self.flooding_bits),
+            Parameter(
+                "capacity left, bits",
+                f"{self.capacity_bits:.2f}",
+                "the largest result, at {max_rows:,} rows (--max-rows), stays below Q by this much",
+            ),
+            Parameter(
+                "precision",
+                quantities.bound_text(error_bound(self)),
+                "bound on the AUC's numerical error, from {min_rows:,} rows (--min-rows) on",
+            ),
+            Parameter(
+                "upload of a party", quantities.bytes_text(self.submission_bytes), "what the planner makes smallest"
+            ),
+            *(
+                [describe_smudging(self.smudging_bits), describe_key_parts(quantities.bytes_text(self.key_bytes))]
+                if self.keys == "joint"
+                else []
+            ),
+        ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
-        return plan_text.as_dict(self)
+        packing = self.packing
+        return {
+            **ring_as_dict(self, smudging_bits=self.smudging_bits),
+            "key_bytes": self.key_bytes,
+            "log2_scale": self.parameters.log2_scale,
+            "classes": packing.classes,
+            "bins": packing.bins,
+            "copies": packing.copies,
+            "rotations": len(self.parameters.rotations),
+            "log2_multiplier_range": [math.log2(self.least_multiplier), self.blinding_bits],
+            "flooding_bits": self.flooding_bits,
+            "capacity_bits_left": self.capacity_bits,
+            "precision": error_bound(self),
+        }
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
-        return plan_text.terms(self)
+        workload = self.workload
+        digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
+        return Terms(
+            [
+                Parameter(
+                    "rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"
+                ),
+                Parameter("AUC released", digits, "to the parties, and to nobody else"),
+            ],
+            {
+                "max_rows": workload.max_rows,
+                "min_rows": workload.min_rows,
+                "release_digits": workload.release_digits,
+            },
+        )
 
 
 def check_blinding(blinding_bits: int) -> None:

@@ -16,14 +16,8 @@ from fhe_auc.ckks import BackendName, CkksParameters
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.parameters import Chain
-from fhe_auc.rlwe.statistical_security import (
-    DEFAULT_FLOODING_BITS,
-    DEFAULT_SMUDGING_BITS,
-    check_flooding,
-    check_smudging,
-)
+from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
-from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import (
     MAX_BLINDING_BITS,
     MAX_TOLERANCE,
@@ -53,29 +47,17 @@ def plan(
     precision: float | None = None,
     tolerance: float | None = None,
 ) -> AucPlan:
-    """Return the plan with the smallest upload.
+    """Return the plan with the smallest upload; fields as of `AucPlan`, `smudging_bits` for joint keys only.
 
-    Parameters
-    ----------
-    workload : Workload
-    backend : "openfhe" or "tenseal"
-    blinding_bits : int
-        Least ρ; more is used where capacity and precision allow.
-    flooding_bits : int
-        λ, statistical bits by which flooding hides the noise beneath it.
-    smudging_bits : int
-        The same for each party's noise on its partial decryption; only joint keys have it.
-    precision : float or None
-        Largest error of the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or
-        split shares 5e-7. With `release_digits` a twentieth of the last digit is enough, and is what is asked for.
-    tolerance : float or None
-        What executions with split shares are accepted with; None: the plan's `disagreement`, below which honest
-        results would be refused.
+    `blinding_bits` is the least ρ: more is used where capacity and precision allow. `precision` is the largest error of
+    the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. With
+    `release_digits` a twentieth of the last digit is enough, and is what is asked for. Where `tolerance` is None, it is
+    the plan's `disagreement`, below which honest results would be refused.
 
     Raises
     ------
     CapacityError
-        No parameters with 128-bit security do.
+        An argument is out of range, or no parameters with 128-bit security do.
     """
     if precision is None:
         loose = workload.joint_keys or workload.is_split
@@ -84,19 +66,12 @@ def plan(
         precision = max(precision, 0.05 * 10.0**-workload.release_digits)
         blinding_bits = max(blinding_bits, blur_bits(workload))
     check_blinding(blinding_bits)
-    check_flooding(flooding_bits)
-    smudging_bits = smudging_bits if workload.joint_keys else 0
-    check_smudging(workload.joint_keys, backend, smudging_bits)
     if tolerance is not None:
         check_tolerance(workload, tolerance)
         precision = min(precision, tolerance)  # else honest results would be refused
-    hiding = blinding_bits, flooding_bits, smudging_bits
-    fitting = [
-        found
-        for chain in CHAINS[backend]
-        if (packing := fitting_packing(workload, chain.ring_dimension // 2)) is not None
-        and (found := _fill(workload, backend, chain, packing, hiding, (precision, tolerance))) is not None
-    ]
+    hiding = blinding_bits, flooding_bits, smudging_bits if workload.joint_keys else 0
+    plans = [_filled(workload, backend, chain, hiding, (precision, tolerance)) for chain in CHAINS[backend]]
+    fitting = [found for found in plans if found is not None]
     if not fitting:
         raise CapacityError(
             f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
@@ -107,24 +82,25 @@ def plan(
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 
 
-def _fill(
+def _filled(
     workload: Workload,
     backend: BackendName,
     chain: Chain,
-    packing: Packing,
     hiding: tuple[int, int, int],
     accuracy: tuple[float, float | None],
 ) -> AucPlan | None:
-    """Return the plan on this chain with the finest-grained blinding, or None where precision cannot be had."""
+    """Return the plan on this chain with the finest-grained blinding, or None where bins or precision do not fit."""
     least_blinding_bits, flooding_bits, smudging_bits = hiding
     precision, tolerance = accuracy
-    rotations = rotations_of(workload, packing)
-    total_bits = sum(chain.modulus_bits)
+    packing = fitting_packing(workload, chain.ring_dimension // 2)
+    if packing is None:
+        return None
     for blinding_bits in range(MAX_BLINDING_BITS, least_blinding_bits - 1, -1):
-        spare = total_bits - needed_bits(workload, packing, 0.0, blinding_bits)
+        spare = sum(chain.modulus_bits) - needed_bits(workload, packing, 0.0, blinding_bits)
         log2_scale = math.floor(2 * spare) / 4  # quarter bits
         if log2_scale < 1:
             continue
+        rotations = rotations_of(workload, packing)
         parameters = CkksParameters(
             backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, rotations
         )

@@ -1,4 +1,4 @@
-"""Base of the two protocols that compute the blinded totals of an AUC."""
+"""What `semi_honest` and `malicious` have in common: one circuit, and how a party's result is told."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ from abc import abstractmethod
 from functools import partial
 from typing import Any
 
+from fhe_auc.ckks import SECURITY_BITS, Slots
 from fhe_auc.ckks.computation import Circuit
+from fhe_auc.computation import PartyTask
+from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
+from fhe_auc_protocols.blinded_auc.error_bound import error_bound, rare_class_warning
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.ckks_protocol import CkksProtocol
+from fhe_auc_protocols.result_warnings import of_auc
 
 
 class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
@@ -30,12 +38,37 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
         """Return the parameters for the workload."""
-        return planner.plan(self.workload(request), backend, smudging_bits=smudging_bits, **self._plan_options(request))
+        return planner.plan(self.workload(request), backend, smudging_bits=smudging_bits)
 
     def circuit(self, plan: AucPlan) -> Circuit:
         """Return the circuit of the trapezoid."""
         return partial(blinded_totals, plan)
 
-    def _plan_options(self, request: Request) -> dict[str, Any]:
-        """Return what the planner is told besides the workload."""
-        return {}
+
+class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
+    """Base of what a party does; raises `InputError` for more rows than the session may have."""
+
+    def __init__(self, manifest: Manifest, data: PartyData) -> None:
+        self.party = data.name
+        self.plan = manifest.decoded_plan(AucPlan)
+        self._manifest, self._data = manifest, data
+        check_rows(data, self.plan.workload.max_rows)
+
+    def counts(self) -> Counts:
+        """Return the counts of this party's rows at the session's thresholds."""
+        return count(self._data, self._manifest.thresholds)
+
+    def evaluation(self, recovered: Recovered, parties: int, warnings: tuple[str, ...], **own: Any) -> Evaluation:
+        """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
+        return Evaluation(
+            auc=recovered.auc,
+            resolution=recovered.resolution,
+            precision=error_bound(self.plan),
+            protocol=self._manifest.protocol,
+            backend=self.plan.parameters.backend,
+            parties=parties,
+            thresholds=self.plan.thresholds,
+            security_bits=SECURITY_BITS,
+            warnings=of_auc(self._manifest, parties, recovered.resolution) + rare_class_warning(self.plan) + warnings,
+            **own,
+        )

@@ -28,7 +28,6 @@ _CONFIDENCE = 10.0
 _DECODING = 2.0**-40
 """Error of decoding in double precision, relative to the largest value."""
 
-
 _REFUSED = (
     "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a class rarer "
     "than one row in a million, a damaged message or a wrong key; if there may be more rows, raise max_rows"
@@ -48,10 +47,7 @@ class Recovered(NamedTuple):
 
 
 def slot_error(size: _Real, chosen: AucPlan) -> _Real:
-    """Return by how much a slot of a genuine result may differ from its class's mean; `size` is the largest total.
-
-    It errs by the noise that was added, and by decoding.
-    """
+    """Return by how much a slot may differ from its class's mean, by noise and decoding; `size`: the largest total."""
     return _CONFIDENCE * chosen.noise_deviation + _DECODING * size
 
 

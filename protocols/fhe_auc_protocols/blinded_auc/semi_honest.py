@@ -5,8 +5,9 @@ One ciphertext per party (block), two classes:
     class 0   X = T_k + i·p_k       Y = F_k      total  num + i·tie
     class 1   X = 2P·(1 + i·κ)      Y = F_k      total  den·(1 + i·κ)      since Σ F_k = N
 
-The second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
-refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide.
+T, p, F and the totals are those of `fhe_auc.counts` and `fhe_auc.trapezoid`; P and N are the rows of either label. The
+second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
+refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
 
 The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den times a multiplier r unknown to
 them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N,
@@ -20,23 +21,22 @@ from types import MappingProxyType
 
 import numpy as np
 
-from fhe_auc import ckks
-from fhe_auc.computation import PartyTask
-from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.ckks import Slots
+from fhe_auc.counts import Counts, PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound, rare_class_warning
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
-from fhe_auc_protocols.blinded_auc.plan import AucPlan
-from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
+from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.result_warnings import of_auc
 
 _CLASSES = 2
+_ALL_DIGITS = (
+    "all digits released: assume that parties can work out how many pooled rows have each label; "
+    "limit release_digits to prevent it"
+)
 
 
 class SemiHonest(BlindedAuc):
@@ -58,58 +58,34 @@ class SemiHonest(BlindedAuc):
             joint_keys=request.keys == "joint",
         )
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[ckks.Slots, ckks.Slots, Evaluation]:
+    def task(self, manifest: Manifest, data: PartyData) -> SemiHonestTask:
         """Return a party's computation on its own rows."""
         return SemiHonestTask(manifest, data)
 
 
-class SemiHonestTask(PartyTask[ckks.Slots, ckks.Slots, Evaluation]):
+class SemiHonestTask(BlindedTask):
     """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        self.party = data.name
-        self._manifest = manifest
-        self.plan = manifest.decoded_plan(AucPlan)
-        self._data = data
-        check_rows(data, self.plan.workload.max_rows)
+        super().__init__(manifest, data)
         if self.plan.workload.is_split or self.plan.workload.classes != _CLASSES:
             raise InputError("the session's manifest is not one for whole counts in two classes")
 
-    def encode(self, common_secret: bytes) -> list[ckks.Slots]:
+    def encode(self, common_secret: bytes) -> list[Slots]:
         """Return the packed class vectors of this party's counts."""
-        return self.plan.packing.pack(*class_vectors(count(self._data, self._manifest.thresholds)))
+        return self.plan.packing.pack(*class_vectors(self.counts()))
 
-    def read(self, decrypted: ckks.Slots, parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
         recovered = recover(decrypted, self.plan)
-        return Evaluation(
-            auc=recovered.auc,
-            resolution=recovered.resolution,
-            precision=error_bound(self.plan),
-            protocol=self._manifest.protocol,
-            backend=self.plan.parameters.backend,
-            parties=parties,
-            thresholds=len(self._manifest.thresholds),
-            verified=False,
-            security_bits=ckks.SECURITY_BITS,
-            warnings=_warnings(self._manifest, self.plan, parties, recovered.resolution),
-        )
+        warnings = (_ALL_DIGITS,) if self.plan.release_digits is None else ()
+        return self.evaluation(recovered, parties, warnings, verified=False)
 
 
-def class_vectors(counts: Counts) -> tuple[ckks.Slots, ckks.Slots]:
+def class_vectors(counts: Counts) -> tuple[Slots, Slots]:
     """Return X and Y of one party, each of shape (2, m), from its counts."""
     x = np.empty((2, counts.thresholds), complex)
     x[0] = counts.trapezoid_heights + 1j * counts.bin_positives
     x[1] = 2 * counts.positives * (1 + 1j * CHECK_WEIGHT)
     y = np.tile(counts.bin_negatives.astype(complex), (2, 1))
     return x, y
-
-
-def _warnings(manifest: Manifest, chosen: AucPlan, parties: int, resolution: float) -> tuple[str, ...]:
-    found = of_auc(manifest, parties, resolution) + rare_class_warning(chosen)
-    if chosen.release_digits is None:
-        found += (
-            "all digits released: assume that parties can work out how many pooled rows have each label; "
-            "limit release_digits to prevent it",
-        )
-    return found

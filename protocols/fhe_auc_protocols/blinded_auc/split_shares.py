@@ -45,17 +45,7 @@ LEAST_MULTIPLIER = 0.25
 
 
 class Stream(KeyStream):
-    """Random numbers for all parties alike: the key stream of a derived key.
-
-    Parameters
-    ----------
-    secret : bytes
-        Common to the parties of a session.
-    session : bytes
-        The manifest's digest: another session, party list or plan has other numbers.
-    purpose : tuple
-        What the numbers are for; none is for two purposes.
-    """
+    """Random numbers for all parties alike: the key stream of a key derived as in `fhe_auc.keystream.derived_key`."""
 
     def __init__(self, secret: bytes, session: bytes, *purpose: str | int) -> None:
         self.key = derived_key(secret, session, b"fhe-auc malicious 1\0", *purpose)
@@ -70,10 +60,7 @@ class Stream(KeyStream):
         return np.asarray(self.words(*shape) >> np.uint64(63), bool)
 
     def phases(self, *shape: int) -> Complex:
-        """Return complex numbers uniform on the unit circle.
-
-        Another machine's exponential function may differ in the last place, which is an error like any of rounding.
-        """
+        """Return complex numbers uniform on the unit circle; machines may differ in the last place, as in rounding."""
         return np.asarray(np.exp(2j * np.pi * self.fractions(*shape)))
 
     def disc(self, *shape: int) -> Complex:
@@ -87,31 +74,22 @@ class Stream(KeyStream):
 
 @dataclass(frozen=True, repr=False)
 class Execution:
-    """The secrets of one execution.
-
-    Attributes
-    ----------
-    multipliers : ndarray of complex128, shape (6,)
-        R0…R5.
-    roles : ndarray of bool, shape (m,)
-        b_k: whether the split goes to F_k.
-    weights : ndarray of complex128, shape (S, m)
-        At most 3/2 from 1/2; columns add up to 1.
-    extra, totals : ndarray of float64, shape (2, L - S·m) and (2, L)
-        x and y of the extra element and of the totals; their products add up to 1.
-    order : ndarray of int64, shape (2, L)
-        Permutation of the positions, of each class.
-    phases : ndarray of complex128, shape (2, L)
-        Of absolute value 1: X of a position is multiplied by it, and Y by its conjugate, of each class.
-    """
+    """The secrets of one execution."""
 
     multipliers: Complex
+    """R0…R5, shape (6,)."""
     roles: NDArray[np.bool_]
+    """b_k: whether the split goes to F_k, shape (m,)."""
     weights: Complex
+    """Shape (S, m), at most 3/2 from 1/2; columns add up to 1."""
     extra: Floats
+    """x and y of the extra element, shape (2, L - S·m); their products add up to 1."""
     totals: Floats
+    """The same of the totals, shape (2, L)."""
     order: NDArray[np.int64]
+    """Permutation of the positions, of each class: shape (2, L)."""
     phases: Complex
+    """Of absolute value 1, shape (2, L): X of a position is multiplied by it, and Y by its conjugate."""
 
     @classmethod
     def draw(cls, stream: Stream, *, thresholds: int, splits: int, positions: int) -> Execution:

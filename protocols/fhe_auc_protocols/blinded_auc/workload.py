@@ -17,35 +17,27 @@ _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows"
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the parameters must carry.
+    """What the parameters must carry: capacity holds up to max_rows pooled rows, precision from min_rows on.
 
-    Attributes
-    ----------
-    thresholds : int
-        Decision points m.
-    parties : int
-        Most parties that submit.
-    classes : int
-        Class totals computed at once, a power of two.
-    max_rows, min_rows : int
-        Public bounds on the pooled rows: capacity holds up to max_rows, precision from min_rows on.
-    release_digits : int or None
-        Decimal digits of the AUC that parties may learn; None: all.
-    splits : int
-        S: shares that the counts of a bin are split into (`fhe_auc_protocols.blinded_auc.split_shares`), a position
-        each; 1: counts are whole.
-    joint_keys : bool
-        Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit.
+    Raises
+    ------
+    CapacityError
+        A number is out of its range, or no integer.
     """
 
     thresholds: int
     parties: int
+    """Most that submit."""
     classes: int = 2
+    """Class totals computed at once, a power of two."""
     max_rows: int = DEFAULT_MAX_ROWS
     min_rows: int = DEFAULT_MIN_ROWS
     release_digits: int | None = None
+    """Decimals of the AUC that parties may learn, 1 to 6; None: all."""
     splits: int = 1
+    """S: shares that the counts of a bin are split into (`split_shares`), a position each; 1: counts are whole."""
     joint_keys: bool = False
+    """Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit."""
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():

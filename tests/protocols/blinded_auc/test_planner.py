@@ -27,7 +27,7 @@ from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
-from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, fitting_packing, switching_noise_bits
+from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
@@ -305,10 +305,7 @@ def every_chain() -> list[Any]:
 
 def on_chain(backend: Any, chain: Chain, **changes: Any) -> AucPlan:
     """A plan on one chain, whichever is the cheapest."""
-    workload = typical(**changes)
-    packing = fitting_packing(workload, chain.ring_dimension // 2)
-    assert packing is not None
-    found = planner._fill(workload, backend, chain, packing, (26, 40, 0), (1e-6, None))
+    found = planner._filled(typical(**changes), backend, chain, (26, 40, 0), (1e-6, None))
     assert found is not None
     return found
 
@@ -434,8 +431,8 @@ def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any) -> 
         ({"blinding_bits": 16}, "blinding_bits must lie above 16"),
         ({"blinding_bits": 2000}, "blinding_bits must lie above 16"),
         ({"precision": float("nan")}, "precision"),
-        ({"packing": {"slots": 1024}}, "other slots or classes"),
-        ({"packing": {"bins": 8}}, "bins are not those for 16"),
+        ({"packing": {"slots": 1024}}, "packing is not the one"),
+        ({"packing": {"bins": 8}}, "packing is not the one"),
     ],
     ids=str,
 )
