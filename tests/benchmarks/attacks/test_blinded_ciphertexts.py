@@ -35,7 +35,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
 from fhe_auc_benchmarks.attacks.blinded_auc import ciphertext_lies, ciphertexts
-from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, Totals, View
+from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import Positions, View
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
@@ -110,9 +110,9 @@ def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str,
 def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str, place: str) -> None:
     def lie(view: View) -> bytes:
         if place == "totals":
-            return Totals.honest(view).blinded(np.ones(view.plan.packing.classes)).finish()
-        positions = Positions(view, view.sum_of(view.parties))
-        return positions.totals(np.ones(positions.shape)).finish()
+            return view.result(view.totals(), np.ones(view.plan.packing.classes))
+        positions = Positions(view)
+        return view.finish(positions.totals(np.ones(positions.shape)))
 
     scene = Scene(protocol, backend)
     message = scene.message(lie)
@@ -123,8 +123,7 @@ def test_weights_of_one_at_any_place_change_nothing(protocol: str, backend: str,
 @pytest.mark.parametrize("power", ["x", "y", "xx", "yy"])
 def test_power_sums_are_what_they_say_beside_the_totals(protocol: str, backend: str, power: str) -> None:
     def lie(view: View) -> bytes:
-        sums = view.sum_of(view.parties)
-        return view.finish(Positions(view, sums).power_sum(power, 1.0))
+        return view.finish(Positions(view).power_sum(power, 1.0))
 
     scene = Scene(protocol, backend)
     liar = scene.aggregator(lie)
@@ -405,7 +404,7 @@ def test_with_joint_keys_no_attack_is_played() -> None:
 
 def test_an_attack_that_moves_the_auc_by_less_than_harm_is_harmless() -> None:
     def barely(view: View) -> bytes:
-        return Totals.honest(view).blinded(1 - HARM / 2 * view.num_classes).finish()
+        return view.result(view.totals(), 1 - HARM / 2 * view.num_classes)
 
     scene = Scene("semi-honest", BACKENDS[0])
     message = scene.message(barely)

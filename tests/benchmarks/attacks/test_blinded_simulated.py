@@ -9,7 +9,7 @@ from scipy import stats
 
 from fhe_auc.counts import Counts
 from fhe_auc.errors import InputError, VerificationError
-from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomial_search, simulated
+from fhe_auc_benchmarks.attacks.blinded_auc import bounds, polynomials, simulated
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Trials, draw_multipliers, setting
 from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.cli import attack
@@ -18,6 +18,7 @@ from fhe_auc_protocols.blinded_auc.plan import fitting_packing
 from fhe_auc_protocols.blinded_auc.result_check import accept
 from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplification
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
+from tests.support.polynomial_search import search
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
@@ -258,20 +259,18 @@ def test_coefficient_of_a_uniform_density():
 @pytest.mark.parametrize("window", [0.003, 0.03])
 def test_pair_rate_of_a_density_that_is_known(window):
     """A constant shifts by c/r0: log|q| has the density of log(1/|r0|), and the phase is uniform."""
-    only_constant = np.eye(polynomial_search.TERMS)[0]
+    only_constant = np.eye(polynomials.TERMS)[0]
     sizes = np.log(np.abs(draw_multipliers(np.random.default_rng(1), 400_000)[:, :2]).prod(axis=1))
     density, edges = np.histogram(sizes, bins=200, density=True)
     of_logs = float((density**2).sum() * (edges[1] - edges[0])) / (2 * math.pi)
     computed = math.pi * 2 * window**2 * of_logs
-    assert polynomial_search.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
+    assert polynomials.pair_rate(only_constant, window, draws=50_000) == pytest.approx(computed, rel=0.1)
 
 
 def test_a_search_climbs_the_pair_rate():
-    rate, found = polynomial_search.search(starts=1, seed=1, degree=2, draws=4_000, window=0.01)
-    assert rate == polynomial_search.pair_rate(found, 0.01, draws=40_000, seed=1)
-    assert rate > 2 * polynomial_search.pair_rate(
-        np.eye(polynomial_search.TERMS)[1], 0.01
-    )  # scaling, which is one of the family
+    rate, found = search(starts=1, seed=1, degree=2, draws=4_000, window=0.01)
+    assert rate == polynomials.pair_rate(found, 0.01, draws=40_000, seed=1)
+    assert rate > 2 * polynomials.pair_rate(np.eye(polynomials.TERMS)[1], 0.01)  # scaling, which is one of the family
 
 
 @pytest.mark.slow
@@ -279,8 +278,8 @@ def test_a_search_climbs_the_pair_rate():
 @pytest.mark.parametrize("degree", [2, 4])
 def test_no_search_finds_a_polynomial_much_worse_than_those_that_the_bound_takes(degree):
     window = bounds._window(5e-7)
-    known = max(polynomial_search.pair_rate(worst, window) for worst in polynomial_search.WORST)
-    rate, _ = polynomial_search.search(starts=8, seed=99, degree=degree, window=window)
+    known = max(polynomials.pair_rate(worst, window) for worst in polynomials.WORST)
+    rate, _ = search(starts=8, seed=99, degree=degree, window=window)
     assert rate < 1.5 * known
 
 

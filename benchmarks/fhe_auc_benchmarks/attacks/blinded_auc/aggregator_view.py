@@ -2,7 +2,7 @@
 
 View.sum_of   which submissions are added up, and what stands for one that is not
 Positions     X and Y of every position, before they are multiplied
-Totals        the class totals, after the trace
+View.result   the class totals, after the trace
 """
 
 from __future__ import annotations
@@ -77,6 +77,22 @@ class View:
         """Return a ciphertext times `weights`, one a slot, and times the multiplier."""
         return self.context.multiply_integers(ciphertext, self.multiplier * np.asarray(weights, complex))
 
+    def totals(self, sums: Sequence[Ciphertext] | None = None) -> Ciphertext:
+        """Return the class totals that an honest aggregator has before blinding, of `sums` or of all submissions."""
+        packing = self.plan.packing
+        sums = self.sum_of(self.parties) if sums is None else sums
+        return trace(self.context, packing, products(self.context, packing, sums))
+
+    def result(
+        self, totals: Ciphertext, weights: Slots | Floats | None = None, *, plus: Ciphertext | None = None
+    ) -> bytes:
+        """Return a result's bytes: totals times the multiplier, and times one of `weights` each, with `plus` added."""
+        chosen = np.ones(self.plan.packing.classes) if weights is None else weights
+        blinded = self.scaled(totals, self.plan.packing.class_vector(np.asarray(chosen, complex)))
+        if plus is not None:
+            self.context.add_in_place(blinded, plus)
+        return self.finish(blinded)
+
     def finish(self, ciphertext: Ciphertext) -> bytes:
         """Return a result's bytes, flooded as honest ones are."""
         return self.context.dump_result(flood(self.context, ciphertext, self.plan.flooding_deviation, self.plan.unit))
@@ -114,17 +130,17 @@ class View:
 
 
 class Positions:
-    """X and Y of every position, before they are multiplied."""
+    """X and Y of every position, all parties' summed up, before they are multiplied."""
 
-    def __init__(self, view: View, sums: Sequence[Ciphertext]) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._sums = sums
+        self._sums = view.sum_of(view.parties)
         packing = view.plan.packing
         self.shape = packing.classes, packing.blocks * packing.bins
         """Of weights: classes and positions."""
 
-    def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Totals:
-        """Return the totals of X·Y times `x_weights`, Y `shift` bins further on.
+    def totals(self, x_weights: Floats, y_weights: Floats | None = None, *, shift: int = 0) -> Ciphertext:
+        """Return the totals of X·Y times `x_weights` and the multiplier, Y `shift` bins further on.
 
         Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
         None: the same.
@@ -137,7 +153,7 @@ class Positions:
             if shift:
                 other = context.rotate(other, packing.classes * shift)
             total = self._plus(total, context.multiply(self._view.scaled(ciphertext, weight), other))
-        return Totals(self._view, trace(context, packing, total))
+        return trace(context, packing, total)
 
     def power_sum(self, power: str, weight: float) -> Ciphertext:
         """Return ΣX, ΣY, ΣX² or ΣY² (`power` is "x", "y", "xx" or "yy") of the num classes, as class totals.
@@ -171,37 +187,3 @@ class Positions:
             np.tile(block.transpose(0, 2, 1).reshape(-1), packing.slots // (2 * packing.half))
             for block in np.split(both, packing.blocks, axis=2)
         ]
-
-
-class Totals:
-    """The class totals, in every slot of a class."""
-
-    def __init__(self, view: View, ciphertext: Ciphertext) -> None:
-        self._view = view
-        self._ciphertext = ciphertext
-
-    @classmethod
-    def honest(cls, view: View) -> Totals:
-        """Return the totals that an honest aggregator has before blinding."""
-        return cls.of(view, view.sum_of(view.parties))
-
-    @classmethod
-    def of(cls, view: View, sums: Sequence[Ciphertext]) -> Totals:
-        """Return what the rest of the circuit makes of `sums`, before blinding."""
-        packing = view.plan.packing
-        return cls(view, trace(view.context, packing, products(view.context, packing, sums)))
-
-    def blinded(self, weights: Slots | Floats | None = None) -> Totals:
-        """Return the totals times the multiplier, and times one of `weights` each."""
-        packing = self._view.plan.packing
-        chosen = np.asarray(np.ones(packing.classes) if weights is None else weights, complex)
-        return Totals(self._view, self._view.scaled(self._ciphertext, packing.class_vector(chosen)))
-
-    def plus(self, summand: Ciphertext) -> Totals:
-        """Return these, to which `summand` has been added."""
-        self._view.context.add_in_place(self._ciphertext, summand)
-        return self
-
-    def finish(self) -> bytes:
-        """Return the result's bytes."""
-        return self._view.finish(self._ciphertext)

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fhe_auc_benchmarks.attacks.blinded_auc import polynomial_search
+from fhe_auc_benchmarks.attacks.blinded_auc import polynomials
 from fhe_auc_benchmarks.attacks.blinded_auc.simulated_trials import Setting
 from fhe_auc_benchmarks.attacks.outcome import HARM
 from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
@@ -45,7 +45,7 @@ from fhe_auc_protocols.blinded_auc.error_bound import MAX_AMPLIFICATION
 Floats = NDArray[np.float64]
 
 _LEAST = 0.25
-_CELLS = 400
+_CELLS = 800
 _BINS = 400
 _ALL_BINS, _SOME_BINS = 128, 40
 _AUCS = (0.0, 0.25, 0.5, 0.75, 1.0)
@@ -81,10 +81,6 @@ def _window(tolerance: float) -> float:
     return window / (HARM - window) if window < HARM else math.inf
 
 
-def _midpoints(low: float, high: float, cells: int) -> Floats:
-    return low + (high - low) * (np.arange(cells) + 0.5) / cells
-
-
 @lru_cache(maxsize=1)
 def _survival() -> tuple[Floats, Floats]:
     points = np.linspace(_LEAST**2, 1, 4001)
@@ -104,7 +100,7 @@ def _accepted(a: Floats, b: Floats) -> Floats:
 @lru_cache(maxsize=1)
 def _pairs() -> tuple[Floats, Floats, Floats]:
     """Return a, b and weights of a grid."""
-    points = _midpoints(_LEAST**2, 1, _CELLS * 2)
+    points = _LEAST**2 + (1 - _LEAST**2) * (np.arange(_CELLS) + 0.5) / _CELLS
     a, b = (each.ravel() for each in np.meshgrid(points, points, indexing="ij"))
     return a, b, product_density(a) * product_density(b) * _accepted(a, b)
 
@@ -144,12 +140,12 @@ def constant_den(executions: int, tolerance: float) -> float:
 def polynomial(executions: int, tolerance: float) -> float:
     """Bound adding a polynomial of per-class sums to num': the pair rate of the worst ones that a search has found.
 
-    Unlike the other bounds this is no theorem: see `polynomial_search`.
+    Unlike the other bounds this is no theorem: see `polynomials`.
     """
     window = _window(tolerance)
     if window >= math.sqrt(0.5):
         return 1.0
-    worst = max(polynomial_search.pair_rate(each, window) for each in polynomial_search.WORST)
+    worst = max(polynomials.pair_rate(each, window) for each in polynomials.WORST)
     return float(worst ** (executions / 2))
 
 
@@ -204,7 +200,6 @@ def of_strategy(name: str, of: Setting) -> float | None:
         # Sets that are right in part have to be lucky besides: with positions of the extra element they shift by
         # θ·(part of A + part of r1/r0), like scaling, and with parts of bins by sums of complex weights. No bound of
         # theirs is here; scaling's stands for their size, which right guesses exceed by far at four executions.
-        shape = {"positions": of.positions, "thresholds": workload.thresholds, "splits": workload.splits}
-        right = guessing(executions, **shape)
+        right = guessing(executions, positions=of.positions, thresholds=workload.thresholds, splits=workload.splits)
         return min(1.0, right + scaling(executions, tolerance))
     return None

@@ -6,7 +6,7 @@ number of classes. An attack that calls for it does what comes nearest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -18,7 +18,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.aggregator_view import (
     Floats,
     Positions,
     Submission,
-    Totals,
     View,
 )
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products
@@ -27,23 +26,23 @@ from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 
 def honest(view: View) -> bytes:
     """Do what one should."""
-    return Totals.honest(view).blinded().finish()
+    return view.result(view.totals())
 
 
 def scale_num(view: View) -> bytes:
     """Multiply num' of every execution by a constant."""
-    return Totals.honest(view).blinded(1 - view.change * view.num_classes).finish()
+    return view.result(view.totals(), 1 - view.change * view.num_classes)
 
 
 def scale_den(view: View) -> bytes:
     """Multiply den' of every execution by a constant."""
-    return Totals.honest(view).blinded(1 + view.change * (1 - view.num_classes)).finish()
+    return view.result(view.totals(), 1 + view.change * (1 - view.num_classes))
 
 
 def scale_all(view: View) -> bytes:
     """Multiply everything by a constant."""
     constant = int(view.generator.integers(2, 2 ** (SPARE_BITS - 2)))
-    return Totals.honest(view).blinded(np.full(view.plan.packing.classes, float(constant))).finish()
+    return view.result(view.totals(), np.full(view.plan.packing.classes, float(constant)))
 
 
 def add_polynomial(view: View) -> bytes:
@@ -52,37 +51,34 @@ def add_polynomial(view: View) -> bytes:
     weight = -5 * view.change
     if len(power) == 1:
         weight *= view.rows / view.plan.workload.thresholds  # about the size of the factor that is missing
-    sums = view.sum_of(view.parties)
-    summand = Positions(view, sums).power_sum(power, weight)
-    return Totals.of(view, sums).blinded().plus(summand).finish()
+    return view.result(view.totals(), plus=Positions(view).power_sum(power, weight))
 
 
 def scale_but_guessed(view: View) -> bytes:
     """Scale X at all positions of the num classes, except those guessed to be the extra element's."""
-    workload, positions = view.plan.workload, Positions(view, view.sum_of(view.parties))
+    workload, positions = view.plan.workload, Positions(view)
     weights = np.ones(positions.shape)
     main = workload.splits * workload.thresholds if workload.is_split else positions.shape[1]
     for row in weights[::2]:
         row[view.generator.permutation(positions.shape[1])[:main]] = 1 - view.change
-    return positions.totals(weights).finish()
+    return view.finish(positions.totals(weights))
 
 
 def add_constant(view: View) -> bytes:
     """Add a constant to num' of every execution."""
     constant = -view.change * view.rows**2 / 2 * view.plan.packing.gain * view.multiplier
     values = view.plan.packing.class_vector((constant * view.num_classes).astype(complex))
-    return Totals.honest(view).blinded().plus(view.context.encrypt(values, degree=2)).finish()
+    return view.result(view.totals(), plus=view.context.encrypt(values, degree=2))
 
 
 def drop_party(view: View) -> bytes:
     """Leave one party out, and say that all are in it."""
-    left_out = view.one(view.parties)
-    return _result_over(view, [party for party in view.parties if party != left_out])
+    return view.result(view.totals(view.sum_of(_without(view, view.one(view.parties)))))
 
 
 def count_twice(view: View) -> bytes:
     """Add one party's submission twice."""
-    return _result_over(view, [*view.parties, view.one(view.parties)])
+    return view.result(view.totals(view.sum_of([*view.parties, view.one(view.parties)])))
 
 
 def replay_session(view: View) -> bytes:
@@ -120,10 +116,10 @@ def scale_slots(view: View) -> bytes:
 
 def shift_bins(view: View) -> bytes:
     """Multiply each X by the Y of the next position; the last X of a block, which has none, by nothing."""
-    positions = Positions(view, view.sum_of(view.parties))
+    positions = Positions(view)
     weights = np.full(positions.shape, 2.0)
     weights[:, view.plan.packing.bins - 1 :: view.plan.packing.bins] = 0
-    return positions.totals(weights, np.zeros(positions.shape), shift=1).finish()
+    return view.finish(positions.totals(weights, np.zeros(positions.shape), shift=1))
 
 
 def swap_executions(view: View) -> bytes:
@@ -136,7 +132,7 @@ def swap_executions(view: View) -> bytes:
     weights = np.ones(view.plan.packing.classes, complex)
     if not view.plan.workload.is_split:
         weights[:2] = 1 / supposed_auc, supposed_auc
-        return Totals.honest(view).blinded(weights).finish()
+        return view.result(view.totals(), weights)
     (main, extra, totals), (other_main, other_extra, other_totals) = (
         each.products for each in view.guessed_executions()[:2]
     )
@@ -144,7 +140,7 @@ def swap_executions(view: View) -> bytes:
     den_ratio = other_totals / totals
     # Ratios may be large, and what is common to a pair changes nothing.
     weights[:4] = num_ratio / den_ratio, 1, den_ratio / num_ratio, 1
-    return Totals.honest(view).blinded(weights / max(np.abs(weights).max(), 1)).finish()
+    return view.result(view.totals(), weights / max(np.abs(weights).max(), 1))
 
 
 def stop_rotations(view: View) -> bytes:
@@ -160,7 +156,7 @@ def stop_rotations(view: View) -> bytes:
     total = products(context, packing, view.sum_of(view.parties))
     for step in kept:
         context.add_in_place(total, context.rotate(total, step))
-    return Totals(view, total).blinded().finish()
+    return view.result(total)
 
 
 def chosen_values(view: View) -> bytes:
@@ -186,7 +182,7 @@ def earlier_result(view: View) -> bytes:
 def other_subset(view: View) -> bytes:
     """Return the result over some parties, and say that it is over all."""
     parties = view.generator.permutation(view.parties)[: int(view.generator.integers(1, len(view.parties)))]
-    return _result_over(view, [str(party) for party in parties])
+    return view.result(view.totals(view.sum_of(str(party) for party in parties)))
 
 
 def flip_bytes(view: View) -> bytes:
@@ -206,25 +202,24 @@ Lie: TypeAlias = Callable[[View], bytes]
 """What a liar does with its view; returns the result's bytes."""
 
 
-def _result_over(view: View, parties: Sequence[str]) -> bytes:
-    return Totals.of(view, view.sum_of(parties)).blinded().finish()
+def _without(view: View, left_out: str) -> list[str]:
+    return [party for party in view.parties if party != left_out]
 
 
 def _with_replaced(view: View, replaced: str, submission: Submission) -> bytes:
-    others = [party for party in view.parties if party != replaced]
-    return Totals.of(view, view.sum_of(others, submission)).blinded().finish()
+    return view.result(view.totals(view.sum_of(_without(view, replaced), submission)))
 
 
 def _with_weights(view: View, draw: Callable[[int], Floats]) -> bytes:
     """Return the result where a random quarter of the positions of every num class has other weights than 1."""
-    place = Positions(view, view.sum_of(view.parties))
+    place = Positions(view)
     weights = np.ones(place.shape)
     # Where positions are not permuted, those beyond the thresholds are empty.
     used = place.shape[1] if view.plan.workload.is_split else view.plan.workload.thresholds
     chosen = max(used // 4, 1)
     for row in weights[::2]:
         row[view.generator.permutation(used)[:chosen]] = draw(chosen)
-    return place.totals(weights).finish()
+    return view.finish(place.totals(weights))
 
 
 def _under_other_keys(view: View, *, submission: bool) -> bytes:

@@ -83,7 +83,6 @@ class LyingAggregator(SealedAggregator):
         plan = manifest.decoded_plan(AucPlan)
         super().__init__(manifest, SealedCkks(manifest, plan, partial(blinded_totals, plan)), context)
         self._lie = lie
-        self._blocks = plan.packing.blocks
         self._context = context
         self._submissions: dict[str, Submission] = {}
         if change is None:
@@ -97,10 +96,9 @@ class LyingAggregator(SealedAggregator):
         return Earlier(self._submissions, self._ciphertext, self._message)
 
     def _accept(self, party: str, payload: bytes) -> None:
+        super()._accept(party, payload)
         if self.round == 1:
             blocks = decode(payload, tuple[bytes, ...], "submission")
-            if len(blocks) != self._blocks:
-                raise DeserialisationError(f"expected {self._blocks} parts, got {len(blocks)}")
             self._submissions[party] = [self._context.load_submission(block) for block in blocks]
 
     def _close(self) -> bytes:

@@ -214,17 +214,8 @@ class Trials:
 
     def chosen(self, how_many: int) -> NDArray[np.int64]:
         """Return so many positions, all different, drawn anew in every execution: shape (trials, E, how_many)."""
-        total = self.setting.positions
-        if how_many > 8:
-            keys = self.rng.random((*self.shape, total), dtype=np.float32)
-            return np.asarray(np.argpartition(keys, how_many - 1, axis=-1)[..., :how_many])
-        found = np.empty((*self.shape, 0), np.int64)
-        for already in range(how_many):
-            drawn = self.rng.integers(total - already, size=self.shape)
-            for index in range(already):  # step over those drawn before, in ascending order
-                drawn += drawn >= found[..., index]
-            found = np.sort(np.concatenate([found, drawn[..., None]], axis=-1), axis=-1)
-        return found
+        keys = self.rng.random((*self.shape, self.setting.positions), dtype=np.float32)
+        return np.asarray(np.argpartition(keys, how_many - 1, axis=-1)[..., :how_many])
 
     def sum_at(self, chosen: NDArray[np.int64]) -> Complex:
         """Return what the num class's products at these positions add up to, relative to `size`."""
