@@ -19,8 +19,8 @@ _FACTORIES: dict[str, ContextFactory[Any, Any, Any, Any]] = {
     CkksParameters.scheme: CKKS_FACTORY,
     BfvParameters.scheme: BFV_FACTORY,
 }
-_PUBLIC = {each.public_kind: each for each in _FACTORIES.values()}
-_SECRET = {each.secret_kind for each in _FACTORIES.values()}
+_PUBLIC = {each.public.kind: each for each in _FACTORIES.values()}
+_SECRET = {each.secret.kind for each in _FACTORIES.values()}
 
 
 def generate(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:

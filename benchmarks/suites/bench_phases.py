@@ -63,8 +63,7 @@ def test_first_keys(benchmark, steps):
     """Includes the library's context and the layouts, learned from throw-away keys."""
     backend = steps.plan.parameters.backend
     module = importlib.import_module(f"fhe_auc.ckks.{backend}_backend")
-    cached = module.scheme_for if backend == "openfhe" else module._scheme
-    benchmark.pedantic(ckks.generate, (steps.plan.parameters,), setup=cached.cache_clear, rounds=3)
+    benchmark.pedantic(ckks.generate, (steps.plan.parameters,), setup=module.schemes_for.cache_clear, rounds=3)
 
 
 @pytest.mark.benchmark(group="keys: once parameters have been used in the process")

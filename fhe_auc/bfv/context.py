@@ -8,6 +8,7 @@ another it would decrypt to noise, so what travels says for which it is.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,6 +21,7 @@ from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.library import Library
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -32,24 +34,30 @@ StoredSecret: TypeAlias = SecretKey[BfvParameters]
 
 @dataclass(frozen=True, repr=False)
 class Ciphertext:
-    """A ciphertext in this process.
-
-    Attributes
-    ----------
-    prime : int
-        Index of its plaintext modulus.
-    item
-        The library's object.
-    """
+    """A ciphertext in this process: the library's object, and the index of its plaintext modulus."""
 
     prime: int
     item: Any
 
 
+class BfvLibrary(Library[BfvParameters]):
+    """What a library offers for BFV besides, with one plaintext modulus."""
+
+    @abstractmethod
+    def encoded(self, values: Residues) -> Any:
+        """Return the plaintext of integers in [0, t), one a slot."""
+
+
 class PublicContext(BasePublicContext[BfvParameters]):
-    """What the aggregator holds, on one of the libraries."""
+    """What the aggregator holds."""
 
     kind = "public BFV context"
+
+    def __init__(self, stored: StoredPublic, schemes: Sequence[BfvLibrary]) -> None:
+        if not stored.relinearisation_key:  # CKKS contexts for sums do without
+            raise DeserialisationError("a public BFV context has no relinearisation key")
+        super().__init__(stored, schemes)
+        self._schemes = schemes
 
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
@@ -73,7 +81,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
             Its second polynomial is zero, so that it hides nothing.
         """
         _check_hidden(words)
-        return Ciphertext(prime, self._parse(words, prime))
+        return Ciphertext(prime, self._evaluators[prime].ciphertext(words))
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
         """Return a fresh encryption under the public key.
@@ -83,16 +91,17 @@ class PublicContext(BasePublicContext[BfvParameters]):
         ValueError
             Not one integer in [0, t) a slot.
         """
-        return Ciphertext(prime, self._encrypt(checked(values, self.parameters, prime), prime))
+        residues = checked(values, self.parameters, prime)
+        return Ciphertext(prime, self._evaluators[prime].encrypt(self._schemes[prime].encoded(residues)))
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
-        self._add_in_place(total.item, ciphertext.item, _same_prime(total, ciphertext))
+        self._evaluators[_same_prime(total, ciphertext)].add_in_place(total.item, ciphertext.item)
 
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
         """Return the relinearised product of two ciphertexts, slot by slot."""
         prime = _same_prime(left, right)
-        return Ciphertext(prime, self._multiply(left.item, right.item, prime))
+        return Ciphertext(prime, self._evaluators[prime].multiply(left.item, right.item))
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values, slot by slot.
@@ -108,17 +117,18 @@ class PublicContext(BasePublicContext[BfvParameters]):
         if not factors.any():
             raise ValueError("times zero a ciphertext hides nothing")
         prime = ciphertext.prime
-        modulus = self.parameters.plain_moduli[prime]
+        evaluator, modulus = self._evaluators[prime], self.parameters.plain_moduli[prime]
         # The libraries multiply noise by a constant as it stands between 0 and t: that of -1 would be t - 1.
-        if (factors == factors[0]).all() and int(factors[0]) > modulus // 2:
-            product = self._multiply_values(ciphertext.item, np.uint64(modulus) - factors, prime)
-            return Ciphertext(prime, self._negate(product, prime))
-        return Ciphertext(prime, self._multiply_values(ciphertext.item, factors, prime))
+        negative = bool((factors == factors[0]).all()) and int(factors[0]) > modulus // 2
+        plaintext = self._schemes[prime].encoded(np.uint64(modulus) - factors if negative else factors)
+        product = evaluator.multiply_plain(ciphertext.item, plaintext)
+        return Ciphertext(prime, evaluator.negate(product) if negative else product)
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `encrypt`."""
-        summands = checked(values, self.parameters, ciphertext.prime)
-        return Ciphertext(ciphertext.prime, self._add_values(ciphertext.item, summands, ciphertext.prime))
+        prime = ciphertext.prime
+        summands = self._schemes[prime].encoded(checked(values, self.parameters, prime))
+        return Ciphertext(prime, self._evaluators[prime].add_plain(ciphertext.item, summands))
 
     def flood(self, ciphertext: Ciphertext) -> Ciphertext:
         """Return `ciphertext` with a fresh encryption of zero, and with flooding noise: see `fhe_auc.bfv.flooding`.
@@ -126,49 +136,31 @@ class PublicContext(BasePublicContext[BfvParameters]):
         It takes what capacity there is: nothing can be computed on the result.
         """
         prime = ciphertext.prime
-        fresh = self._encrypt(np.zeros(self.parameters.slots, np.uint64), prime)
-        self._add_in_place(fresh, ciphertext.item, prime)
+        fresh = self.encrypt(np.zeros(self.parameters.slots, np.uint64), prime)
+        self.add_in_place(fresh, ciphertext)
         half = Seeded(self.ciphertext_shape).half
-        words = self._words(fresh, prime)
+        words = self.words(fresh)
         half.add_in_place(words[: len(half.moduli)], uniform_noise(half, self.parameters.flooding_bits))
         return self.ciphertext(words, prime)
 
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
         """Serialise a ciphertext for `SecretContext.decrypt`."""
-        packed = self.ciphertext_shape.pack(self._words(ciphertext.item, ciphertext.prime))
+        packed = self.ciphertext_shape.pack(self.words(ciphertext))
         return container.seal(kind_of("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
 
-    @abstractmethod
-    def _encrypt(self, values: Residues, prime: int) -> Any: ...
-
-    @abstractmethod
-    def _add_in_place(self, total: Any, item: Any, prime: int) -> None: ...
-
-    @abstractmethod
-    def _multiply(self, left: Any, right: Any, prime: int) -> Any: ...
-
-    @abstractmethod
-    def _multiply_values(self, item: Any, values: Residues, prime: int) -> Any: ...
-
-    @abstractmethod
-    def _negate(self, item: Any, prime: int) -> Any: ...
-
-    @abstractmethod
-    def _add_values(self, item: Any, values: Residues, prime: int) -> Any: ...
-
-    @abstractmethod
-    def _parse(self, words: Words, prime: int) -> Any:
-        """Return the library's ciphertext from both polynomials' values at the roots of unity."""
-
-    @abstractmethod
-    def _words(self, item: Any, prime: int) -> Words:
-        """Return both polynomials' values at the roots of unity."""
+    def words(self, ciphertext: Ciphertext) -> Words:
+        """Return the coefficients of a ciphertext, of `ciphertext_shape`."""
+        return self._schemes[ciphertext.prime].words(ciphertext.item)
 
 
 class SecretContext(BaseSecretContext[BfvParameters]):
-    """What a party holds, on one of the libraries."""
+    """What a party holds."""
 
     kind = "secret BFV context"
+
+    def __init__(self, stored: StoredSecret, schemes: Sequence[BfvLibrary]) -> None:
+        super().__init__(stored, schemes)
+        self._schemes = schemes
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return `values` encrypted under the secret key, serialised, for `PublicContext.read_submission`.
@@ -178,7 +170,9 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         ValueError
             Not one integer in [0, t) a slot.
         """
-        words = self._encrypt(checked(values, self.parameters, prime), prime)
+        residues = checked(values, self.parameters, prime)
+        scheme = self._schemes[prime]
+        words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
         packed = self._seeded.reseed(words, self.secret_words)
         return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
@@ -194,14 +188,8 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
         words = self._seeded.whole.unpack(packed)
         _check_hidden(words)
-        return self._decrypt(words, prime)
-
-    @abstractmethod
-    def _encrypt(self, values: Residues, prime: int) -> Words:
-        """Return the values at the roots of unity of a fresh encryption under the secret key."""
-
-    @abstractmethod
-    def _decrypt(self, words: Words, prime: int) -> Residues: ...
+        keys = self._decryptors[prime]
+        return self._schemes[prime].decoded(keys.decrypt(keys.ciphertext(words)))
 
 
 class KeyPair(NamedTuple):
@@ -212,7 +200,7 @@ class KeyPair(NamedTuple):
 
 
 FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
-    PublicContext.kind, StoredPublic, SecretContext.kind, StoredSecret, KeyPair
+    PublicContext, SecretContext, StoredPublic, StoredSecret, KeyPair
 )
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from fhe_auc.bfv.context import PublicContext, StoredPublic, checked, kind_of
-from fhe_auc.bfv.openfhe_backend import OpenFhePublicContext, schemes_for
+from fhe_auc.bfv.openfhe_backend import schemes_for
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
-from fhe_auc.rlwe.openfhe_library import openfhe, save
+from fhe_auc.rlwe.openfhe_library import OpenFheDecryptor, save
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
@@ -38,7 +37,8 @@ class JointSetup(BaseJointSetup[BfvParameters]):
 
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
-        return OpenFhePublicContext(StoredPublic(self.parameters, *self.joined_keys(key_parts, relinearisation_part)))
+        joined = self.joined_keys(key_parts, relinearisation_part)
+        return PublicContext(StoredPublic(self.parameters, *joined), self.schemes)
 
     def submission(self, total: Words, block: int, prime: int, fingerprint: bytes) -> bytes:
         """Return the sum of all parties' parts of a ciphertext, for `PublicContext.read_submission`."""
@@ -77,7 +77,7 @@ class JointShare(BaseJointShare[BfvParameters]):
         residues = checked(values, setup.parameters, prime)
         self._use(block)
         scheme = setup.schemes[prime]
-        words = scheme.submission.words(save(scheme.encrypt(self._secret_keys[prime], residues)))
+        words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
         seeded = Seeded(scheme.submission.polynomials)
         return seeded.reseed(words, self.secret_words, setup.seed("submission", block))[:-SEED_BYTES]
 
@@ -87,10 +87,7 @@ class JointShare(BaseJointShare[BfvParameters]):
         return self.setup.library.secret_key.words(save(self.secret_key))
 
     @cached_property
-    def _secret_keys(self) -> list[Any]:
+    def _decryptors(self) -> list[OpenFheDecryptor]:
         """The share as every plaintext modulus' context has it."""
         packed = self.setup.library.secret_key.polynomials.pack(self.secret_words)
-        return [
-            each.load(openfhe.DeserializePrivateKeyString, each.secret_key, packed, self.setup.tag)
-            for each in self.setup.schemes
-        ]
+        return [each.decryptor(self.setup.session, packed) for each in self.setup.schemes]

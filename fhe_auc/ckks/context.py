@@ -7,6 +7,7 @@ the factors of the scale in a ciphertext: 1 for what is encrypted, 2 for a produ
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
+from fhe_auc.rlwe.library import Library
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -34,11 +36,40 @@ class StoredPublic(PublicKeys[CkksParameters], frozen=True, array_like=True, for
 StoredSecret: TypeAlias = SecretKey[CkksParameters]
 
 
+class CkksLibrary(Library[CkksParameters]):
+    """What a library offers for CKKS besides."""
+
+    @abstractmethod
+    def encoded(self, values: Slots, degree: int) -> Any:
+        """Return the plaintext of `values` at scale Δ'^degree; 0 is for integers that multiply."""
+
+    @abstractmethod
+    def degree(self, ciphertext: Ciphertext) -> int:
+        """Return what the library takes a ciphertext's degree to be."""
+
+    @abstractmethod
+    def at_degree(self, ciphertext: Ciphertext, degree: int) -> Ciphertext:
+        """Return `ciphertext` itself, which the library takes to have this degree from now on."""
+
+    @abstractmethod
+    def load_rotation_keys(self, stored: StoredPublic) -> Any:
+        """Return the library's rotation keys; `DeserialisationError` where they are none."""
+
+    @abstractmethod
+    def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:
+        """Return the slots shifted left by `step`; KeyError where there is no key."""
+
+
 class PublicContext(BasePublicContext[CkksParameters]):
-    """What the aggregator holds, on one of the libraries."""
+    """What the aggregator holds."""
 
     kind = "public context"
     _stored: StoredPublic
+
+    def __init__(self, stored: StoredPublic, schemes: Sequence[CkksLibrary]) -> None:
+        super().__init__(stored, schemes)
+        (self._scheme,), (self._evaluator,) = schemes, self._evaluators
+        self._rotation_keys = self._scheme.load_rotation_keys(stored)
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
         """Return a fresh encryption of `values` under the public key, at scale Δ'^degree.
@@ -48,31 +79,34 @@ class PublicContext(BasePublicContext[CkksParameters]):
         ValueError
             Not one finite value a slot, or a value beyond the modulus.
         """
-        return self._encrypt(checked(values, self.parameters, degree), degree)
+        plaintext = self._scheme.encoded(checked(values, self.parameters, degree), degree)
+        return self._scheme.at_degree(self._evaluator.encrypt(plaintext), degree)
 
-    @abstractmethod
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, of the same degree, which must be the caller's own."""
+        self._evaluator.add_in_place(total, ciphertext)
 
-    @abstractmethod
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
         """Return the relinearised product of two ciphertexts of degree 1, slot by slot."""
+        return self._evaluator.multiply(left, right)
 
-    @abstractmethod
     def multiply_integers(self, ciphertext: Ciphertext, weights: Slots) -> Ciphertext:
         """Return `ciphertext` times integer `weights`, slot by slot, at unchanged scale.
 
         Exact where all weights are the same real integer. Otherwise the plaintext is the nearest polynomial with
         integer coefficients, which moves every weight by up to half the number of its coefficients.
         """
+        product = self._evaluator.multiply_plain(ciphertext, self._scheme.encoded(weights, 0))
+        return self._scheme.at_degree(product, self._scheme.degree(ciphertext))
 
-    @abstractmethod
     def raised(self, ciphertext: Ciphertext) -> Ciphertext:
         """Return the same values at degree 2, for `dump_result`, from degree 1; the noise gets Δ' times as large."""
+        ones = np.ones(self.parameters.slots, complex)
+        return self._evaluator.multiply_plain(ciphertext, self._scheme.encoded(ones, 1))
 
-    @abstractmethod
     def rotate(self, ciphertext: Ciphertext, step: int) -> Ciphertext:
         """Return the slots shifted left by `step`, cyclically; `step` must be one of ``parameters.rotations``."""
+        return self._scheme.rotate(ciphertext, step, self._rotation_keys)
 
     def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
@@ -86,9 +120,9 @@ class PublicContext(BasePublicContext[CkksParameters]):
         """
         return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
 
-    @abstractmethod
     def ciphertext(self, words: Words) -> Ciphertext:
         """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1."""
+        return self._evaluator.ciphertext(words)
 
     def load_submission(self, data: bytes) -> Ciphertext:
         """Return the ciphertext of a submission; errors as `read_submission`."""
@@ -96,24 +130,20 @@ class PublicContext(BasePublicContext[CkksParameters]):
 
     def dump_result(self, ciphertext: Ciphertext) -> bytes:
         """Serialise a ciphertext of degree 2 for `SecretContext.decrypt`; ValueError for another degree."""
-        if self._degree(ciphertext) != 2:
+        if self._scheme.degree(ciphertext) != 2:
             raise ValueError("a result is a ciphertext of degree 2")
-        return container.seal("result", self.fingerprint, self._pack_result(ciphertext))
-
-    @abstractmethod
-    def _encrypt(self, values: Slots, degree: int) -> Ciphertext: ...
-
-    @abstractmethod
-    def _degree(self, ciphertext: Ciphertext) -> int: ...
-
-    @abstractmethod
-    def _pack_result(self, ciphertext: Ciphertext) -> bytes: ...
+        packed = self.ciphertext_shape.pack(self._scheme.words(ciphertext))
+        return container.seal("result", self.fingerprint, packed)
 
 
 class SecretContext(BaseSecretContext[CkksParameters]):
-    """What a party holds, on one of the libraries."""
+    """What a party holds."""
 
     kind = "secret context"
+
+    def __init__(self, stored: StoredSecret, schemes: Sequence[CkksLibrary]) -> None:
+        super().__init__(stored, schemes)
+        (self._scheme,), (self._decryptor,) = schemes, self._decryptors
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
@@ -143,14 +173,14 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         DeserialisationError
             Damaged, made for another context, or not a ciphertext of these parameters.
         """
-        return self._decrypt(container.open_for("result", self.fingerprint, data))
+        words = self._seeded.whole.unpack(container.open_for("result", self.fingerprint, data))
+        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
+        return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
 
-    @abstractmethod
     def _encrypt(self, values: Slots) -> Words:
         """Return the coefficients of a fresh encryption under the secret key."""
-
-    @abstractmethod
-    def _decrypt(self, packed: bytes) -> Slots: ...
+        ciphertext = self._decryptor.encrypt(self._scheme.encoded(values, 1))
+        return self._scheme.words(self._scheme.at_degree(ciphertext, 1))
 
 
 def checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
@@ -178,5 +208,5 @@ class KeyPair(NamedTuple):
 
 
 FACTORY = ContextFactory[CkksParameters, KeyPair, PublicContext, SecretContext](
-    PublicContext.kind, StoredPublic, SecretContext.kind, StoredSecret, KeyPair
+    PublicContext, SecretContext, StoredPublic, StoredSecret, KeyPair
 )

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fhe_auc.ckks.context import Ciphertext, PublicContext, Slots, StoredPublic, checked
-from fhe_auc.ckks.openfhe_backend import OpenFhePublicContext, scheme_for
+from fhe_auc.ckks.openfhe_backend import schemes_for
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
-from fhe_auc.rlwe.openfhe_library import openfhe
+from fhe_auc.rlwe.openfhe_library import openfhe, parsed
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 
@@ -30,7 +30,7 @@ class JointSetup(BaseJointSetup[CkksParameters]):
     """
 
     def __init__(self, parameters: CkksParameters, session: bytes, *, multiplies: bool) -> None:
-        self.scheme = scheme_for(parameters)
+        (self.scheme,) = schemes_for(parameters)
         super().__init__(parameters, session, self.scheme, multiplies=multiplies)
         self.halves["rotation keys"] = self.scheme.rotation_halves
 
@@ -45,7 +45,7 @@ class JointSetup(BaseJointSetup[CkksParameters]):
         _, _, rotation_keys = key_parts
         halves = self.halves["rotation keys"]
         packed = halves.pack(rotation_keys, self.common("rotation keys")) if self.parameters.rotations else b""
-        return OpenFhePublicContext(StoredPublic(self.parameters, *joined, packed))
+        return PublicContext(StoredPublic(self.parameters, *joined, packed), [self.scheme])
 
     def submission(self, total: Words, block: int, fingerprint: bytes) -> bytes:
         """Return the sum of all parties' parts of a block, for `PublicContext.load_submission`."""
@@ -54,8 +54,7 @@ class JointSetup(BaseJointSetup[CkksParameters]):
 
     def ciphertext(self, first: Words, second: Words) -> Ciphertext:
         """Return the ciphertext of degree 1 with these polynomials, called by this session's name."""
-        packed = self.halves["submission"].pack(first, second)
-        return self.load(openfhe.DeserializeCiphertextString, self.scheme.submission, packed)
+        return self.scheme.ciphertext(self.halves["submission"].join(first, second), self.tag)
 
 
 class JointShare(BaseJointShare[CkksParameters]):
@@ -96,7 +95,7 @@ class JointShare(BaseJointShare[CkksParameters]):
         first = setup.submission_part.zeros()
         setup.submission_part.subtract_in_place(first, product[: len(common)])
         ciphertext = setup.ciphertext(first, common)
-        encoded = self._encoded(values * setup.parameters.scale, shift_bits)
+        encoded = self._encoded(values, shift_bits)
         setup.scheme.context.EvalAddInPlace(ciphertext, encoded)
         part = self._made("submission", setup.scheme.submission, ciphertext, common)
         if mask is not None:
@@ -109,7 +108,8 @@ class JointShare(BaseJointShare[CkksParameters]):
             return setup.nothing.zeros()
         common = setup.common("rotation keys")
         packed = setup.halves["rotation keys"].pack(np.zeros_like(common), common)
-        reference = setup.load(openfhe.DeserializeEvalKeyMapString, scheme.rotation_keys, packed)
+        raw = scheme.rotation_keys.unpack(packed, setup.tag.encode())
+        reference = parsed(openfhe.DeserializeEvalKeyMapString, raw)
         elements = list(scheme.elements.values())
         keys = scheme.context.MultiEvalAutomorphismKeyGen(self.secret_key, reference, elements, setup.tag)
         parts = self._made("rotation keys", scheme.rotation_keys, keys, common)
@@ -119,13 +119,11 @@ class JointShare(BaseJointShare[CkksParameters]):
     def _encoded(self, values: Slots, shift_bits: int) -> Any:
         """Return what is to be added to a ciphertext: a plaintext, or a ciphertext that hides nothing."""
         setup, scheme = self.setup, self.setup.scheme
-        plaintext = scheme.integers(values)
+        plaintext = scheme.encoded(values, 1)
         if not shift_bits:
             return plaintext
         zeros = setup.submission_part.zeros()
         shifted = setup.ciphertext(zeros, zeros)
         scheme.context.EvalAddInPlace(shifted, plaintext)
         shifted = scheme.context.EvalMult(shifted, scheme.integers(np.full(len(values), 2.0**shift_bits, complex)))
-        shifted.SetNoiseScaleDeg(1)
-        shifted.SetScalingFactor(scheme.library_scale)
-        return shifted
+        return scheme.at_degree(shifted, 1)

@@ -1,6 +1,7 @@
 """What the schemes over rings of polynomials share, CKKS (`fhe_auc.ckks`) and BFV (`fhe_auc.bfv`) alike.
 
 Ciphertexts and keys are polynomials modulo primes, whatever is encrypted in them: how these travel (`polynomials`,
-`seeded`, `container`), how they enter and leave the libraries (`layout`, `openfhe_library`, `seal_format`), which
-library there is (`backends`), what security asks of the moduli (`parameters`), and what keys never do (`context`).
+`seeded`, `container`), what a library offers (`library`: `openfhe_library`, `seal_library`) and how its objects become
+coefficients (`layout`), which library there is (`backends`), what security asks of the moduli (`parameters`), and what
+keys never do (`context`).
 """

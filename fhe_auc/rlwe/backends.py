@@ -13,7 +13,7 @@ BACKENDS: tuple[BackendName, ...] = ("openfhe", "tenseal")
 """All backends, the preferred one first."""
 
 
-_LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_format"}
+_LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library", "tenseal": "fhe_auc.rlwe.seal_library"}
 
 
 @cache

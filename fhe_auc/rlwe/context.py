@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar
+from abc import ABC
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar, Generic
 
 import msgspec
 
 from fhe_auc.rlwe import container
-from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
 from fhe_auc.serialise import encode
-
-P = TypeVar("P", bound=RingParameters)
 
 
 class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -49,36 +49,34 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
 class BasePublicContext(ABC, Generic[P]):
     """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
 
+    It is made of what has been stored and the `schemes` of the backend, and raises `DeserialisationError` where
+    `stored` holds keys that are not of its parameters.
+
     Attributes
     ----------
-    parameters : RingParameters
     fingerprint : bytes
         32 bytes that name parameters and public key; ciphertexts carry it.
-
-    Raises
-    ------
-    DeserialisationError
-        `stored` holds keys that are not of its parameters.
+    ciphertext_shape : Polynomials
+        Shape of a submission: both polynomials, modulo all primes of Q.
     """
 
     kind: ClassVar[str]
     """What its container says it is."""
 
-    def __init__(self, stored: PublicKeys[P]) -> None:
+    def __init__(self, stored: PublicKeys[P], schemes: Sequence[Library[P]]) -> None:
         self.parameters = stored.parameters
         self.fingerprint = stored.fingerprint
+        self.ciphertext_shape = schemes[0].submission.polynomials
         self._stored = stored
+        self._evaluators = [
+            each.evaluator(self.fingerprint, stored.public_key, stored.relinearisation_key) for each in schemes
+        ]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]}>"
 
     def __reduce__(self) -> str:
         raise TypeError("a context is not pickled, which the libraries' objects do not survive; send to_bytes()")
-
-    @property
-    @abstractmethod
-    def ciphertext_shape(self) -> Polynomials:
-        """Shape of a submission: both polynomials, modulo all primes of Q."""
 
     def to_bytes(self) -> bytes:
         """Serialise parameters, public key and evaluation keys; `load_public` of the scheme reads them."""
@@ -91,10 +89,13 @@ class BaseSecretContext(ABC, Generic[P]):
     kind: ClassVar[str]
     """What its container says it is."""
 
-    def __init__(self, stored: SecretKey[P]) -> None:
+    def __init__(self, stored: SecretKey[P], schemes: Sequence[Library[P]]) -> None:
         self.parameters = stored.parameters
         self.fingerprint = stored.fingerprint
         self._stored = stored
+        self._seeded = Seeded(schemes[0].submission.polynomials)
+        self._key_shape = schemes[0].secret_key.polynomials
+        self._decryptors = [each.decryptor(self.fingerprint, stored.secret_key) for each in schemes]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.fingerprint.hex()[:16]} (secret)>"
@@ -111,12 +112,8 @@ class BaseSecretContext(ABC, Generic[P]):
         """Shape of a ciphertext's first polynomial, modulo all primes of Q."""
         return self._seeded.half
 
-    @property
-    @abstractmethod
-    def _seeded(self) -> Seeded:
-        """Form of submissions."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def secret_words(self) -> Words:
         """The secret key itself, as values at the roots of unity modulo all primes of Q."""
+        words = self._key_shape.unpack(self._stored.secret_key)
+        return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well

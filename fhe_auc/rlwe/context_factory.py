@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.backends import choose_backend
-from fhe_auc.rlwe.context import P, PublicKeys, SecretKey
-from fhe_auc.rlwe.parameters import RingParameters
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
+from fhe_auc.rlwe.library import Library, P
 from fhe_auc.serialise import decode
 
 Pair = TypeVar("Pair")
-Public = TypeVar("Public")
-Secret = TypeVar("Secret")
+Public = TypeVar("Public", bound=BasePublicContext[Any])
+Secret = TypeVar("Secret", bound=BaseSecretContext[Any])
 Stored = TypeVar("Stored", bound="PublicKeys[Any] | SecretKey[Any]")
 
 
 @dataclass(frozen=True)
 class ContextFactory(Generic[P, Pair, Public, Secret]):
-    """The contexts of one scheme.
+    """The contexts of one scheme: their types, what they are stored as, and what makes a pair of them."""
 
-    Attributes
-    ----------
-    public_kind, secret_kind : str
-        What containers of its contexts say they are.
-    public_keys, secret_key : type
-        What such contexts are stored as.
-    pair : callable
-        Makes a pair of a public and a secret context.
-    """
-
-    public_kind: str
+    public: type[Public]
+    secret: type[Secret]
     public_keys: type[PublicKeys[P]]
-    secret_kind: str
     secret_key: type[SecretKey[P]]
     pair: Callable[[Public, Secret], Pair]
 
@@ -50,10 +39,11 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         BackendUnavailableError
             The parameters' library cannot be imported here.
         """
-        backend = _backend(parameters)
-        stored, secret_key = backend.fresh_keys(parameters)
+        schemes = _schemes(parameters)
+        public_keys, secret_key = schemes[0].fresh_keys()
+        stored = self.public_keys(parameters, *public_keys)
         secret = self.secret_key(parameters, hashlib.sha256(stored.public_key).digest(), secret_key)
-        return self.pair(backend.load_public(stored), backend.load_secret(secret))
+        return self.pair(self.public(stored, schemes), self.secret(secret, schemes))
 
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote.
@@ -65,20 +55,20 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         BackendUnavailableError
             Made with a library that cannot be imported here.
         """
-        stored = _opened(self.public_kind, data, self.public_keys)
-        context: Public = _backend(stored.parameters).load_public(stored)
-        return context
+        stored = _opened(self.public.kind, data, self.public_keys)
+        return self.public(stored, _schemes(stored.parameters))
 
     def load_secret(self, data: bytes) -> Secret:
         """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`."""
-        stored = _opened(self.secret_kind, data, self.secret_key)
-        context: Secret = _backend(stored.parameters).load_secret(stored)
-        return context
+        stored = _opened(self.secret.kind, data, self.secret_key)
+        return self.secret(stored, _schemes(stored.parameters))
 
 
-def _backend(parameters: RingParameters) -> ModuleType:
-    """Return the module of the parameters' scheme for the parameters' library; errors as `choose_backend`."""
-    return importlib.import_module(f"fhe_auc.{parameters.scheme}.{choose_backend(parameters.backend)}_backend")
+def _schemes(parameters: P) -> Sequence[Library[P]]:
+    """Return the parameters' library for the parameters' scheme; errors as `choose_backend`."""
+    backend = importlib.import_module(f"fhe_auc.{parameters.scheme}.{choose_backend(parameters.backend)}_backend")
+    schemes: Sequence[Library[P]] = backend.schemes_for(parameters)
+    return schemes
 
 
 def _opened(kind: str, data: bytes, shape: type[Stored]) -> Stored:

@@ -27,15 +27,17 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from fhe_auc.rlwe.context import BasePublicContext, P
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.openfhe_library import Halves, Library, openfhe, save
+from fhe_auc.rlwe.library import P
+from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, save
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 
@@ -62,13 +64,13 @@ class BaseJointSetup(ABC, Generic[P]):
         Of the openfhe backend.
     session : bytes
         16 bytes, fresh and random; the common polynomials are expanded from it.
-    library : Library
+    library : OpenFheLibrary
         Of these parameters.
     multiplies : bool
         Whether the circuit multiplies ciphertexts; else no relinearisation key is made, and all its parts are empty.
     """
 
-    def __init__(self, parameters: P, session: bytes, library: Library[P], *, multiplies: bool) -> None:
+    def __init__(self, parameters: P, session: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
         self.parameters = parameters
         self.session = session
         self.tag = session.hex()  # what keys and ciphertexts of this session are called inside OpenFHE
@@ -124,9 +126,17 @@ class BaseJointSetup(ABC, Generic[P]):
         _, g = self.halves["relinearisation key"].split(relinearisation)
         return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
 
-    def load(self, parse: Any, layout: Layout, packed: bytes) -> Any:
-        """Return the library's object, called by this session's name."""
-        return self.library.load(parse, layout, packed, self.tag)
+    def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
+        """Return both polynomials of a result; `DeserialisationError` where it is none of that kind."""
+        _, packed = container.open_any(kind, result)
+        return self.halves["submission"].unpack(packed)
+
+    def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:
+        """Return a ciphertext (c0 + Σ d_i, 0) of a result and all partial decryptions; errors as `split_result`."""
+        total, _ = self.split_result(kind, result)
+        for partial in partials:
+            self.submission_part.add_in_place(total, partial)
+        return self.halves["submission"].join(total, np.zeros_like(total))
 
 
 Share = TypeVar("Share", bound="BaseJointShare[Any]")
@@ -166,10 +176,8 @@ class BaseJointShare(ABC, Generic[P]):
         share = cls.__new__(cls)
         share.setup = setup
         share._encrypted = set(found.encrypted)
-        share.secret_key, share._ephemeral = (
-            setup.load(openfhe.DeserializePrivateKeyString, setup.library.secret_key, packed)
-            for packed in (found.secret, found.ephemeral)
-        )
+        share.secret_key = setup.library.load_secret_key(found.secret, setup.tag)
+        share._ephemeral = setup.library.load_secret_key(found.ephemeral, setup.tag)
         return share
 
     def saved(self) -> bytes:
@@ -229,7 +237,7 @@ class BaseJointShare(ABC, Generic[P]):
         setup, library = self.setup, self.setup.library
         common = setup.common("public key")
         packed = setup.halves["public key"].pack(np.zeros_like(common), common)
-        reference = setup.load(openfhe.DeserializePublicKeyString, library.public_key, packed)
+        reference = library.load_public_key(packed, setup.tag)
         pair = library.context.MultipartyKeyGen(reference, False, True)
         return pair.secretKey, pair.publicKey
 
@@ -238,11 +246,10 @@ class BaseJointShare(ABC, Generic[P]):
         setup, library = self.setup, self.setup.library
         if not setup.multiplies:
             return setup.nothing.zeros()
-        halves, layout = setup.halves["relinearisation key"], library.relinearisation_key
-        common = setup.common("relinearisation key")
-        reference = setup.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(np.zeros_like(common), common))
+        halves, common = setup.halves["relinearisation key"], setup.common("relinearisation key")
+        reference = library.load_switching_key(halves.pack(np.zeros_like(common), common), setup.tag)
         switching = library.context.MultiKeySwitchGen(self.secret_key, self._ephemeral, reference)
-        h = self._made("relinearisation key", layout, switching, common)
+        h = self._made("relinearisation key", library.relinearisation_key, switching, common)
         library.add_errors(h, self._ephemeral, setup.tag)
         g, _ = library.products(self.secret_key, common, np.zeros_like(common), setup.tag)
         return halves.join(h, g)
@@ -258,7 +265,7 @@ class BaseJointShare(ABC, Generic[P]):
         RuntimeError
             The library did not use the common polynomials. Nothing made from them may leave the process.
         """
-        own, found = self.setup.halves[purpose].unpack(layout.pack(save(item)))
+        own, found = self.setup.halves[purpose].split(layout.words(save(item)))
         if not np.array_equal(found, common):
             raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
         return own

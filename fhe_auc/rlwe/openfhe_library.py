@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, Generic
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 # On small rings OpenMP's threads cost far more than they give (up to 300 times on two cores). libgomp reads the
 # variable once, when it is loaded; where another library has loaded it before, the limit is set at run time. Whoever
@@ -28,10 +26,9 @@ import openfhe as openfhe  # exported: nobody imports it before this module has 
 from threadpoolctl import threadpool_limits
 
 from fhe_auc.errors import DeserialisationError, EvaluationError
-from fhe_auc.rlwe.context import P
 from fhe_auc.rlwe.layout import Layout, Run
+from fhe_auc.rlwe.library import Decryptor, Evaluator, Library, LoadedKeys, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.seeded import Seeded
 
 if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
@@ -140,15 +137,7 @@ class Halves:
 
 
 class Keys:
-    """Freshly generated OpenFHE keys.
-
-    Attributes
-    ----------
-    public, secret, relinearisation
-        The library's objects.
-    tag : str
-        What they are called.
-    """
+    """Freshly generated OpenFHE keys, as the library's objects, and the `tag` that they are called."""
 
     def __init__(self, context: Any) -> None:
         pair = context.KeyGen()
@@ -169,22 +158,8 @@ def new_context(settings: Any) -> Any:
     return context
 
 
-class Library(ABC, Generic[P]):
-    """An OpenFHE context, and the layouts of the objects that every scheme has, learned from throw-away ones.
-
-    Parameters
-    ----------
-    parameters : RingParameters
-    context
-        From `new_context`.
-
-    Attributes
-    ----------
-    secret_key, public_key, relinearisation_key, submission : Layout
-        The last is a ciphertext's.
-    """
-
-    submission: Layout
+class OpenFheLibrary(Library[P]):
+    """OpenFHE for one scheme, which calls `learn_submissions` itself; `context` is from `new_context`."""
 
     def __init__(self, parameters: P, context: Any) -> None:
         self.parameters = parameters
@@ -200,22 +175,44 @@ class Library(ABC, Generic[P]):
         _refuse_forks()
         return self._context
 
-    @abstractmethod
-    def decoded(self, plaintext: Any) -> NDArray[Any]:
-        """Return the slots of what has been decrypted."""
-
-    def verify_reseeding(self, keys: Keys, ciphertext: Any) -> None:
-        """Check that reseeding an encryption under `keys` changes nothing; errors as `Seeded.verify`."""
-
-        def decrypt(words: Words) -> NDArray[Any]:
-            return self.decoded(self.context.Decrypt(keys.secret, self.ciphertext(words, keys.tag)))
-
-        secret = self.secret_key.words(save(keys.secret))
-        Seeded(self.submission.polynomials).verify(self.submission.words(save(ciphertext)), secret, decrypt)
-
     def new_keys(self) -> Keys:
         """Return fresh keys."""
         return Keys(self.context)
+
+    def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
+        """Return fresh keys, packed: those of a public context in order, and the secret key."""
+        keys = self.new_keys()
+        relinearisation_key = self.packed_switching_keys(
+            self.relinearisation_key, self.switching_halves, keys.relinearisation, keys
+        )
+        public = self.public_key.pack(save(keys.public)), relinearisation_key, *self._further_keys(keys)
+        return public, self.secret_key.pack(save(keys.secret))
+
+    def _further_keys(self, keys: Keys) -> tuple[bytes, ...]:
+        """Return what else a public context of the scheme holds, packed."""
+        return ()
+
+    def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
+        """Return the packed keys, loaded; with an empty relinearisation key, one that does not multiply."""
+        tag = tag_of(fingerprint)
+        relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None
+        return OpenFheEvaluator(self, self.load_public_key(public_key, tag), relinearisation, tag)
+
+    def decryptor(self, fingerprint: bytes, secret_key: bytes) -> OpenFheDecryptor:
+        """Return the packed secret key, loaded."""
+        tag = tag_of(fingerprint)
+        return OpenFheDecryptor(self, self.load_secret_key(secret_key, tag), tag)
+
+    def learn_submissions(self, plaintext: Any) -> None:
+        """Learn the layout of ciphertexts, from encryptions of `plaintext`; errors as `verify_reseeding`."""
+        keys = self.new_keys()
+        decryptor = OpenFheDecryptor(self, keys.secret, keys.tag)
+        self.submission = self.learn(decryptor.encrypt(plaintext), keys.tag)
+        self.verify_reseeding(decryptor, self.secret_key.words(save(keys.secret)), plaintext)
+
+    def no_key(self, fingerprint: bytes) -> OpenFheDecryptor:
+        """Return a secret key of zeros, which decrypts ciphertexts (c0, 0)."""
+        return self.decryptor(fingerprint, bytes(self.secret_key.packed_size))
 
     @cached_property
     def switching_halves(self) -> Halves:
@@ -232,10 +229,9 @@ class Library(ABC, Generic[P]):
 
         The error has the standard deviation of fresh encryptions, 3.19.
         """
-        halves, layout = self.switching_halves, self.relinearisation_key
-        pair = self.load(openfhe.DeserializeEvalKeyString, layout, halves.pack(y, x), tag)
+        pair = self.load_switching_key(self.switching_halves.pack(y, x), tag)
         made = self.context.MultiMultEvalKey(secret, pair, tag)
-        times_y, times_x = halves.unpack(layout.pack(save(made)))
+        times_y, times_x = self.switching_halves.split(self.relinearisation_key.words(save(made)))
         return times_x, times_y
 
     def add_errors(self, b: Words, secret: Any, tag: str) -> None:
@@ -250,31 +246,89 @@ class Library(ABC, Generic[P]):
             for key, error in zip(pair, self.products(secret, zeros, zeros, tag), strict=False):
                 self.switching_halves.half.add_in_place(key, error)
 
+    def packed_switching_keys(self, layout: Layout, halves: Halves, item: Any, keys: Keys) -> bytes:
+        """Return fresh switching keys for `keys`, packed, with errors as large as they should be."""
+        b, a = halves.split(layout.words(save(item)))
+        self.add_errors(b, keys.secret, keys.tag)
+        return halves.pack(b, a)
+
     def learn(self, item: Any, tag: str) -> Layout:
         """Return the layout of objects like `item`, which is called `tag`."""
         find = partial(_polynomials, ring_dimension=self.parameters.ring_dimension)
         return Layout(save(item), find, tag=tag.encode())
 
-    def load(self, parse: Any, layout: Layout, packed: bytes, tag: str) -> Any:
-        """Return the library's object, called `tag`, from packed coefficients."""
-        return self.parse(parse, layout.unpack(packed, tag.encode()))
+    def load_public_key(self, packed: bytes, tag: str) -> Any:
+        """Return the library's object, called `tag`, from packed coefficients; `DeserialisationError` if it refuses."""
+        return parsed(openfhe.DeserializePublicKeyString, self.public_key.unpack(packed, tag.encode()))
 
-    def packed_switching_keys(self, layout: Layout, halves: Halves, item: Any, keys: Keys) -> bytes:
-        """Return fresh switching keys for `keys`, packed, with errors as large as they should be."""
-        b, a = halves.unpack(layout.pack(save(item)))
-        self.add_errors(b, keys.secret, keys.tag)
-        return halves.pack(b, a)
+    def load_secret_key(self, packed: bytes, tag: str) -> Any:
+        """Return the same of a secret key."""
+        return parsed(openfhe.DeserializePrivateKeyString, self.secret_key.unpack(packed, tag.encode()))
+
+    def load_switching_key(self, packed: bytes, tag: str) -> Any:
+        """Return the same of a relinearisation key, or of any one key that switches."""
+        return parsed(openfhe.DeserializeEvalKeyString, self.relinearisation_key.unpack(packed, tag.encode()))
 
     def ciphertext(self, words: Words, tag: str) -> Any:
         """Return the ciphertext with these coefficients."""
-        return self.parse(openfhe.DeserializeCiphertextString, self.submission.raw(words, tag.encode()))
+        return parsed(openfhe.DeserializeCiphertextString, self.submission.raw(words, tag.encode()))
 
-    def parse(self, parse: Any, raw: bytes) -> Any:
-        """Return the library's object from what a `Layout` made."""
-        try:
-            return parse(raw, openfhe.BINARY)
-        except RuntimeError as error:
-            raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
+    def words(self, ciphertext: Any) -> Words:
+        """Return the coefficients of a ciphertext."""
+        return self.submission.words(save(ciphertext))
+
+
+class _OpenFheKeys(LoadedKeys):
+    """A public or a secret key that is called `tag`."""
+
+    def __init__(self, library: OpenFheLibrary[Any], key: Any, tag: str) -> None:
+        self._library, self._key, self._tag = library, key, tag
+
+    def encrypt(self, plaintext: Any) -> Any:
+        return self._library.context.Encrypt(self._key, plaintext)
+
+    def ciphertext(self, words: Words) -> Any:
+        return self._library.ciphertext(words, self._tag)
+
+
+class OpenFheEvaluator(_OpenFheKeys, Evaluator):
+    """What OpenFHE computes with public keys; without a relinearisation key it does not multiply."""
+
+    def __init__(self, library: OpenFheLibrary[Any], public_key: Any, relinearisation_key: Any, tag: str) -> None:
+        super().__init__(library, public_key, tag)
+        self._relinearisation_key = relinearisation_key
+
+    def add_in_place(self, total: Any, ciphertext: Any) -> None:
+        self._library.context.EvalAddInPlace(total, ciphertext)
+
+    def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
+        return self._library.context.EvalAdd(ciphertext, plaintext)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        context = self._library.context
+        # For a ciphertext of three polynomials OpenFHE's KeySwitch is relinearisation, with a key of our choice.
+        return context.KeySwitch(context.EvalMultNoRelin(left, right), self._relinearisation_key)
+
+    def multiply_plain(self, ciphertext: Any, plaintext: Any) -> Any:
+        return self._library.context.EvalMult(ciphertext, plaintext)
+
+    def negate(self, ciphertext: Any) -> Any:
+        return self._library.context.EvalNegate(ciphertext)
+
+
+class OpenFheDecryptor(_OpenFheKeys, Decryptor):
+    """What OpenFHE does with a secret key."""
+
+    def decrypt(self, ciphertext: Any) -> Any:
+        return self._library.context.Decrypt(self._key, ciphertext)
+
+
+def parsed(parse: Any, raw: bytes) -> Any:
+    """Return the library's object from what a `Layout` made; `DeserialisationError` where the library refuses it."""
+    try:
+        return parse(raw, openfhe.BINARY)
+    except RuntimeError as error:
+        raise DeserialisationError(f"OpenFHE refused the object: {error}") from None
 
 
 def save(item: Any) -> bytes:

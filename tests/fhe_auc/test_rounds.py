@@ -398,8 +398,8 @@ def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissio
 def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
     """A result of which `draw` chooses each polynomial's coefficients."""
     public: Any = ckks.load_public(session.aggregator_material)
-    polynomials = public._scheme.result.polynomials
-    words = np.array([draw(run) for run in public._scheme.result._runs], np.uint64)
+    polynomials = public._scheme.submission.polynomials
+    words = np.array([draw(run) for run in public._scheme.submission._runs], np.uint64)
     return container.seal("result", public.fingerprint, polynomials.pack(words))
 
 

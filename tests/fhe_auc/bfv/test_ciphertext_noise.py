@@ -50,7 +50,7 @@ def summed(pair: bfv.KeyPair, parties: int) -> Words:
 
 
 def words_of(pair: bfv.KeyPair, ciphertext: bfv.Ciphertext) -> Words:
-    return pair.public._words(ciphertext.item, 0)
+    return pair.public.words(ciphertext)
 
 
 def noise(pair: bfv.KeyPair, words: Words) -> np.ndarray:
@@ -94,9 +94,7 @@ def test_relinearisation_adds_no_more_than_derived(pair: bfv.KeyPair) -> None:
     toy = msgspec.structs.replace(pair.public.parameters, plain_moduli=(65537,))
     fresh = bfv.generate(toy)
     zero = fresh.public.ciphertext(fresh.public.read_submission(fresh.secret.encrypt(np.zeros(SLOTS, int), 0), 0), 0)
-    found = np.array(
-        scaled_noise(fresh.secret, fresh.public._words(fresh.public.multiply(zero, zero).item, 0), 0), float
-    )
+    found = np.array(scaled_noise(fresh.secret, fresh.public.words(fresh.public.multiply(zero, zero)), 0), float)
     assert (found / 65537).std() < 1.3 * product_deviation(toy, 1)
 
 

@@ -28,8 +28,9 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 if "openfhe" not in ckks.available_backends():
     pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
 
+from fhe_auc.bfv.context import kind_of
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
-from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption, split_result
+from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.rlwe.openfhe_library import save
 
 SLOTS = 8192
@@ -82,7 +83,7 @@ class Joint:
         return [self.half.unpack(partial_decryption(share, result, prime, self.smudging)) for share in self.shares]
 
     def scaled_noise(self, ciphertext: bfv.Ciphertext) -> np.ndarray:
-        first, second = np.split(self.public._words(ciphertext.item, ciphertext.prime), 2)
+        first, second = np.split(self.public.words(ciphertext), 2)
         phase = first.copy()
         self.half.add_in_place(phase, self.half.multiply(second, self.secret))
         t, modulus = PRIMES[ciphertext.prime], math.prod(self.half.moduli)
@@ -154,7 +155,7 @@ def test_noise_of_products_is_as_derived(parties: int) -> None:
 
 def test_smudging_is_uniform_and_hides_the_share_by_forty_bits(session: Joint, finished: Any) -> None:
     result, partials, _ = finished
-    _, second = split_result(session.setup, result, 1)
+    _, second = session.setup.split_result(kind_of("result", session.setup.parameters, 1), result)
     added = partials[0].copy()
     session.half.subtract_in_place(added, session.half.multiply(second, session.shares[0].secret_words))
     smudging = np.array(centred(session.half, added), float) / 2.0**session.smudging

@@ -182,11 +182,11 @@ def test_the_rotation_keys_are_exactly_those_named(pair: ckks.KeyPair) -> None:
         conjugation = 4 * SLOTS - 1
         for element in sorted({conjugation, *(pow(5, step, 4 * SLOTS) for step in steps)}):
             with contextlib.suppress(RuntimeError):
-                public._scheme.context.EvalAutomorphism(ciphertext, element, public._rotation)
+                public._scheme.context.EvalAutomorphism(ciphertext, element, public._rotation_keys)
                 held.add(element)
         expected = {pow(5, step, 4 * SLOTS) for step in public.parameters.rotations}
     else:
-        held = {element for element in range(1, 4 * SLOTS, 2) if public._galois.has_key(element)}
+        held = {element for element in range(1, 4 * SLOTS, 2) if public._rotation_keys.has_key(element)}
         expected = {pow(3, step, 4 * SLOTS) for step in public.parameters.rotations}
     assert held == expected
 
@@ -198,7 +198,7 @@ def test_there_is_no_way_round_the_missing_key_inside_the_library(pair: ckks.Key
     if public.parameters.backend == "openfhe":
         rotate, arguments = scheme.context.EvalRotate, (ciphertext, 4)
     else:
-        rotate, arguments = scheme.evaluator.rotate_vector, (ciphertext, 4, public._galois, type(ciphertext)())
+        rotate, arguments = scheme.evaluation.rotate_vector, (ciphertext, 4, public._rotation_keys, type(ciphertext)())
     with pytest.raises((RuntimeError, ValueError, IndexError)):
         rotate(*arguments)
 

@@ -37,7 +37,7 @@ if "openfhe" not in ckks.available_backends():
 import openfhe
 
 from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
-from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption, split_result
+from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.rlwe.openfhe_joint_keys import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 
@@ -170,7 +170,7 @@ class Joint:
         return lifted(total, self.moduli)
 
     def opened_result(self, result: bytes) -> NDArray[Any]:
-        return self.opened(*split_result(self.setup, result))
+        return self.opened(*self.setup.split_result("result", result))
 
     def partials(self, result: bytes, shares: Iterable[JointShare] | None = None, smudging: Any = ()) -> list[Words]:
         unpack = self.setup.submission_part.unpack
@@ -260,7 +260,7 @@ def test_a_rotation_by_each_step_with_a_key_is_that_rotation_and_others_raise() 
     steps = {*range(1, 40), *(sign * 2**k for k in range(12) for sign in (1, -1))}
     for element in sorted({2 * N - 1, *(pow(5, step, 2 * N) for step in steps)}):
         with contextlib.suppress(RuntimeError):
-            public._scheme.context.EvalAutomorphism(ciphertext, element, public._rotation)
+            public._scheme.context.EvalAutomorphism(ciphertext, element, public._rotation_keys)
             held.add(element)
     assert held == {pow(5, step, 2 * N) for step in PLAN.parameters.rotations}
 
@@ -297,7 +297,7 @@ def test_all_but_one_partial_decryption_tell_nothing_of_the_answer(coalition: st
         plain = values(trial, size=1e6)
         result = session.public.dump_result(session.public.encrypt(plain, degree=2))
         partials = session.partials(result, shares)  # not even smudged
-        total, _ = split_result(session.setup, result)
+        total, _ = session.setup.split_result("result", result)
         for partial in partials:
             session.setup.submission_part.add_in_place(total, partial)
         fused.append(lifted(total, session.moduli))
@@ -603,7 +603,7 @@ def test_every_part_of_a_key_is_as_noisy_as_the_security_tables_suppose() -> Non
 
 def test_the_relinearisation_key_of_sealed_keys_is_as_noisy() -> None:
     public, secret = ckks.generate(PLAN.parameters)
-    scheme: Any = public._scheme  # type: ignore[attr-defined]
+    scheme: Any = public._scheme
     b, a = scheme.switching_halves.unpack(public._stored.relinearisation_key)
     key = scheme.secret_key.polynomials.unpack(secret._stored.secret_key)
     row, place = 1, 1  # the first digit, at the second prime
@@ -670,7 +670,7 @@ def a_result(session: Joint) -> bytes:
 
 def smudging_in(session: Joint, result: bytes, partial: bytes, share: JointShare) -> NDArray[Any]:
     """Coefficients of what a partial decryption is more than c1·s."""
-    _, second = split_result(session.setup, result)
+    _, second = session.setup.split_result("result", result)
     packed = session.setup.submission_part.unpack(partial)
     exact = times(second, secret_of(share), session.moduli)
     return lifted(less(packed, exact, session.moduli), session.moduli)

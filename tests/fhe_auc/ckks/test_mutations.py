@@ -377,12 +377,12 @@ def test_openfhe_own_parser_can_be_killed_by_one_bit(run_child: Any) -> None:
 
 def replaced_first_coefficient(pair: ckks.KeyPair, submission: bytes, value: int) -> bytes:
     _, packed = container.open_any("submission", submission)
-    width = pair.public._scheme.submission.polynomials.widths[0]  # type: ignore[attr-defined]
+    width = pair.public._scheme.submission.polynomials.widths[0]
     return container.seal("submission", pair.public.fingerprint, value.to_bytes(width, "little") + packed[width:])
 
 
 def test_a_coefficient_at_or_above_its_modulus_is_refused(pair: ckks.KeyPair) -> None:
-    modulus = pair.public._scheme.submission._runs[0].modulus  # type: ignore[attr-defined]
+    modulus = pair.public._scheme.submission._runs[0].modulus
     submission = pair.secret.encrypt(np.zeros(4096, complex))
     for value in (modulus, modulus + 1, 256 ** ((modulus.bit_length() + 7) // 8) - 1):
         with pytest.raises(DeserialisationError, match="a coefficient is not below its modulus"):

@@ -71,7 +71,7 @@ def test_two_encryptions_of_the_same_values_share_neither_seed_nor_polynomial(pa
 def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypts(
     pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheme = type(pair.secret._scheme)  # type: ignore[attr-defined]
+    scheme = type(pair.secret._scheme)
     scheme(pair.public.parameters)
     product = Polynomials.multiply
     monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))

@@ -71,12 +71,12 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
 
     from fhe_auc import bfv
     from fhe_auc.bfv.parameters import CHAINS
-    from fhe_auc.bfv.tenseal_backend import _schemes_for
+    from fhe_auc.bfv.tenseal_backend import schemes_for
     from fhe_auc.rlwe import seal_format
 
     (chain,) = CHAINS["tenseal"]
     moduli = primes_above(2**41, 1, chain.ring_dimension)
-    (scheme,) = _schemes_for(
+    (scheme,) = schemes_for(
         bfv.BfvParameters("tenseal", chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
     )
     shape = scheme.submission.polynomials
