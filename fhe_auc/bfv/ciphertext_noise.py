@@ -40,16 +40,7 @@ def product_deviation(parameters: BfvParameters, parties: int, *, joint_keys: bo
 
     A ciphertext decrypts to c0 + c1·s = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
     the modulus. A product, divided by Q/t, has noise t·(e·k' + e'·k) + m·e' + m'·e, and what key switching adds.
-
-    Parameters
-    ----------
-    parameters : BfvParameters
-    parties : int
-        Submissions in either factor.
-    joint_keys : bool
-        Whether the secret key is the sum of one share of each party.
-    products : int
-        Products that are added up.
+    Either factor has a submission of each of `parties`; joint keys are the sum of one share of each.
     """
     size = parameters.ring_dimension
     key_variance = _TERNARY_VARIANCE * (parties if joint_keys else 1)
@@ -83,15 +74,9 @@ def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: boo
 
 
 def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:
-    """Return t times the noise, an integer between -Q/2 and Q/2 for each coefficient.
+    """Return t times a ciphertext's noise, an integer between -Q/2 and Q/2 for each coefficient.
 
-    Parameters
-    ----------
-    secret : SecretContext
-    words : ndarray of uint64
-        A ciphertext of `prime`, of the shape that submissions have.
-    prime : int
-        Index of the plaintext modulus t.
+    `words` are of the shape that submissions have, and `prime` is the index of the plaintext modulus t.
     """
     half = secret.mask_shape
     first, second = np.split(words, 2)

@@ -62,12 +62,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`.
-
-        Raises
-        ------
-        DeserialisationError
-            Damaged, made for another context or another prime, or not a ciphertext of these parameters.
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`. Raises `DeserialisationError`
+        for what is damaged, made for another context or another prime, or not a ciphertext of these parameters.
         """
         kind = kind_of("submission", self.parameters, prime)
         return Seeded(self.ciphertext_shape).expand(container.open_for(kind, self.fingerprint, data))
@@ -75,22 +71,13 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def ciphertext(self, words: Words, prime: int) -> Ciphertext:
         """Return the ciphertext with these coefficients, of `ciphertext_shape`: a sum of submissions.
 
-        Raises
-        ------
-        DeserialisationError
-            Its second polynomial is zero, so that it hides nothing.
+        Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
         _check_hidden(words)
         return Ciphertext(prime, self._evaluators[prime].ciphertext(words))
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
-        """Return a fresh encryption under the public key.
-
-        Raises
-        ------
-        ValueError
-            Not one integer in [0, t) a slot.
-        """
+        """Return a fresh encryption under the public key; ValueError as `checked`."""
         residues = checked(values, self.parameters, prime)
         return Ciphertext(prime, self._evaluators[prime].encrypt(self._schemes[prime].encoded(residues)))
 
@@ -106,12 +93,8 @@ class PublicContext(BasePublicContext[BfvParameters]):
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values, slot by slot.
 
-        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times.
-
-        Raises
-        ------
-        ValueError
-            Not one integer in [0, t) a slot; or nothing but zeros, a product that anyone could read.
+        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times. Raises ValueError as
+        `checked`, or for nothing but zeros, a product that anyone could read.
         """
         factors = checked(values, self.parameters, ciphertext.prime)
         if not factors.any():
@@ -125,7 +108,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         return Ciphertext(prime, evaluator.negate(product) if negative else product)
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
-        """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `encrypt`."""
+        """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `checked`."""
         prime = ciphertext.prime
         summands = self._schemes[prime].encoded(checked(values, self.parameters, prime))
         return Ciphertext(prime, self._evaluators[prime].add_plain(ciphertext.item, summands))
@@ -163,13 +146,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         self._schemes = schemes
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
-        """Return `values` encrypted under the secret key, serialised, for `PublicContext.read_submission`.
-
-        Raises
-        ------
-        ValueError
-            Not one integer in [0, t) a slot.
-        """
+        """Return `values` encrypted under the secret key, for `PublicContext`; ValueError as `checked`."""
         residues = checked(values, self.parameters, prime)
         scheme = self._schemes[prime]
         words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
@@ -179,11 +156,8 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     def decrypt(self, data: bytes, prime: int) -> Residues:
         """Return the integers in [0, t), one a slot, of a result that `PublicContext.dump_result` wrote.
 
-        Raises
-        ------
-        DeserialisationError
-            Damaged, made for another context or another prime, or not a ciphertext of these parameters; or one that
-            hides nothing.
+        Raises `DeserialisationError` for what is damaged, made for another context or another prime, or not a
+        ciphertext of these parameters; or one that hides nothing.
         """
         packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
         words = self._seeded.whole.unpack(packed)
@@ -207,10 +181,7 @@ FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:
     """Return `values` as what a ciphertext holds.
 
-    Raises
-    ------
-    ValueError
-        Not one integer in [0, t) a slot, or no prime of that index.
+    Raises ValueError where there is not one integer in [0, t) a slot, or no prime of that index.
     """
     given = np.asarray(values)
     if given.shape != (parameters.slots,) or given.dtype.kind not in "iu":

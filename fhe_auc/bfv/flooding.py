@@ -30,11 +30,7 @@ _SEED_BYTES = 32
 def uniform_noise(half: Polynomials, bits: int) -> Words:
     """Return a fresh polynomial with coefficients uniform on [-2^bits, 2^bits), as values at the roots of unity.
 
-    Parameters
-    ----------
-    half : Polynomials
-        One polynomial modulo all primes of Q.
-    bits : int
+    `half` is the shape of one polynomial modulo all primes of Q.
     """
     stream = KeyStream(secrets.token_bytes(_SEED_BYTES))
     total = half.zeros()

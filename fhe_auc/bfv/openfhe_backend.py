@@ -24,10 +24,7 @@ _LEAST_DEPTH, _MOST_DEPTH = 2, 5
 class PrimeScheme(OpenFheLibrary[BfvParameters], BfvLibrary):
     """OpenFHE for the plaintext modulus of index `prime`.
 
-    Raises
-    ------
-    CapacityError
-        The library has chosen another ring or modulus than the parameters say.
+    Raises `CapacityError` if the library has chosen another ring or modulus than the parameters say.
     """
 
     def __init__(self, parameters: BfvParameters, prime: int) -> None:

@@ -21,15 +21,7 @@ from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
 
 class JointSetup(BaseJointSetup[BfvParameters]):
-    """What everybody knows of one BFV session's joint keys.
-
-    Parameters
-    ----------
-    parameters : BfvParameters
-        Of the openfhe backend.
-    session : bytes
-        16 bytes, fresh and random; the common polynomials are expanded from it.
-    """
+    """What everybody knows of one BFV session's joint keys."""
 
     def __init__(self, parameters: BfvParameters, session: bytes) -> None:
         self.schemes = schemes_for(parameters)
@@ -47,31 +39,16 @@ class JointSetup(BaseJointSetup[BfvParameters]):
 
 
 class JointShare(BaseJointShare[BfvParameters]):
-    """One party's share of a BFV session's secret key.
-
-    Parameters
-    ----------
-    setup : JointSetup
-    """
+    """One party's share of a BFV session's secret key."""
 
     setup: JointSetup
 
     def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
-        """Return this party's part of the encrypted sum of a ciphertext.
+        """Return this party's part of the encrypted sum of a ciphertext, of `values` of shape (N,).
 
-        Parameters
-        ----------
-        values : array of int, shape (N,)
-        prime : int
-            Index of the plaintext modulus.
-        block : int
-            Number of the ciphertext among all of the session, whatever its prime.
-
-        Raises
-        ------
-        ValueError
-            Not one integer in [0, t) a slot; or the ciphertext has been encrypted before: two values under the same
-            random polynomials tell their difference.
+        `prime` is the index of the plaintext modulus, `block` the number of the ciphertext among all of the session,
+        whatever its prime. Raises ValueError as `checked`, or where the ciphertext has been encrypted before: two
+        values under the same random polynomials tell their difference.
         """
         setup = self.setup
         residues = checked(values, setup.parameters, prime)

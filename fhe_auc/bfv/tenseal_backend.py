@@ -15,7 +15,7 @@ import tenseal.sealapi as seal
 from fhe_auc.bfv.context import BfvLibrary, Residues
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.seal_library import SealLibrary
+from fhe_auc.rlwe.seal_library import SealLibrary, written
 
 
 class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
@@ -40,9 +40,7 @@ class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
         return ciphertext
 
     def transformed(self, ciphertext: Any) -> Any:
-        transformed = seal.Ciphertext()
-        self.evaluation.transform_to_ntt(ciphertext, transformed)
-        return transformed
+        return written(seal.Ciphertext(), self.evaluation.transform_to_ntt, ciphertext)
 
 
 @lru_cache(maxsize=4)

@@ -47,15 +47,7 @@ class CkksPlan(Plan, Protocol):
 
 
 class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots]):
-    """A computation under a key holder's CKKS keys.
-
-    Parameters
-    ----------
-    manifest : Manifest
-    plan : CkksPlan
-        The manifest's.
-    circuit : callable
-    """
+    """A computation under a key holder's CKKS keys; the plan is the manifest's."""
 
     plan: CkksPlan
 

@@ -72,13 +72,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
         self._rotation_keys = self._scheme.load_rotation_keys(stored)
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
-        """Return a fresh encryption of `values` under the public key, at scale Δ'^degree.
-
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus.
-        """
+        """Return a fresh encryption of `values` under the public key, at scale Δ'^degree; ValueError as `checked`."""
         plaintext = self._scheme.encoded(checked(values, self.parameters, degree), degree)
         return self._scheme.at_degree(self._evaluator.encrypt(plaintext), degree)
 
@@ -111,12 +105,8 @@ class PublicContext(BasePublicContext[CkksParameters]):
     def read_submission(self, data: bytes) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
 
-        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`.
-
-        Raises
-        ------
-        DeserialisationError
-            Damaged, made for another context, or not a ciphertext of these parameters.
+        Adding them up needs no encryption library: see `fhe_auc.rlwe.polynomials.Sum`. Raises `DeserialisationError`
+        for what is damaged, made for another context, or not a ciphertext of these parameters.
         """
         return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
 
@@ -148,17 +138,8 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
         """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
 
-        Parameters
-        ----------
-        values : ndarray of complex128, shape (N/2,)
-        mask : ndarray of uint64, optional
-            Added to the ciphertext's first polynomial, of the shape `mask_shape`. A uniform one leaves nothing that
-            could be decrypted, until masks that make up for it have been added.
-
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus.
+        `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial. A uniform one leaves nothing
+        that could be decrypted, until masks that make up for it have been added. ValueError as `checked`.
         """
         packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
         if mask is not None:
@@ -168,10 +149,8 @@ class SecretContext(BaseSecretContext[CkksParameters]):
     def decrypt(self, data: bytes) -> Slots:
         """Return the slots of a result that `PublicContext.dump_result` wrote.
 
-        Raises
-        ------
-        DeserialisationError
-            Damaged, made for another context, or not a ciphertext of these parameters.
+        Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
+        parameters.
         """
         words = self._seeded.whole.unpack(container.open_for("result", self.fingerprint, data))
         ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
@@ -186,10 +165,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 def checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
     """Return `values` as a contiguous complex vector that a ciphertext can hold.
 
-    Raises
-    ------
-    ValueError
-        Not one finite value a slot, or a value beyond the modulus.
+    Raises ValueError where there is not one finite value a slot, or a value beyond the modulus.
     """
     vector = np.ascontiguousarray(values, np.complex128)
     if vector.shape != (parameters.slots,):

@@ -31,14 +31,9 @@ def flood(context: PublicContext, ciphertext: Ciphertext, standard_deviation: fl
 def flooding_layers(slots: int, standard_deviation: float, *, unit: float) -> list[Slots]:
     """Return vectors of complex Gaussian noise over all slots, to be encoded and added one after the other.
 
-    Parameters
-    ----------
-    slots : int
-    standard_deviation : float
-        Of all layers together: E|z|² is its square.
-    unit : float
-        What one unit of the encoded integer coefficients is worth. Encoded from double precision, a layer's
-        coefficients end in zeros; so layer follows layer, each 2^40 times smaller, until the lowest bits are filled.
+    The standard deviation is that of all layers together: E|z|² is its square. `unit` is what one unit of the encoded
+    integer coefficients is worth: encoded from double precision, a layer's coefficients end in zeros; so layer follows
+    layer, each 2^40 times smaller, until the lowest bits are filled.
     """
     layers = [_gaussian(slots, standard_deviation)]
     while standard_deviation > 2.0**_FILLED_BITS * unit:

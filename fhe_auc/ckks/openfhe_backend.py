@@ -88,8 +88,8 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         return self.integers(values * self.parameters.scale**degree)
 
     def decoded(self, plaintext: Any) -> Slots:
-        unit = self.library_scale / self.parameters.scale
-        return np.asarray(plaintext.GetCKKSPackedValue(), complex) * float(unit ** plaintext.GetNoiseScaleDeg())
+        unit = (self.library_scale / self.parameters.scale) ** plaintext.GetNoiseScaleDeg()
+        return np.asarray(np.asarray(plaintext.GetCKKSPackedValue(), complex) * unit)
 
     def degree(self, ciphertext: Ciphertext) -> int:
         return int(ciphertext.GetNoiseScaleDeg())

@@ -16,17 +16,9 @@ from fhe_auc.rlwe.polynomials import Words
 
 
 class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
-    """A computation under the parties' CKKS keys.
+    """A computation under the parties' CKKS keys; the plan is the manifest's.
 
-    Parameters
-    ----------
-    manifest : Manifest
-    plan : CkksPlan
-        The manifest's, for joint keys.
-    circuit : callable
-        As of `fhe_auc.ckks.computation.SealedCkks`.
-    multiplies : bool
-        Whether the circuit multiplies ciphertexts, which takes a relinearisation key.
+    `multiplies` says whether the circuit multiplies ciphertexts, which takes a relinearisation key.
     """
 
     plan: CkksPlan

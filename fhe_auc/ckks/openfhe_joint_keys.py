@@ -17,17 +17,7 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 
 class JointSetup(BaseJointSetup[CkksParameters]):
-    """What everybody knows of one CKKS session's joint keys.
-
-    Parameters
-    ----------
-    parameters : CkksParameters
-        Of the openfhe backend.
-    session : bytes
-        16 bytes, fresh and random; the common polynomials are expanded from it.
-    multiplies : bool
-        Whether the circuit multiplies ciphertexts; a sum does not.
-    """
+    """What everybody knows of one CKKS session's joint keys."""
 
     def __init__(self, parameters: CkksParameters, session: bytes, *, multiplies: bool) -> None:
         (self.scheme,) = schemes_for(parameters)
@@ -58,32 +48,16 @@ class JointSetup(BaseJointSetup[CkksParameters]):
 
 
 class JointShare(BaseJointShare[CkksParameters]):
-    """One party's share of a CKKS session's secret key.
-
-    Parameters
-    ----------
-    setup : JointSetup
-    """
+    """One party's share of a CKKS session's secret key."""
 
     setup: JointSetup
 
     def encrypt(self, values: Slots, block: int, mask: Words | None = None, *, shift_bits: int = 0) -> bytes:
-        """Return this party's part of the encrypted sum of a block.
+        """Return this party's part of the encrypted sum of a block; `values` and `mask` as of `SecretContext.encrypt`.
 
-        Parameters
-        ----------
-        values : ndarray of complex128, shape (N/2,)
-        block : int
-        mask : ndarray of uint64, optional
-            As `SecretContext.encrypt` takes it.
-        shift_bits : int
-            Encrypt 2^shift_bits times the values, from whose encoding nothing more is rounded off.
-
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus; or the block has been encrypted before: two
-            values under the same random polynomials tell their difference.
+        What is encrypted is 2^shift_bits times the values, from whose encoding nothing more is rounded off. Raises
+        ValueError as `checked`, or where the block has been encrypted before: two values under the same random
+        polynomials tell their difference.
         """
         setup = self.setup
         values = checked(values, setup.parameters, 1)

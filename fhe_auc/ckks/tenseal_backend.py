@@ -13,7 +13,7 @@ from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots, StoredPublic
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
-from fhe_auc.rlwe.seal_library import SealLibrary
+from fhe_auc.rlwe.seal_library import SealLibrary, written
 from fhe_auc.rlwe.seeded import VERIFIED
 
 
@@ -42,9 +42,8 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
         return self.load(seal.GaloisKeys(), self.rotation_keys, stored.rotation_keys)
 
     def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:
-        rotated = seal.Ciphertext()
-        self.evaluation.apply_galois(ciphertext, self.elements[step], rotation_keys, rotated)
-        return rotated
+        arguments = ciphertext, self.elements[step], rotation_keys
+        return written(seal.Ciphertext(), self.evaluation.apply_galois, *arguments)
 
     def encoded(self, values: Slots, degree: int) -> Any:
         plaintext = seal.Plaintext()

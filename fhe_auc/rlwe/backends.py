@@ -33,10 +33,7 @@ def available_backends() -> tuple[BackendName, ...]:
 def choose_backend(name: str | None = None) -> BackendName:
     """Return `name`, or the preferred backend there is.
 
-    Raises
-    ------
-    BackendUnavailableError
-        Unknown name, or a library that cannot be imported here.
+    Raises `BackendUnavailableError` for an unknown name, or a library that cannot be imported here.
     """
     available = available_backends()
     if name is None and available:

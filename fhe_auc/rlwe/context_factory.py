@@ -34,10 +34,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     def generate(self, parameters: P) -> Pair:
         """Return a context with fresh keys: exactly the keys that `parameters` call for.
 
-        Raises
-        ------
-        BackendUnavailableError
-            The parameters' library cannot be imported here.
+        Raises `BackendUnavailableError` where the parameters' library cannot be imported here.
         """
         schemes = _schemes(parameters)
         public_keys, secret_key = schemes[0].fresh_keys()
@@ -48,12 +45,8 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote.
 
-        Raises
-        ------
-        DeserialisationError
-            Damaged, malformed, or a fingerprint that is not that of the parameters and public key inside.
-        BackendUnavailableError
-            Made with a library that cannot be imported here.
+        Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
+        parameters and public key inside; `BackendUnavailableError` as `generate`.
         """
         stored = _opened(self.public.kind, data, self.public_keys)
         return self.public(stored, _schemes(stored.parameters))

@@ -9,10 +9,10 @@ As a second gain every coefficient takes only the bytes that its modulus needs (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -34,28 +34,18 @@ class Run:
         return self.offset + self.count * WORD
 
 
-class Finder(Protocol):
-    """Finds what differs from object to object in a library's serialisation."""
-
-    def __call__(self, raw: bytes) -> tuple[Sequence[Run], Sequence[tuple[int, int]]]:
-        """Return coefficient runs, and (offset, length) of the seeds of compressed keys."""
-        ...
+Found: TypeAlias = tuple[Sequence[Run], Sequence[tuple[int, int]]]
+"""What differs from object to object in a library's format: coefficients, and (offset, length) of seeds in keys."""
 
 
 class Layout:
     """Where the coefficients of one kind of object stand.
 
-    Parameters
-    ----------
-    template : bytes
-        A serialised object of that kind, made by the receiver itself.
-    find : Finder
-        Finds runs and seeds in the library's format.
-    tag : bytes
-        The key's name in `template`. Names are never sent: the receiver writes in its own.
+    It is learned from `template`, a serialised object of that kind that the receiver has made itself. `tag` is the
+    key's name in there; names are never sent, the receiver writes in its own.
     """
 
-    def __init__(self, template: bytes, find: Finder, *, tag: bytes = b"") -> None:
+    def __init__(self, template: bytes, find: Callable[[bytes], Found], *, tag: bytes = b"") -> None:
         self._find = find
         runs, seeds = find(template)
         self._runs, self._seeds = tuple(runs), tuple(seeds)
@@ -71,10 +61,7 @@ class Layout:
     def pack(self, raw: bytes) -> bytes:
         """Return coefficients and seeds of the serialised object `raw`, which this process has made itself.
 
-        Raises
-        ------
-        DeserialisationError
-            `raw` is not an object of this kind.
+        Raises `DeserialisationError` where it is not an object of this kind.
         """
         runs, seeds = self._found(raw)
         packed = self.polynomials.pack(_words(raw, runs))
@@ -88,10 +75,7 @@ class Layout:
     def unpack(self, packed: bytes, tag: bytes = b"") -> bytes:
         """Return bytes that the library can parse: this layout's header, the coefficients in `packed`, the name `tag`.
 
-        Raises
-        ------
-        DeserialisationError
-            Wrong length, or a coefficient that is not below its modulus.
+        Raises `DeserialisationError` for a wrong length, or a coefficient that is not below its modulus.
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
@@ -111,7 +95,7 @@ class Layout:
             position += length
         return bytes(raw)
 
-    def _found(self, raw: bytes) -> tuple[Sequence[Run], Sequence[tuple[int, int]]]:
+    def _found(self, raw: bytes) -> Found:
         runs, seeds = self._find(raw)
         shape = [(run.count, run.modulus) for run in runs], [length for _, length in seeds]
         if shape != ([(run.count, run.modulus) for run in self._runs], [length for _, length in self._seeds]):

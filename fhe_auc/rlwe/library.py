@@ -64,19 +64,14 @@ class Decryptor(LoadedKeys):
 
 
 class Library(ABC, Generic[P]):
-    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones.
-
-    Attributes
-    ----------
-    secret_key, public_key, relinearisation_key, submission : Layout
-        The last is a ciphertext's.
-    """
+    """A library's context for one scheme, and the layouts of its objects, learned from throw-away ones."""
 
     parameters: P
     secret_key: Layout
     public_key: Layout
     relinearisation_key: Layout
     submission: Layout
+    """Of ciphertexts."""
 
     @abstractmethod
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
@@ -99,13 +94,7 @@ class Library(ABC, Generic[P]):
         """Return the slots of what has been decrypted."""
 
     def verify_reseeding(self, keys: Decryptor, secret: Words, plaintext: Any) -> None:
-        """Check that reseeding an encryption under `keys`, the secret key's `secret`, changes nothing.
-
-        Raises
-        ------
-        BackendUnavailableError
-            It does: see `Seeded.verify`.
-        """
+        """Check that reseeding an encryption under `keys`, the key `secret`, changes nothing; see `Seeded.verify`."""
 
         def decrypt(words: Words) -> NDArray[Any]:
             return self.decoded(keys.decrypt(keys.ciphertext(words)))

@@ -21,10 +21,7 @@ _MOST_OF_THEM = 0.99
 def multiply(x: Residues, y: Residues | np.uint64, modulus: int | Residues) -> Residues:
     """Return x·y, element by element; x may be up to twice its modulus, and each element may have a modulus of its own.
 
-    Raises
-    ------
-    ValueError
-        A modulus has more than 56 bits.
+    Raises ValueError where a modulus has more than 56 bits.
     """
     moduli = np.asarray(modulus, np.uint64)
     if int(moduli.max()).bit_length() > MULTIPLIED_BITS:

@@ -58,16 +58,8 @@ class KeyParts(NamedTuple):
 class BaseJointSetup(ABC, Generic[P]):
     """What everybody knows of one session's joint keys: the common polynomials, and the shapes of all parts.
 
-    Parameters
-    ----------
-    parameters : RingParameters
-        Of the openfhe backend.
-    session : bytes
-        16 bytes, fresh and random; the common polynomials are expanded from it.
-    library : OpenFheLibrary
-        Of these parameters.
-    multiplies : bool
-        Whether the circuit multiplies ciphertexts; else no relinearisation key is made, and all its parts are empty.
+    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from. Where the circuit never
+    `multiplies` ciphertexts, no relinearisation key is made, and all its parts are empty.
     """
 
     def __init__(self, parameters: P, session: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
@@ -155,10 +147,6 @@ class BaseJointShare(ABC, Generic[P]):
     """One party's share of the secret key, drawn when made; it is never printed, pickled or sent.
 
     Between rounds it may be kept in an encrypted key store: `saved` and `restored`.
-
-    Parameters
-    ----------
-    setup : BaseJointSetup
     """
 
     setup: BaseJointSetup[P]
@@ -203,11 +191,8 @@ class BaseJointShare(ABC, Generic[P]):
     def relinearisation_part(self, total: Words) -> bytes:
         """Return this party's second part of the relinearisation key.
 
-        Parameters
-        ----------
-        total : ndarray of uint64
-            The sum of all parties' first parts, added up by the caller: from a sum chosen by somebody else the answer
-            would tell the share.
+        `total` is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody else the
+        answer would tell the share.
         """
         setup, library = self.setup, self.setup.library
         half = setup.relinearisation_part
@@ -223,10 +208,7 @@ class BaseJointShare(ABC, Generic[P]):
     def _use(self, block: int) -> None:
         """Note that a ciphertext's common polynomials are about to be used.
 
-        Raises
-        ------
-        ValueError
-            They have been before: two values under the same random polynomials tell their difference.
+        Raises ValueError if they have been before: two values under the same random polynomials tell their difference.
         """
         if block in self._encrypted:
             raise ValueError(f"block {block} has been encrypted before with this share")
@@ -260,10 +242,7 @@ class BaseJointShare(ABC, Generic[P]):
     def _made(self, purpose: Purpose, layout: Layout, item: Any, common: Words) -> Words:
         """Return the half of a fresh object that is this party's own.
 
-        Raises
-        ------
-        RuntimeError
-            The library did not use the common polynomials. Nothing made from them may leave the process.
+        Raises RuntimeError if the library did not use the common polynomials: nothing made so may leave the process.
         """
         own, found = self.setup.halves[purpose].split(layout.words(save(item)))
         if not np.array_equal(found, common):

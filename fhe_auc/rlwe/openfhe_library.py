@@ -93,18 +93,8 @@ def private_key_maps(context: Any) -> Iterator[None]:
 class Halves:
     """How the objects of one kind split in two: (b, a), of which with a common `a` only b has to be known.
 
-    Parameters
-    ----------
-    layout : Layout
-    keys : int
-        Keys in one object.
-    b_first : bool
-        Which half comes first in the library's format.
-
-    Attributes
-    ----------
-    half : Polynomials
-        Shape of either half.
+    There are `keys` in one object, and `b_first` says which half comes first in the library's format. `half` is the
+    shape of either half.
     """
 
     def __init__(self, layout: Layout, *, keys: int = 1, b_first: bool) -> None:

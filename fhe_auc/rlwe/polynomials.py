@@ -24,15 +24,7 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Polynomials:
-    """A sequence of polynomials, each modulo one prime.
-
-    Attributes
-    ----------
-    ring_dimension : int
-        N, coefficients of a polynomial.
-    moduli : tuple of int
-        Prime of each polynomial, below 2^63.
-    """
+    """A sequence of polynomials of N coefficients, N being the ring dimension, each modulo one prime below 2^63."""
 
     ring_dimension: int
     moduli: tuple[int, ...]
@@ -57,10 +49,7 @@ class Polynomials:
     def unpack(self, packed: bytes | memoryview) -> Words:
         """Return coefficients of shape (polynomials, N).
 
-        Raises
-        ------
-        DeserialisationError
-            Wrong length, or a coefficient that is not below its modulus.
+        Raises `DeserialisationError` for a wrong length, or a coefficient that is not below its modulus.
         """
         if len(packed) != self.packed_size:
             raise DeserialisationError(f"expected {self.packed_size} bytes of coefficients, got {len(packed)}")
@@ -86,13 +75,7 @@ class Polynomials:
             _reduce(row, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
-        """Return the products, coefficient by coefficient, each modulo its prime.
-
-        Raises
-        ------
-        ValueError
-            A prime has more than 56 bits.
-        """
+        """Return the products, coefficient by coefficient, each modulo its prime; errors as `modular.multiply`."""
         product = np.empty(self.shape, np.uint64)
         for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
             row[:] = modular.multiply(x, y, modulus)
@@ -120,10 +103,6 @@ class Sum:
     """A running sum of polynomials; it holds one summand's worth of memory.
 
     Summands are added as 64-bit integers, and reduced only when the next one might not fit.
-
-    Parameters
-    ----------
-    polynomials : Polynomials
     """
 
     def __init__(self, polynomials: Polynomials) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tenseal.sealapi as seal
@@ -24,6 +24,12 @@ def new_context(
     if plain_modulus is not None:
         settings.set_plain_modulus(plain_modulus)
     return seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128), [prime.value() for prime in primes]
+
+
+def written(result: Any, operation: Callable[..., None], *arguments: Any) -> Any:
+    """Return `result`, a new SEAL object, once `operation` has written into it: its last argument."""
+    operation(*arguments, result)
+    return result
 
 
 class SealLibrary(Library[P]):
@@ -110,37 +116,28 @@ class SealEvaluator(_SealKeys, Evaluator):
         self._relinearisation_key = relinearisation_key
 
     def encrypt(self, plaintext: Any) -> Any:
-        ciphertext = seal.Ciphertext()
-        self._encryptor.encrypt(plaintext, ciphertext)
-        return ciphertext
+        return written(seal.Ciphertext(), self._encryptor.encrypt, plaintext)
 
     def add_in_place(self, total: Any, ciphertext: Any) -> None:
         self._evaluation.add_inplace(total, ciphertext)
 
     def add_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        total = seal.Ciphertext()
-        self._evaluation.add_plain(ciphertext, plaintext, total)
-        return total
+        return written(seal.Ciphertext(), self._evaluation.add_plain, ciphertext, plaintext)
 
     def multiply(self, left: Any, right: Any) -> Any:
-        product = seal.Ciphertext()
-        self._evaluation.multiply(left, right, product)
+        product = written(seal.Ciphertext(), self._evaluation.multiply, left, right)
         self._evaluation.relinearize_inplace(product, self._relinearisation_key)
         return product
 
     def multiply_plain(self, ciphertext: Any, plaintext: Any) -> Any:
-        product = seal.Ciphertext()
-        if plaintext.is_zero():  # SEAL refuses products that anyone could read
-            self._encryptor.encrypt_zero(product)
-            product.scale = ciphertext.scale * plaintext.scale
-        else:
-            self._evaluation.multiply_plain(ciphertext, plaintext, product)
-        return product
+        if not plaintext.is_zero():
+            return written(seal.Ciphertext(), self._evaluation.multiply_plain, ciphertext, plaintext)
+        zero = written(seal.Ciphertext(), self._encryptor.encrypt_zero)  # SEAL refuses products that anyone could read
+        zero.scale = ciphertext.scale * plaintext.scale
+        return zero
 
     def negate(self, ciphertext: Any) -> Any:
-        negated = seal.Ciphertext()
-        self._evaluation.negate(ciphertext, negated)
-        return negated
+        return written(seal.Ciphertext(), self._evaluation.negate, ciphertext)
 
 
 class SealDecryptor(_SealKeys, Decryptor):
@@ -151,11 +148,7 @@ class SealDecryptor(_SealKeys, Decryptor):
         self._decryptor = seal.Decryptor(library.context, secret_key)
 
     def encrypt(self, plaintext: Any) -> Any:
-        ciphertext = seal.Ciphertext()
-        self._encryptor.encrypt_symmetric(plaintext, ciphertext)
-        return ciphertext
+        return written(seal.Ciphertext(), self._encryptor.encrypt_symmetric, plaintext)
 
     def decrypt(self, ciphertext: Any) -> Any:
-        plaintext = seal.Plaintext()
-        self._decryptor.decrypt(ciphertext, plaintext)
-        return plaintext
+        return written(seal.Plaintext(), self._decryptor.decrypt, ciphertext)

@@ -32,13 +32,7 @@ _TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Seeded:
-    """The packed form, b and a seed, of ciphertexts of one shape.
-
-    Attributes
-    ----------
-    whole : Polynomials
-        Shape of a ciphertext: b, then a, each modulo all primes of Q.
-    """
+    """The packed form, b and a seed, of ciphertexts of the shape `whole`: b, then a, each modulo all primes of Q."""
 
     whole: Polynomials
 
@@ -64,10 +58,7 @@ class Seeded:
     def verify(self, ciphertext: Words, secret: Words, decrypt: Callable[[Words], NDArray[Any]]) -> None:
         """Check that what is reseeded decrypts as before: that the library keeps polynomials as is supposed here.
 
-        Raises
-        ------
-        BackendUnavailableError
-            It does not.
+        Raises `BackendUnavailableError` if it does not.
         """
         reseeded = self.expand(self.reseed(ciphertext, secret))
         before, after = (np.asarray(decrypt(each), complex) for each in (ciphertext, reseeded))
@@ -85,13 +76,7 @@ class Seeded:
         return half.pack(b) + packed[half.packed_size :]
 
     def expand(self, packed: bytes) -> Words:
-        """Return both polynomials.
-
-        Raises
-        ------
-        DeserialisationError
-            Wrong length, or a coefficient that is not below its modulus.
-        """
+        """Return both polynomials; errors as `Polynomials.unpack`."""
         half = self.half
         if len(packed) != half.packed_size + SEED_BYTES:
             raise DeserialisationError(

@@ -44,6 +44,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.seal_library import new_context
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics.domain import Domain
@@ -207,15 +208,10 @@ class _Scheme:
     """A BFV context, and the layouts of public keys and of ciphertexts: two polynomials, modulo each of two primes."""
 
     def __init__(self, plain_modulus: int) -> None:
-        settings = seal.EncryptionParameters(seal.SCHEME_TYPE.BFV)
-        settings.set_poly_modulus_degree(RING_DIMENSION)
-        primes = seal.CoeffModulus.Create(RING_DIMENSION, list(MODULUS_BITS))
-        settings.set_coeff_modulus(primes)
-        settings.set_plain_modulus(plain_modulus)
         self.plain_modulus = plain_modulus
-        self.context = seal.SEALContext(settings, True, seal.SEC_LEVEL_TYPE.TC128)
+        kind = seal.SCHEME_TYPE.BFV
+        self.context, key_moduli = new_context(kind, RING_DIMENSION, MODULUS_BITS, plain_modulus)
         self.evaluator = seal.Evaluator(self.context)
-        key_moduli = [prime.value() for prime in primes]
         self._moduli = key_moduli[:-1]
         generator = seal.KeyGenerator(self.context)
         key, ciphertext = seal_format.public_key(generator), seal.Ciphertext()
