@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC
 from collections.abc import Sequence
 from functools import cached_property
 from typing import ClassVar, Generic
@@ -46,7 +45,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
         return self.parameters.fingerprint(self.public_key_digest)
 
 
-class BasePublicContext(ABC, Generic[P]):
+class BasePublicContext(Generic[P]):
     """What the aggregator holds: parameters, public key, evaluation keys. There is no secret key in this type.
 
     It is made of what has been stored and the `schemes` of the backend, and raises `DeserialisationError` where
@@ -83,7 +82,7 @@ class BasePublicContext(ABC, Generic[P]):
         return container.seal(self.kind, self.fingerprint, encode(self._stored))
 
 
-class BaseSecretContext(ABC, Generic[P]):
+class BaseSecretContext(Generic[P]):
     """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
 
     kind: ClassVar[str]

@@ -37,7 +37,7 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.library import P
-from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, save
+from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 
@@ -65,7 +65,7 @@ class BaseJointSetup(ABC, Generic[P]):
     def __init__(self, parameters: P, session: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
         self.parameters = parameters
         self.session = session
-        self.tag = session.hex()  # what keys and ciphertexts of this session are called inside OpenFHE
+        self.tag = tag_of(session)  # what keys and ciphertexts of this session are called inside OpenFHE
         self.library = library
         self.multiplies = multiplies
         self.nothing = Polynomials(parameters.ring_dimension, ())
@@ -143,7 +143,7 @@ class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return "<share of a secret key (secret)>"
 
 
-class BaseJointShare(ABC, Generic[P]):
+class BaseJointShare(Generic[P]):
     """One party's share of the secret key, drawn when made; it is never printed, pickled or sent.
 
     Between rounds it may be kept in an encrypted key store: `saved` and `restored`.

@@ -337,6 +337,12 @@ def test_a_key_coefficient_above_its_modulus_is_refused(pair: bfv.KeyPair, part:
         load(container.seal(context.kind, spoilt.fingerprint, encode(spoilt)))
 
 
+def test_a_public_context_without_a_relinearisation_key_is_refused(pair: bfv.KeyPair) -> None:
+    bare = msgspec.structs.replace(pair.public._stored, relinearisation_key=b"")
+    with pytest.raises(DeserialisationError, match="no relinearisation key"):
+        bfv.load_public(container.seal(pair.public.kind, bare.fingerprint, encode(bare)))
+
+
 def test_a_context_whose_fingerprint_is_not_its_own_is_refused(pair: bfv.KeyPair) -> None:
     for context, load in ((pair.public, bfv.load_public), (pair.secret, bfv.load_secret)):
         _, payload = container.open_any(context.kind, context.to_bytes())
