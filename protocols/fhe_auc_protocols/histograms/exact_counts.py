@@ -28,29 +28,18 @@ from fhe_auc.rounds import R
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.ckks_protocol import CkksProtocol
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
-from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, all_levels
+from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 
-class ExactCounts(CkksProtocol[R, SumPlan]):
+class ExactCounts(ReadoutProtocol[R], CkksProtocol[R, SumPlan]):
     """Base of the plug-ins that decrypt a sum of counts."""
 
     plan_type = SumPlan
     multiplies = False
 
-    readout: Readout[R]
-    """What is counted, and read off the sum."""
-
     def circuit(self, plan: SumPlan) -> Circuit:
         """Return the circuit: the sum of all submissions, as it is."""
         return encrypted_sum
-
-    def completed(self, request: Request) -> Request:
-        """Return the request with the readout's thresholds."""
-        return self.readout.completed(request)
-
-    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options."""
-        return self.readout.agreed(request.options, len(request.thresholds))
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
         """Return the parameters for a sum of every count."""

@@ -36,24 +36,13 @@ _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two 
 class HierarchicalCounts:
     """Rows in each dyadic segment of [0, 1], of one party or pooled, with or without privacy noise.
 
-    Attributes
-    ----------
-    levels : tuple of ndarray of float64
-        Level k = 1 ... h holds 2^k finite counts; with noise they need not be integers, positive, or agree between
-        levels. Segments include their lower and not their upper end, but for the last one of each level, which
-        includes 1. Read-only.
-
-    Raises
-    ------
-    InputError
-        If the levels cannot be that.
-
-    Notes
-    -----
     ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity.
     """
 
     levels: tuple[NDArray[np.float64], ...]
+    """Level k = 1 ... h holds 2^k finite counts; with noise they need not be integers, positive, or agree between
+    levels. Segments include their lower and not their upper end, but for the last one of each level, which includes 1.
+    Read-only; `InputError` where they cannot be that."""
 
     def __post_init__(self) -> None:
         check_height(len(self.levels))
@@ -150,12 +139,7 @@ def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[
     the left half of the segment. Noisy prefixes may fall with r; the search then ends at one of the places where they
     cross the number wanted.
 
-    Raises
-    ------
-    InputError
-        If a fraction is not in [0, 1].
-    EvaluationError
-        If the rows number 0 or, by noise, less.
+    Raise `InputError` where a fraction is not in [0, 1], `EvaluationError` where the rows number 0 or, by noise, less.
     """
     wanted = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
     unfit = ~((wanted >= 0) & (wanted <= 1))

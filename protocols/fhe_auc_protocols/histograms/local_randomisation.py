@@ -22,27 +22,18 @@ import numpy as np
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party, R
 from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout
+from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryHierarchy
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
 
 
 class Tally(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Reports of one party's rows, or of all.
+    """Reports of one party's rows, or of all."""
 
-    Attributes
-    ----------
-    reports : list of int
-        How many on each level.
-    ones : list of list of int
-        How many of them have each bit set, level by level.
-    """
-
-    reports: list[int]
-    ones: list[list[int]]
+    reports: list[int]  # on each level
+    ones: list[list[int]]  # of them with each bit set, level by level
 
     @classmethod
     def integers(cls, manifest: Manifest, terms: UnaryHierarchy) -> int:
@@ -91,21 +82,12 @@ class TallyParty(SummingParty[R, UnaryHierarchy]):
         return {"noise_deviation": deviation, "settings": settings}
 
 
-class LocalRandomisation(UnencryptedProtocol[R, UnaryHierarchy]):
+class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarchy]):
     """Base of the plug-ins that count reports of randomised rows."""
 
     party_type = TallyParty
 
     readout: PrivateReadout[R]
-    """What is counted, and read off the estimates."""
-
-    def completed(self, request: Request) -> Request:
-        """Return the request with the readout's thresholds."""
-        return self.readout.completed(request)
-
-    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the readout's options."""
-        return self.readout.agreed(request.options, len(request.thresholds))
 
     def terms(self, options: Mapping[str, Any], thresholds: int) -> UnaryHierarchy:
         """Return the session's encoding; raise `InputError` for a bad budget."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rounds import R
 
 Options = Mapping[str, str]
@@ -88,6 +88,21 @@ class PrivateReadout(Readout[R]):
     @abstractmethod
     def budget(self, options: Mapping[str, Any]) -> float:
         """Return ε of all counts together; raise `InputError` where it is missing or out of range."""
+
+
+class ReadoutProtocol(Protocol[R]):
+    """What plug-ins have from their readout, whatever the way of counting."""
+
+    readout: Readout[R]
+    """What is counted, and read off the pooled counts."""
+
+    def completed(self, request: Request) -> Request:
+        """Return the request with the readout's thresholds."""
+        return self.readout.completed(request)
+
+    def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
+        """Return the readout's options."""
+        return self.readout.agreed(request.options, len(request.thresholds))
 
 
 def all_levels(counts: NDArray[np.int64], levels: int) -> list[NDArray[np.int64]]:

@@ -101,16 +101,9 @@ class LevelTally(NamedTuple):
 
 
 class UnaryHierarchy:
-    """One report a user, on a level of its own choice.
+    """One report a user, on a level of its own choice, of L = 1 to 20; each has half as many cells as the one below.
 
-    Parameters
-    ----------
-    height : int
-        Number of levels L, 1 to 20. Each has half as many cells as the one below.
-    epsilon : float
-        Budget of one user's report.
-    cells : int, optional
-        Of the lowest level, a multiple of 2^(L-1); default 2^L.
+    `cells` are those of the lowest level, a multiple of 2^(L-1); default 2^L.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:

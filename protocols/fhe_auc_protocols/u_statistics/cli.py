@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,21 +103,13 @@ def _numbers(
 @output.json_option
 def ustat(
     paths: tuple[Path, ...],
-    statistic: str,
-    method: str,
-    epsilon: float,
     columns: tuple[str, ...],
     label_column: str,
     score_column: str,
-    values: tuple[tuple[float, ...], ...],
-    ranges: tuple[tuple[float, float], ...],
-    bins: int | None,
-    alpha: int | None,
-    pairings: int | None,
-    step: str,
     exact: bool,
     seed: int | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Estimate a statistic of pairs of rows; each row is a user who trusts nobody with it.
 
@@ -127,30 +120,20 @@ def ustat(
     from fhe_auc.errors import InputError
     from fhe_auc_protocols.u_statistics.statistics import Randomness, Setting, run, without_noise
 
-    setting = Setting(
-        statistic=statistic,
-        method=method,
-        epsilon=epsilon,
-        values=values,
-        ranges=ranges,
-        bins=bins,
-        alpha=alpha,
-        pairings=pairings,
-        step=step,
-    )
-    if seed is not None and step == "bfv":
+    setting = Setting(**chosen)  # the other options are its fields
+    if seed is not None and setting.step == "bfv":
         raise InputError("step bfv draws from the operating system only: leave out --seed")
-    rows = _rows(paths, statistic, columns, label_column, score_column)
+    rows = _rows(paths, setting.name, columns, label_column, score_column)
     using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)
     with output.progress("Users") as report:
         result = run(setting, rows, using, lambda done, total: report("reports", done, total))
-    truth = without_noise(statistic, rows) if exact else {}
+    truth = without_noise(setting.name, rows) if exact else {}
     if seed is not None:
         output.print_warning("--seed is for experiments: with known randomness nothing is private")
     if exact:
         output.print_warning("--exact prints a value without noise: it is not private")
     if as_json:
-        output.print_json({**_plain(result), **({"exact": truth} if exact else {})})
+        output.print_json({**asdict(result), **({"exact": truth} if exact else {})})
         return
     _print(result, truth)
 
@@ -172,12 +155,6 @@ def _rows(
     if len(columns) != wanted:
         raise InputError(f"{statistic} takes {wanted} of --column, got {len(columns)}")
     return read_columns(paths, columns)
-
-
-def _plain(result: Result) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {**asdict(result), "notes": list(result.notes)}
 
 
 def _print(result: Result, truth: dict[str, float]) -> None:

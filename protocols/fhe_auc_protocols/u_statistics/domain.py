@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics.kernels import Floats
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Axis:
             raise InputError(f"a range needs at least 2 bins, got {k}")
         return cls(low + (high - low) * (np.arange(k) + 0.5) / k)
 
-    def index(self, values: ArrayLike) -> NDArray[np.int64]:
+    def index(self, values: ArrayLike) -> Integers:
         """Return the index of the nearest point to each value; the upper one where two are equally near."""
         middles = (self.points[1:] + self.points[:-1]) / 2
         return np.searchsorted(middles, np.asarray(values, float), side="right").astype(np.int64)
@@ -58,7 +58,7 @@ class Domain:
         grid = np.meshgrid(*(axis.points for axis in self.axes), indexing="ij")
         return np.stack([column.ravel() for column in grid], axis=-1)
 
-    def index(self, rows: ArrayLike) -> NDArray[np.int64]:
+    def index(self, rows: ArrayLike) -> Integers:
         """Return where in `points` each row of shape (n, d) is rounded to."""
         columns = np.asarray(rows, float).T
         if len(columns) != len(self.axes):

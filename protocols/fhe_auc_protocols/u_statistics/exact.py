@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fhe_auc.counts import Counts
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics.kernels import Floats
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
@@ -65,11 +67,8 @@ def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
     return tau_a / float(np.sqrt(untied)) if untied > 0 else float("nan")
 
 
-def auc(positives: NDArray[np.int64], negatives: NDArray[np.int64]) -> float:
+def auc(positives: Integers, negatives: Integers) -> float:
     """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,)."""
-    from fhe_auc.counts import Counts
-    from fhe_auc.trapezoid import trapezoid
-
     tp, fp = (side[::-1].cumsum()[::-1].astype(np.int64) for side in (positives, negatives))
     return trapezoid(Counts(tp, fp)).auc
 

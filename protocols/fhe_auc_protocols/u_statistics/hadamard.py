@@ -35,10 +35,9 @@ from fhe_auc.errors import InputError
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.u_statistics.kernels import Floats
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 MAX_DEPTH = 20
-Integers = NDArray[np.int64]
 
 
 class Reports(NamedTuple):

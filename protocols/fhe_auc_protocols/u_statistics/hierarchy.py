@@ -24,12 +24,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
 
 from fhe_auc.errors import InputError, UndefinedAucError
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.kernels import Floats
-
-Tally = NDArray[np.int64]
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 class HierarchyEstimate(NamedTuple):
@@ -55,40 +54,37 @@ class HierarchyEstimate(NamedTuple):
 class HierarchicalAuc:
     """The protocol for n⁺ and n⁻ users, which are public; raise `UndefinedAucError` where there are none of a class.
 
-    a, above 1, says where to discard; the default makes theorem 3's bound smallest.
+    `a`, which says where to discard, makes theorem 3's bound smallest.
     """
 
-    def __init__(self, tree: HadamardTree, positives: int, negatives: int, a: float | None = None) -> None:
+    def __init__(self, tree: HadamardTree, positives: int, negatives: int) -> None:
         if positives < 1 or negatives < 1:
             missing = "positive" if positives < 1 else "negative"
             raise UndefinedAucError(f"there is no {missing} user, so there is no AUC")
-        if a is not None and not a > 1:
-            raise InputError(f"a, which says where to discard, must be above 1, got {a:g}")
         self.tree = tree
         self.positives, self.negatives = positives, negatives
-        self.a = self._best_a() if a is None else a
+        found = minimize_scalar(lambda log: self.theorem_3(1 + math.exp(log)), bounds=(-7, 12), method="bounded")
+        self.a = 1 + math.exp(float(found.x))
 
-    def error_bound(self, a: float | None = None) -> float:
-        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores.
-
-        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`. NaN where
-        the theorem's condition α <= √n fails. Its levels are independent, those of `HadamardTree` nearly so: a formula
-        that measured errors stay below, not a proof.
-        """
+    def error_bound(self) -> float:
+        """Return `theorem_3` with this `a`; NaN where the theorem's condition α <= √n fails."""
         if self.tree.depth**2 > self.positives + self.negatives:
             return math.nan
-        return self._formula(self.a if a is None else a)
+        return self.theorem_3(self.a)
 
-    def _formula(self, a: float) -> float:
+    def theorem_3(self, a: float) -> float:
+        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores.
+
+        C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`. The
+        theorem's levels are independent, those of `HadamardTree` nearly so: a formula that measured errors stay below,
+        not a proof.
+        """
         n, c = self.positives + self.negatives, self.tree.constant
-        terms = (
-            2 * n
-            + (4 * a + 1) * min(self.positives, self.negatives)
-            + 21 * math.sqrt(2 * n * c * a) / (math.sqrt(a) - 1)
-        )
+        discarded = (4 * a + 1) * min(self.positives, self.negatives)
+        terms = 2 * n + discarded + 21 * math.sqrt(2 * n * c * a) / (math.sqrt(a) - 1)
         return c * self.tree.depth**2 * terms / (self.positives * self.negatives)
 
-    def estimate(self, positive_tally: Tally, negative_tally: Tally) -> HierarchyEstimate:
+    def estimate(self, positive_tally: Integers, negative_tally: Integers) -> HierarchyEstimate:
         """Return the AUC from the sums of both classes' tallies."""
         return self.recurse(self.tree.estimate(positive_tally), self.tree.estimate(negative_tally))
 
@@ -128,14 +124,8 @@ class HierarchicalAuc:
             total / pairs, recursed, discarded, tied / pairs, tied_error, math.sqrt(variance) / pairs
         )
 
-    def _best_a(self) -> float:
-        from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(lambda log: self._formula(1 + math.exp(log)), bounds=(-7, 12), method="bounded")
-        return 1 + math.exp(float(found.x))
-
-
-def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> NDArray[np.int64]:
+def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
     """Return which of 2^depth bins of equal width on [low, high] each score lies in; outside it, the first or last."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")

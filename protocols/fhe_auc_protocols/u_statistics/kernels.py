@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.errors import InputError
 
 Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
 
 ROUNDING = 1e-9
 """Kernel values that differ by no more than this share of the range are taken as equal."""

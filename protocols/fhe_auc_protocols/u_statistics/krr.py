@@ -21,14 +21,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fhe_auc.errors import InputError
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.exact import checked_users
-from fhe_auc_protocols.u_statistics.kernels import Floats
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 
@@ -45,14 +45,14 @@ class RandomisedResponse:
         self.beta = exact_randomness.probability(self._replaced_below)
         self.kept = exact_randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
-    def randomise(self, values: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
+    def randomise(self, values: Integers, source: Source) -> Integers:
         """Return what users with these values in [0, k) report: what each does on its own device."""
         if len(values) and not 0 <= values.min() <= values.max() < self.k:
             raise InputError(f"values must lie in [0, {self.k})")
         replaced = exact_randomness.choose(source, self._replaced_below, len(values))
         return np.where(replaced, exact_randomness.integers(source, self.k, len(values)), values)
 
-    def tally(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
+    def tally(self, reports: Integers) -> Integers:
         """Return the counts of reports, shape (k,): all that the aggregator needs."""
         return np.bincount(reports, minlength=self.k).astype(np.int64)
 
@@ -111,13 +111,13 @@ class RandomisedResponse:
         n, kept = users, self.kept
         return width**2 * (1 / (n * kept**2) + (1 + self.beta) ** 2 / (2 * n * (n - 1) * kept**4))
 
-    def variance_bound_between(self, first: int, second: int, width: float = 1.0) -> float:
+    def variance_bound_between(self, first: int, second: int) -> float:
         """Return the same for two groups of public membership, n⁺ and n⁻ users.
 
         Var = V₁₀ / n⁺ + V₀₁ / n⁻ + V₁₁ / (n⁺n⁻) with (1 - β)² V₁₀, (1 - β)² V₀₁ and (1 - β)⁴ V₁₁ at most ¼, as above.
         """
         kept = self.kept
-        return width**2 / 4 * ((1 / first + 1 / second) / kept**2 + 1 / (first * second * kept**4))
+        return ((1 / first + 1 / second) / kept**2 + 1 / (first * second * kept**4)) / 4
 
 
 def quantisation_bound(k: int, lipschitz: float, length: float = 1.0) -> float:

@@ -31,17 +31,17 @@ from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fhe_auc.errors import InputError
 from fhe_auc_protocols.u_statistics.exact import checked_users
-from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
 
 Laplace: TypeAlias = Callable[[Floats, float], Floats]
 """Adds independent Laplace noise of a scale to each of some values."""
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (pairs done, pairs in all)."""
+"""Called with (done, all): users, or pairs of users."""
 
 
 class PairStep(ABC):
@@ -116,16 +116,16 @@ class ValueResponse:
         q = len(self.values)
         return max(float(self.unbiased((index + self.table) % q).var()) for index in range(q))
 
-    def index(self, values: Floats) -> NDArray[np.int64]:
+    def index(self, values: Floats) -> Integers:
         """Return which of the kernel's values is nearest to each one."""
         return np.searchsorted((self.values[1:] + self.values[:-1]) / 2, values).astype(np.int64)
 
-    def unbiased(self, answers: NDArray[np.int64]) -> Floats:
+    def unbiased(self, answers: Integers) -> Floats:
         """Return the estimates of f from the step's answers in [0, q)."""
         return np.asarray((self.values[answers] - self.beta * self.values.mean()) / (1 - self.beta))
 
 
-def pairings(users: int, number: int, generator: np.random.Generator) -> NDArray[np.int64]:
+def pairings(users: int, number: int, generator: np.random.Generator) -> Integers:
     """Return `number` random pairings, shape (number·⌊users/2⌋, 2): users' indices, each at most once a pairing.
 
     The pairings are public and protect nothing.
@@ -145,7 +145,7 @@ class PairsEstimate(NamedTuple):
 
 
 def estimate(
-    rows: Floats, step: PairStep, pairs: NDArray[np.int64], progress: Progress = lambda done, total: None
+    rows: Floats, step: PairStep, pairs: Integers, progress: Progress = lambda done, total: None
 ) -> PairsEstimate:
     """Return the mean of the step's answers over pairs of the rows of shape (n, d)."""
     total = squares = 0.0

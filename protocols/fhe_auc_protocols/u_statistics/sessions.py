@@ -27,10 +27,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
@@ -41,13 +40,11 @@ from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_randomness, result_warnings
 from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
-from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, Reports
+from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
-from fhe_auc_protocols.u_statistics.kernels import between_classes
+from fhe_auc_protocols.u_statistics.kernels import Integers, between_classes
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
-
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -71,17 +68,18 @@ class PooledEstimate:
 
 
 class Mechanism(ABC):
-    """How a class's rows turn into counts of reports, and those into an estimate."""
+    """How a class's rows turn into counts of reports, and those into an estimate.
 
-    size: int
-    """Numbers in the tally of one class, each a count of reports: they add up to the class's rows."""
+    A tally of one class, by `oracle`, has `size` numbers, each a count of reports: they add up to the class's rows.
+    """
 
-    bins: int
-    """Of scores."""
+    def __init__(self, oracle: RandomisedResponse | HadamardTree, bins: int, size: int) -> None:
+        self._oracle, self.bins, self.size = oracle, bins, size
 
-    @abstractmethod
     def tally(self, bins: Integers, source: Source) -> Integers:
         """Randomise rows in these bins; return the counts of reports, shape (size,)."""
+        reports: Any = self._oracle.randomise(bins, source)
+        return self._oracle.tally(reports).ravel()
 
     @abstractmethod
     def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
@@ -93,11 +91,7 @@ class KrrMechanism(Mechanism):
 
     def __init__(self, bins: int, epsilon: float) -> None:
         self._response = RandomisedResponse(bins, epsilon)
-        self.bins = self.size = bins
-
-    def tally(self, bins: Integers, source: Source) -> Integers:
-        """Return how often each bin is reported."""
-        return self._response.tally(self._response.randomise(bins, source))
+        super().__init__(self._response, bins, size=bins)
 
     def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
         """Return the unbiased estimate of the binned AUC, and of its half-width from the same reports."""
@@ -116,21 +110,14 @@ class HierarchyMechanism(Mechanism):
 
     def __init__(self, bins: int, epsilon: float) -> None:
         self._tree = HadamardTree(max(1, math.ceil(math.log2(bins))), epsilon)
-        self.bins, self.size = bins, math.prod(self._tree.tally_shape)
-
-    def tally(self, bins: Integers, source: Source) -> Integers:
-        """Return how often each level, row and sign is reported."""
-        reports: Reports = self._tree.randomise(bins, source)
-        return self._tree.tally(reports).ravel()
+        super().__init__(self._tree, bins, size=math.prod(self._tree.tally_shape))
 
     def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
         """Return the recursive estimate, and the half-width of pairs that reach a leaf together."""
         method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
-        shape = self._tree.tally_shape
-        found = method.estimate(positives.reshape(shape), negatives.reshape(shape))
-        return PooledEstimate(
-            found.auc, method.error_bound(), found.standard_error, found.tied / 2, found.tied_error / 2
-        )
+        found = method.estimate(*(tally.reshape(self._tree.tally_shape) for tally in (positives, negatives)))
+        bound = method.error_bound()
+        return PooledEstimate(found.auc, bound, found.standard_error, found.tied / 2, found.tied_error / 2)
 
 
 class Tallies(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -7,28 +7,24 @@ the device; the process itself, of course, has seen the records.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError, UndefinedAucError
 from fhe_auc_protocols import dp_noise, exact_randomness
 from fhe_auc_protocols.exact_randomness import Source
-from fhe_auc_protocols.option_values import checked_epsilon
+from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.u_statistics import exact, hierarchy, kernels, krr, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
-from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
+from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
 
 STATISTICS = ("kendall", "gini", "renyi2", "auc")
 METHODS = ("krr", "hierarchy", "pairs")
 STEPS = ("ideal-laplace", "bfv")
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with (done, all): users, or pairs of users."""
 
 _COLUMNS = {"kendall": 2, "gini": 1, "renyi2": 1, "auc": 2}
 _CHUNK = 1 << 16  # users
@@ -105,8 +101,6 @@ class Setting:
         ):
             if value is not None and method != self.method:
                 raise InputError(f"{option} is for method {method}, not for {self.method}")
-        if self.pairings is not None and (isinstance(self.pairings, bool) or not isinstance(self.pairings, int)):
-            raise InputError(f"pairings must be a whole number, got {self.pairings!r}")
         if self.step not in STEPS or (self.step != STEPS[0] and self.method != "pairs"):
             raise InputError(
                 f"step {self.step!r} does not exist for method {self.method}; pairs has {', '.join(STEPS)}"
@@ -152,7 +146,9 @@ class Result:
     """What the reader of the number ought to know."""
 
 
-def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = lambda done, total: None) -> Result:
+def run(
+    setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress = lambda done, total: None
+) -> Result:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
     Raise `InputError` where the setting lacks what the method needs or does not fit the rows, or an entry is not
@@ -169,9 +165,19 @@ def run(setting: Setting, rows: Floats, using: Randomness, progress: Progress = 
     exact.checked_users(len(rows))
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     found = by_method[setting.method](setting, rows, using, progress)
-    if isinstance(using.source, exact_randomness.SeededExperiment):
-        return replace(found, notes=(_SEEDED, *found.notes))
-    return found
+    seeded = isinstance(using.source, exact_randomness.SeededExperiment)
+    return Result(
+        statistic=setting.name,
+        method=setting.method,
+        epsilon=setting.epsilon,
+        users=len(rows),
+        estimate=float(found.estimate),
+        standard_error=float(found.standard_error),
+        error_bound=math.sqrt(found.squared_error),
+        derived=found.derived,
+        settings=found.settings,
+        notes=(_SEEDED, *found.notes) if seeded else found.notes,
+    )
 
 
 def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
@@ -190,7 +196,18 @@ def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
     return {"auc": exact.auc(*(np.bincount(ranks[of], minlength=size) for of in (labels, ~labels)))}
 
 
-def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+class _Found(NamedTuple):
+    """What a method finds, as in a `Result`; its bound on the mean squared error is not yet a root."""
+
+    estimate: float
+    standard_error: float
+    squared_error: float
+    settings: dict[str, Any]
+    notes: tuple[str, ...]
+    derived: dict[str, float]
+
+
+def _krr(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
     if setting.statistic == "auc":
         return _krr_auc(setting, rows, using, progress)
     domain = _domain(setting, rows)
@@ -214,19 +231,11 @@ def _krr(setting: Setting, rows: Floats, using: Randomness, progress: Progress) 
             settings["rounding inside the range"] = math.sqrt(
                 krr.quantisation_bound(len(domain), kernel.lipschitz, high - low)
             )
-    return _result(
-        setting,
-        len(rows),
-        found,
-        response.standard_error(reported, matrix),
-        response.variance_bound(len(rows), kernel.width),
-        derived=derived,
-        settings=settings,
-        notes=notes,
-    )
+    error, bound = response.standard_error(reported, matrix), response.variance_bound(len(rows), kernel.width)
+    return _Found(found, error, bound, settings, notes, derived)
 
 
-def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: NDArray[np.int64], points: Floats) -> float:
+def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: Integers, points: Floats) -> float:
     """Return tau-b; NaN where the share of untied pairs of a column is below two of its standard errors."""
     ties = []
     for column in (0, 1):
@@ -237,24 +246,23 @@ def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: NDArray[np.
     return exact.tau_b(tau_a, *ties)
 
 
-def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
     positives, negatives = _classes(rows)
     axis = _axis(setting, 0, len(rows), 1)
     response = krr.RandomisedResponse(len(axis), setting.epsilon)
     plus, minus = (_tallied(response, axis.index(scores), using.source, progress) for scores in (positives, negatives))
     order = kernels.between_classes(axis.points)
-    return _result(
-        setting,
-        len(rows),
+    return _Found(
         response.estimate_between(plus, minus, order),
         response.standard_error_between(plus, minus, order),
         response.variance_bound_between(len(positives), len(negatives)),
-        settings={"k": len(axis), "beta": response.beta},
-        notes=(_LABELS, _OUTSIDE, *(() if setting.values else (_TIED,))),
+        {"k": len(axis), "beta": response.beta},
+        (_LABELS, _OUTSIDE, *(() if setting.values else (_TIED,))),
+        {},
     )
 
 
-def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
     positives, negatives = _classes(rows)
     alpha = _DEFAULT_ALPHA if setting.alpha is None else setting.alpha
     low, high = _per_column(setting.ranges or ((0.0, 1.0),), 0, 1, "range")
@@ -266,28 +274,22 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: Prog
     ]
     found = method.estimate(*tallies)
     bound = method.error_bound()
-    return _result(
-        setting,
-        len(rows),
-        found.auc,
-        found.standard_error,
-        bound,
-        settings={
-            "alpha": alpha,
-            "C": tree.constant,
-            "a": method.a,
-            "nodes recursed": found.recursed,
-            "nodes discarded": found.discarded,
-        },
-        notes=(_LABELS, _OUTSIDE, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ())),
-    )
+    settings = {
+        "alpha": alpha,
+        "C": tree.constant,
+        "a": method.a,
+        "nodes recursed": found.recursed,
+        "nodes discarded": found.discarded,
+    }
+    notes = (_LABELS, _OUTSIDE, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ()))
+    return _Found(found.auc, found.standard_error, bound, settings, notes, {})
 
 
-def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress) -> Result:
+def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
     number = 1 if setting.pairings is None else setting.pairings
     users, factor = len(rows), 1.0
-    if not 1 <= number <= users - 1:
-        raise InputError(f"there must be 1 to {users - 1:,} pairings of {users:,} users, got {number}")
+    if not is_whole(number, range(1, users)):
+        raise InputError(f"there must be 1 to {users - 1:,} pairings of {users:,} users, got {number!r}")
     notes: tuple[str, ...] = (_STEP[setting.step],)
     if setting.values or setting.ranges:
         notes = (_OUTSIDE, *notes)
@@ -302,22 +304,15 @@ def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: Progress
     found = pairs.estimate(rows, step, chosen, progress)
     spread = max(found.variance - step.noise_variance, 0.0)  # ζ₂, and at least 2·ζ₁
     variance = pairs.mean_squared_error(users, number, pairs.Zetas(spread / 2, spread), step.noise_variance)
+    bound = factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance)
+    settings = {
+        "step": setting.step,
+        "pairings": number,
+        "pairs": len(chosen),
+        "noise deviation of a pair": math.sqrt(step.noise_variance),
+    }
     derived = {"entropy": _entropy(found.mean)} if setting.statistic == "renyi2" else {}
-    return _result(
-        setting,
-        users,
-        factor * found.mean,
-        factor * math.sqrt(variance),
-        factor**2 * pairs.error_bound(users, number, kernel.width, step.noise_variance),
-        derived=derived,
-        settings={
-            "step": setting.step,
-            "pairings": number,
-            "pairs": len(chosen),
-            "noise deviation of a pair": math.sqrt(step.noise_variance),
-        },
-        notes=notes,
-    )
+    return _Found(factor * found.mean, factor * math.sqrt(variance), bound, settings, notes, derived)
 
 
 def _step(setting: Setting, rows: Floats, epsilon: float, using: Randomness) -> tuple[Kernel, pairs.PairStep]:
@@ -347,24 +342,9 @@ _STEP = {
 }
 
 
-def _result(
-    setting: Setting, users: int, estimate: float, standard_error: float, squared_error: float, **more: Any
-) -> Result:
-    return Result(
-        statistic=setting.name,
-        method=setting.method,
-        epsilon=setting.epsilon,
-        users=users,
-        estimate=float(estimate),
-        standard_error=float(standard_error),
-        error_bound=math.sqrt(squared_error),
-        **more,
-    )
-
-
 def _tallied(
-    mechanism: krr.RandomisedResponse | HadamardTree, values: NDArray[np.int64], source: Source, progress: Progress
-) -> NDArray[np.int64]:
+    mechanism: krr.RandomisedResponse | HadamardTree, values: Integers, source: Source, progress: pairs.Progress
+) -> Integers:
     """Return the tally of all users' reports, made chunk by chunk."""
     total: Any = 0
     for start in range(0, len(values), _CHUNK):

@@ -38,7 +38,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import tenseal.sealapi as seal
-from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
 from fhe_auc.rlwe import seal_format
@@ -48,7 +47,7 @@ from fhe_auc.rlwe.seal_library import new_context
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols import exact_randomness
 from fhe_auc_protocols.u_statistics.domain import Domain
-from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Kernel
+from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Integers, Kernel
 from fhe_auc_protocols.u_statistics.pairs import PairStep, ValueResponse
 
 RING_DIMENSION = 4096
@@ -62,8 +61,6 @@ less than 2^(24 - 85) per coefficient, 2^-49 over all. Half the space between tw
 ±2^84 stays inside."""
 
 MAX_RECORDS, MAX_VALUES = 1024, 64
-
-Integers = NDArray[np.int64]
 
 
 class EncryptedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
