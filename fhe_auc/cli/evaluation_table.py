@@ -121,18 +121,14 @@ def _auc(evaluation: Evaluation, digits: int | None, own_note: str) -> tuple[out
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
     elif rounded := evaluation.settings.get("round_scores"):
         value = f"{evaluation.auc:.6f}"
-        label, note = (
-            "AUC, exact",
-            f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}",
-        )
+        label = "AUC, exact"
+        note = f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}"
     elif evaluation.fraction is not None:
         label, note = "AUC, encrypted", f"{evaluation.fraction} over these thresholds; the AUC of all rows lies within"
     else:
-        error = (
-            f"numerical error < {quantities.bound_text(evaluation.precision)}"
-            if evaluation.precision
-            else "sums are exact"
-        )
+        error = "sums are exact"
+        if evaluation.precision:
+            error = f"numerical error < {quantities.bound_text(evaluation.precision)}"
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
     return output.styled(label, "bold"), output.styled(value, "bold"), own_note or note
 

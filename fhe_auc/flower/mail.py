@@ -68,27 +68,23 @@ class Mail:
                 waiting.update(dict.fromkeys(sent, node))
                 if not sent:
                     self._failed(node, "Flower does not take a message for it")
-            for reply in self._pulled(waiting, deadline):
+            with limited_replies(deadline):
+                replies = list(self._grid.pull_messages(list(waiting))) if waiting else []
+            for reply in replies:
                 if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked
                 found = self._submission(waiting.pop(asked_by), reply)
                 if found is not None:
                     answered.add(found[0])
                     yield found
-            if answered >= set(self._parties()) or self._all_in(asked, waiting):
+            all_that_can_be = not waiting and len(asked) >= len(self._parties())  # have answered, or failed to
+            if answered >= set(self._parties()) or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
                 for node in waiting.values():
                     self._failed(node, f"no answer within {self._timeout:g} s")
                 return
             time.sleep(_POLL)
-
-    def _pulled(self, waiting: Mapping[str, int], deadline: float) -> list[Message]:
-        """Return the replies that have come to these messages."""
-        if not waiting:
-            return []
-        with limited_replies(deadline):
-            return list(self._grid.pull_messages(list(waiting)))
 
     def _to_ask(self, asked: set[int]) -> list[int]:
         """Return connected nodes that are still to be asked in this round."""
@@ -97,10 +93,6 @@ class Mail:
             connected = set(self._grid.get_node_ids()) - asked
             return sorted(connected if self._open_to_all else connected & wanted)
         return []
-
-    def _all_in(self, asked: set[int], waiting: Mapping[str, int]) -> bool:
-        """Return whether all nodes that can be of the session have answered, or failed to."""
-        return not waiting and len(asked) >= len(self._parties())
 
     @property
     def _open_to_all(self) -> bool:
