@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     "--protocol",
     type=click.Choice(("malicious", "verified")),
     default="malicious",
-    show_default=True,
     help="Whom to attack; beside malicious also semi-honest, and beside verified also exact.",
 )
 @click.option("--attack", "names", metavar="NAME", multiple=True, help="May be repeated. Default: all.")
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.IntRange(min=0),
     default=10,
-    show_default=True,
     help="Trials of each attack on real ciphertexts.",
 )
 @click.option(
@@ -46,14 +44,12 @@ if TYPE_CHECKING:
     metavar="N",
     type=click.IntRange(min=0),
     default=100_000,
-    show_default=True,
     help="Trials of each attack on the numbers that ciphertexts hold.",
 )
 @click.option(
     "--executions",
     type=click.Choice(("2", "4", "8")),
     default="4",
-    show_default=True,
     help="Disguised executions that must agree (simulation and bound; malicious only).",
 )
 @click.option(
@@ -66,10 +62,9 @@ if TYPE_CHECKING:
     "--thresholds",
     metavar="SPEC",
     default="uniform:100",
-    show_default=True,
     help="Decision points (simulation and bound; malicious only), as of `fhe-auc evaluate`.",
 )
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Repeat with it.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @output.json_option
 def attack(
     protocol: str,

@@ -69,7 +69,6 @@ def _rows(text: str) -> int | None:
     "--protocols",
     metavar="NAMES",
     default=_PROTOCOLS,
-    show_default=True,
     callback=_list_of(_name, "names of protocols"),
     help="Which to compare.",
 )
@@ -77,7 +76,6 @@ def _rows(text: str) -> int | None:
     "--epsilons",
     metavar="LIST",
     default="1,8",
-    show_default=True,
     callback=_list_of(_epsilon, "positive numbers"),
     help="Privacy budgets of the dpauc protocols.",
 )
@@ -86,14 +84,12 @@ def _rows(text: str) -> int | None:
     metavar="D",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=1e-6,
-    show_default=True,
     help="How much of dpauc-gaussian's guarantee may fail.",
 )
 @click.option(
     "--thresholds",
     metavar="LIST",
     default="25,50,100",
-    show_default=True,
     callback=_list_of(int, "whole numbers"),
     help="Numbers of thresholds.",
 )
@@ -101,7 +97,6 @@ def _rows(text: str) -> int | None:
     "--grid",
     type=click.Choice(("dpauc", "uniform", "hybrid")),
     default="dpauc",
-    show_default=True,
     help="Where the thresholds lie, for all protocols alike: quantile is not among them, since the dpauc protocols "
     "have no private way to find quantiles.",
 )
@@ -110,7 +105,6 @@ def _rows(text: str) -> int | None:
     "sizes",
     metavar="LIST",
     default="all",
-    show_default=True,
     callback=_list_of(_rows, "numbers of rows, or all"),
     help="Draw so many rows, for each number in turn.",
 )
@@ -119,10 +113,9 @@ def _rows(text: str) -> int | None:
     metavar="N",
     type=click.IntRange(min=1),
     default=100,
-    show_default=True,
     help="Simulated sessions of each dpauc protocol.",
 )
-@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, show_default=True, help="Repeat with it.")
+@click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @inputs.backend_option
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
 @click.option("--csv", "csv_file", metavar="FILE", type=click.Path(path_type=Path), help="Save the table.")

@@ -27,7 +27,6 @@ _TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("benchmark"),
-    show_default=True,
     help="Where tables, figures and the summary go; made if it is not there.",
 )
 @output.json_option

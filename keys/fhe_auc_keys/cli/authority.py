@@ -86,7 +86,7 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
 @click.argument("request", metavar="REQUEST", type=common.FILE)
 @click.argument("name", metavar="NAME")
 @key_store
-@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, show_default=True, help="Validity.")
+@click.option("--days", metavar="N", type=click.IntRange(1, MAX_DAYS), default=365, help="Validity.")
 @common.fingerprint_option
 @common.folder_option
 @common.force_option

@@ -40,7 +40,6 @@ from fhe_auc_keys.vault import Vault, certified_identity
     metavar="N",
     type=click.IntRange(1, MAX_LIFETIME.days),
     default=7,
-    show_default=True,
     help="How long the bundles can be opened.",
 )
 @trust.list_option

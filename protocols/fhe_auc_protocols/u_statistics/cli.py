@@ -57,15 +57,14 @@ def _numbers(
     "--method",
     type=click.Choice(("krr", "hierarchy", "pairs")),
     default="krr",
-    show_default=True,
     help="krr: randomised response; hierarchy: one-bit reports, AUC only; pairs: a two-party step of two users.",
 )
 @click.option("--epsilon", metavar="E", type=float, required=True, help="Privacy budget of a row, 0.000001 to 32.")
 @click.option(
     "--column", "columns", metavar="NAME", multiple=True, help="Column of numbers; kendall takes two. Not for auc."
 )
-@click.option("--label-column", metavar="NAME", default="y_true", show_default=True, help="For auc: labels, 0 or 1.")
-@click.option("--score-column", metavar="NAME", default="y_score", show_default=True, help="For auc: scores.")
+@click.option("--label-column", metavar="NAME", default="y_true", help="For auc: labels, 0 or 1.")
+@click.option("--score-column", metavar="NAME", default="y_score", help="For auc: scores.")
 @click.option(
     "--values",
     metavar="A,B,...",
@@ -93,7 +92,6 @@ def _numbers(
     "--step",
     type=click.Choice(("ideal-laplace", "bfv")),
     default="ideal-laplace",
-    show_default=True,
     help="pairs: simulate the two-party step, or run it on BFV ciphertexts (slow; needs --values).",
 )
 @click.option(
