@@ -27,8 +27,6 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
 
-__all__ = ["gaussian", "laplace", "polya", "randomized_response"]
-
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 

@@ -8,8 +8,6 @@ from typing import Any, TypeGuard
 
 from fhe_auc.errors import InputError
 
-__all__ = ["EPSILON_ADVICE", "checked_epsilon", "is_whole", "positive_number", "privacy_budget"]
-
 _LEAST_EPSILON = 1e-6  # below it there is nothing to learn from any number of users
 _MOST_EPSILON = 32.0  # beyond it a 64-bit choice is too coarse, and there is no privacy to speak of
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fhe_auc.manifest import Manifest
 
-__all__ = ["of_auc", "of_parties"]
-
 _COARSE = 0.01  # a half-width above this is worth a warning
 
 

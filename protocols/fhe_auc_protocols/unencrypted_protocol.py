@@ -24,8 +24,6 @@ from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
 
-__all__ = ["MOST_ROWS", "SummingAggregator", "SummingParty", "Sums", "UnencryptedProtocol"]
-
 T = TypeVar("T")
 
 MOST_ROWS = 2**62

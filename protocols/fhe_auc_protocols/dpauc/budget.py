@@ -47,8 +47,6 @@ from fhe_auc_protocols.dpauc.gaussian_mechanism import sigma_for
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
 from fhe_auc_protocols.option_values import EPSILON_ADVICE, positive_number
 
-__all__ = ["COUNT_OPTIONS", "CURVE_OPTIONS", "GAUSSIAN", "LAPLACE", "RANDOMIZED_RESPONSE", "RR_OPTIONS", "Budget"]
-
 _COIN = 0.5 - 1e-9  # debiasing divides by 1 - 2ρ
 _MAX_EPSILON = 100.0  # e^100: no label is protected in any sense, so that it must be a mistake, or a trick
 _WEAK_EPSILON = 10.0  # e^10 is over 22,000

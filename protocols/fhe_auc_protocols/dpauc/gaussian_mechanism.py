@@ -27,8 +27,6 @@ from scipy.special import erfcx, log_ndtr
 
 from fhe_auc.errors import InputError
 
-__all__ = ["delta_of", "sigma_for"]
-
 _RELATIVE = 1e-12  # to which the root is found; it is then moved to the private side by as much
 _SHORT = 0.1  # up to which h the integral is taken, for Gauss and Legendre's 20 points exact to double precision
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)

@@ -16,20 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-__all__ = [
-    "STATISTICS",
-    "Curve",
-    "area",
-    "base_rate",
-    "bins_of",
-    "debias",
-    "estimate",
-    "is_of_rows",
-    "statistics",
-    "statistics_of_bins",
-    "unclipped",
-]
-
 STATISTICS = ("tp", "fp", "fn", "tn")
 """Names of the four counts, in the order of the arrays."""
 

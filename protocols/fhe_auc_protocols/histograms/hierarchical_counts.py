@@ -18,17 +18,6 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc_protocols.option_values import is_whole
 
-__all__ = [
-    "HierarchicalCounts",
-    "cell_starts",
-    "cells",
-    "check_height",
-    "count",
-    "equi_depth_edges",
-    "prefix_count",
-    "quantile_cells",
-]
-
 _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two million at this height
 
 

@@ -18,8 +18,6 @@ from fhe_auc.errors import InputError
 from fhe_auc.protocol import Request
 from fhe_auc_protocols.option_values import checked_epsilon, positive_number, privacy_budget
 
-__all__ = ["OPTIONS", "SHARE", "left_for_counts", "settings", "staged", "warnings"]
-
 SHARE = 0.25
 """Of epsilon, for the thresholds; docs/evidence/score-histograms.md has measurements."""
 

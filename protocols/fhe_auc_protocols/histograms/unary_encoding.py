@@ -36,8 +36,6 @@ from fhe_auc_protocols.exact_randomness import Source
 from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
-__all__ = ["NO_VALUE", "LevelTally", "UnaryEncoding", "UnaryHierarchy"]
-
 NO_VALUE = -1
 """The cell of a user who has none."""
 
