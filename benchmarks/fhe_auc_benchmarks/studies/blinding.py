@@ -54,10 +54,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import ckks, thresholds
+from fhe_auc.ckks.computation import running_sum
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import Trapezoid, trapezoid
 from fhe_auc_benchmarks.tables import markdown as table
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import ERROR_DEVIATION
 from fhe_auc_protocols.blinded_auc.plan import CHECK_WEIGHT, MULTIPLIER_RANGE_BITS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -132,13 +133,15 @@ class Engine:
         y_true = rng.permutation(np.repeat([True, False], [positives, negatives]))
         y_score = np.clip(rng.normal(0.4 + 0.2 * y_true, 0.15), 0, 1)
         packing, slots = self.plan.packing, self.plan.packing.slots
-        aggregation = BlindedTotals(self.public, self.plan)
+        submitted = running_sum(self.public, self.plan.blocks)
         total = None
         for rows in np.array_split(np.arange(len(y_true)), PARTIES):
             counts = count(PartyData.from_arrays("a party", y_true[rows], y_score[rows]), GRID)
-            aggregation.add([self.secret.encrypt(v) for v in packing.pack(*class_vectors(counts))])
+            submitted.add([self.secret.encrypt(v) for v in packing.pack(*class_vectors(counts))])
             total = counts if total is None else total + counts
-        by_class = packing.by_class(self.secret.decrypt(aggregation.result())) / packing.gain
+        sums = [self.public.ciphertext(words) for words in submitted.totals]
+        result = self.public.dump_result(blinded_totals(self.plan, self.public, sums))
+        by_class = packing.by_class(self.secret.decrypt(result)) / packing.gain
         means = by_class.mean(axis=1)
         # den comes twice, as Re and as Im/κ: weighted by their precision.
         z1 = (means[1].real + CHECK_WEIGHT * means[1].imag) / (1 + CHECK_WEIGHT**2)

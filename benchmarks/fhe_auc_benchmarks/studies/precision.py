@@ -4,7 +4,7 @@
                                                                   errors of AUC and resolution, sessions refused, bound
     python -m fhe_auc_benchmarks.studies.precision --markdown     the tables of docs/evidence/precision.md, at the end
 
-What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.BlindedTotals`), serialised
+What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
 on both sides, and the party's own `recover`; what is left out is the envelopes. A cell is one workload (backend,
 thresholds, parties), one number of pooled rows, one class balance and one kind of multiplier, and its figure the worst
 error of `--trials` sessions:
@@ -28,27 +28,27 @@ from __future__ import annotations
 
 import argparse
 import math
+import secrets
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, TypeAlias
-from unittest import mock
 
 import numpy as np
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import ckks, datasets, federated_auc, thresholds
+from fhe_auc.ckks.computation import running_sum
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.tables import markdown as table
-from fhe_auc_protocols.blinded_auc import blinding
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import BlindedTotals
+from fhe_auc_protocols.blinded_auc.blinding import Randomness
+from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -64,7 +64,6 @@ BALANCES = {
     "one positive": lambda rows: 1,
     "one negative": lambda rows: rows - 1,
 }
-MULTIPLIERS = ("random", "smallest")
 GRIDS = ("uniform:100", "hybrid:1000")
 _BLOCK = 100
 _BLOCKS = 20
@@ -88,8 +87,14 @@ class Measured(NamedTuple):
     refused: int  # sessions that gave no number
 
 
-def smallest_multiplier() -> AbstractContextManager[object]:
-    return mock.patch.object(blinding, "multiplier", lambda bits: round(2.0 ** (bits - MULTIPLIER_RANGE_BITS)))
+class SmallestMultiplier:
+    """Randomness from which the multiplier comes out as the least that the plan allows."""
+
+    def randbits(self, k: int, /) -> int:
+        return 2**k - 1
+
+    def randbelow(self, exclusive_upper_bound: int, /) -> int:
+        return secrets.randbelow(exclusive_upper_bound)
 
 
 def random_counts(rng: np.random.Generator, size: int, positives: int, negatives: int) -> Counts:
@@ -104,6 +109,9 @@ def random_counts(rng: np.random.Generator, size: int, positives: int, negatives
 
 def from_bins(bin_positives: np.ndarray, bin_negatives: np.ndarray) -> Counts:
     return Counts(*(side[::-1].cumsum()[::-1].astype(np.int64) for side in (bin_positives, bin_negatives)))
+
+
+MULTIPLIERS: dict[str, Randomness] = {"random": secrets, "smallest": SmallestMultiplier()}
 
 
 class Engine:
@@ -122,10 +130,10 @@ class Engine:
         return [self.secret.encrypt(block) for block in self.plan.packing.pack(*class_vectors(counts))]
 
     def _zeros(self, number: int) -> Sums:
-        aggregation = BlindedTotals(self.public, self.plan)
+        total = running_sum(self.public, self.plan.blocks)
         for _ in range(number):
-            aggregation.add([self.secret.encrypt(self._zero) for _ in range(self.plan.packing.blocks)])
-        return aggregation.partial()
+            total.add([self.secret.encrypt(self._zero) for _ in range(self.plan.blocks)])
+        return total.partial()
 
     def others(self) -> list[Sums]:
         """Return sums of every submission but the one that holds rows."""
@@ -134,12 +142,14 @@ class Engine:
         drawn = self._rng.choice(_BLOCKS, math.ceil(self._others / _BLOCK), replace=False)
         return [self._blocks[number] for number in drawn]
 
-    def session(self, others: list[Sums], submission: list[bytes]) -> tuple[float, float]:
-        aggregation = BlindedTotals(self.public, self.plan)
-        aggregation.add(submission)
-        for sums in others:
-            aggregation.add_partial(sums)
-        return recover(self.secret.decrypt(aggregation.result()), self.plan)
+    def session(self, others: list[Sums], submission: list[bytes], randomness: Randomness) -> tuple[float, float]:
+        total = running_sum(self.public, self.plan.blocks)
+        total.add(submission)
+        for partial in others:
+            total.add_partial(partial)
+        sums = [self.public.ciphertext(words) for words in total.totals]
+        result = self.public.dump_result(blinded_totals(self.plan, self.public, sums, randomness=randomness))
+        return recover(self.secret.decrypt(result), self.plan)
 
 
 def measure(
@@ -156,12 +166,11 @@ def measure(
                 counts = random_counts(rng, size, positives(pooled), pooled - positives(pooled))
                 exact = trapezoid(counts)
                 submission = engine.submit(counts)
-                for multiplier in MULTIPLIERS:
+                for multiplier, randomness in MULTIPLIERS.items():
                     cell = Cell(backend, size, parties, pooled, balance, multiplier)
                     worst = found[cell]
                     try:
-                        with smallest_multiplier() if multiplier == "smallest" else nullcontext():
-                            auc, resolution = engine.session(others, submission)
+                        auc, resolution = engine.session(others, submission, randomness)
                     except (ResultCheckError, UndefinedAucError):
                         found[cell] = worst._replace(refused=worst.refused + 1)
                         continue

@@ -18,6 +18,7 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc_benchmarks.runtime.contender import renamed
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_keys.session_keys import new_session_keys
+from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
@@ -76,7 +77,7 @@ def main() -> None:
         for parties in PARTIES:
             session = session_for(parties, backend)
             upload, each, circuit = measure(session)
-            ring = session.manifest.plan.parameters.ring_dimension
+            ring = session.manifest.decoded_plan(AucPlan).parameters.ring_dimension
             print(
                 f"| {backend} | {parties:,} | {ring} | {upload / 1e3:.0f} kB | {parties * upload / 1e9:,.1f} GB "
                 f"| {each * 1e3:.2f} ms | {parties * each:,.1f} s | {parties * each / CORES:,.1f} s "
