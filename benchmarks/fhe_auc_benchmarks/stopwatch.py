@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 
 class Stopwatch:
@@ -16,7 +15,5 @@ class Stopwatch:
         self.wall, self.cpu = -time.perf_counter(), -time.process_time()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.wall, self.cpu = self.wall + time.perf_counter(), self.cpu + time.process_time()

@@ -109,11 +109,7 @@ def _rows(text: str) -> int | None:
     help="Draw so many rows, for each number in turn.",
 )
 @click.option(
-    "--runs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=100,
-    help="Simulated sessions of each dpauc protocol.",
+    "--runs", metavar="N", type=click.IntRange(min=1), default=100, help="Simulated sessions of each dpauc protocol."
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Repeat with it.")
 @inputs.backend_option

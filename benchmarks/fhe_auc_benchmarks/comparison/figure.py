@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.plot import GREY, INK
 from fhe_auc_benchmarks.comparison.measure import SKLEARN, Row
@@ -24,13 +24,6 @@ _LINES = ((0, ()), (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)))
 _LEAST = 1e-6  # errors below it are drawn there
 _COLUMNS = 4
 _LEGEND_ENTRY = 2.2  # inches
-
-
-class _Style(NamedTuple):
-    colour: str
-    marker: str
-    line: tuple[int, tuple[float, ...]]
-    hollow: bool
 
 
 def draw(rows: Sequence[Row]) -> Figure:
@@ -74,8 +67,8 @@ def _label(row: Row) -> str:
     return row.method if row.epsilon is None else f"{row.method}, ε = {row.epsilon:g}"
 
 
-def _styles(rows: Sequence[Row]) -> dict[str, _Style]:
-    """Return how each method is drawn: colour and marker by protocol, line by budget."""
+def _styles(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """Return how each method is drawn, for `Axes.plot`: colour and marker by protocol, line by budget."""
     measured = [row for row in rows if row.thresholds is not None]
     private = list(dict.fromkeys(row.method for row in measured if row.epsilon is not None))
     other = list(dict.fromkeys(row.method for row in measured if row.epsilon is None))
@@ -84,43 +77,36 @@ def _styles(rows: Sequence[Row]) -> dict[str, _Style]:
     for row in measured:
         if row.epsilon is None:
             at = other.index(row.method)
-            styles[_label(row)] = _Style(INK, _MARKERS[at % len(_MARKERS)], _LINES[at % len(_LINES)], at > 0)
+            styles[_label(row)] = _style(INK, at, at)
         else:
             at, budget = private.index(row.method), budgets.index(row.epsilon)
-            colour = _COLOURS[at % len(_COLOURS)]
-            marker = _MARKERS[(at + 2) % len(_MARKERS)]
-            styles[_label(row)] = _Style(colour, marker, _LINES[budget % len(_LINES)], budget > 0)
+            styles[_label(row)] = _style(_COLOURS[at % len(_COLOURS)], at + 2, budget)
     return styles
 
 
-def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, _Style], truth: dict[int, float]) -> None:
+def _style(colour: str, marker: int, line: int) -> dict[str, Any]:
+    hollow = line > 0
+    return {
+        "color": colour,
+        "marker": _MARKERS[marker % len(_MARKERS)],
+        "markerfacecolor": "none" if hollow else colour,
+        "markersize": 9 if colour == INK and hollow else 6,
+        "linestyle": _LINES[line % len(_LINES)],
+        "zorder": 3 if colour == INK else 2,
+    }
+
+
+def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, dict[str, Any]], truth: dict[int, float]) -> None:
     for label, style in styles.items():
         of = sorted((row for row in rows if _label(row) == label and not math.isnan(row.error)), key=lambda r: r.rows)
         sizes = [row.rows for row in of]
-        low, mean, high = (
-            [max(value, _LEAST) for value in values]
-            for values in (
-                [row.error_low for row in of],
-                [row.error for row in of],
-                [row.error_high for row in of],
-            )
-        )
-        axes.plot(
-            sizes,
-            mean,
-            color=style.colour,
-            linestyle=style.line,
-            marker=style.marker,
-            markersize=9 if style.colour == INK and style.hollow else 6,
-            markerfacecolor="none" if style.hollow else style.colour,
-            linewidth=1.6,
-            label=label,
-            zorder=3 if style.colour == INK else 2,
-        )
+        names = ("error_low", "error", "error_high")
+        low, mean, high = ([max(getattr(row, name), _LEAST) for row in of] for name in names)
+        axes.plot(sizes, mean, linewidth=1.6, label=label, **style)
         if len(of) > 1:
-            axes.fill_between(sizes, low, high, color=style.colour, alpha=0.11, linewidth=0, zorder=1)
+            axes.fill_between(sizes, low, high, color=style["color"], alpha=0.11, linewidth=0, zorder=1)
         elif low != high:
-            axes.vlines(sizes, low, high, color=style.colour, alpha=0.4, linewidth=5, zorder=1)
+            axes.vlines(sizes, low, high, color=style["color"], alpha=0.4, linewidth=5, zorder=1)
     sizes = sorted(truth)
     guess = [max(abs(truth[size] - 0.5), _LEAST) for size in sizes]
     marker = "_" if len(sizes) == 1 else None

@@ -21,31 +21,16 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
 
-__all__ = ["aucs", "aucs_noise_by_party", "aucs_of_noised_scores", "batch_sizes"]
-
 _NOISED_VALUES = 4_000_000  # noisy counts that are held at a time
 
 
 def aucs(
     counts: NDArray[np.int64], budget: Budget, *, parties: int, runs: int, random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return the AUCs that so many independent sessions would give.
+    """Return the AUCs that so many independent sessions would give, shape (runs,), as `dpauc.roc.estimate` does.
 
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (4, m)
-        Exact counts of all rows together (`fhe_auc_protocols.dpauc.roc.statistics`).
-    budget : Budget
-        Without `score_epsilon`.
-    parties : int
-        How many parties hold the rows, however these are dealt out.
-    runs : int
-    random : numpy Generator
-
-    Returns
-    -------
-    ndarray of float64, shape (runs,)
-        As `fhe_auc_protocols.dpauc.roc.estimate` returns them.
+    From exact counts of all rows together, shape (4, m) (`dpauc.roc.statistics`), for a budget without `score_epsilon`.
+    So many parties hold the rows, however these are dealt out.
     """
     batches = batch_sizes(runs, counts.size)
     return np.concatenate([_batch(counts, budget, parties, size, random) for size in batches])

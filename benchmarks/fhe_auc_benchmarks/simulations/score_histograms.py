@@ -18,15 +18,6 @@ from numpy.typing import NDArray
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryEncoding, UnaryHierarchy
 
-__all__ = [
-    "distributed",
-    "distributed_hierarchy",
-    "distributed_share_by_share",
-    "local",
-    "local_hierarchy",
-    "unary_tallies",
-]
-
 
 def distributed(
     counts: NDArray[np.int64], epsilon: float, *, runs: int, random: np.random.Generator
@@ -80,23 +71,10 @@ def local_hierarchy(counts: HierarchicalCounts, epsilon: float, random: np.rando
 def unary_tallies(
     encoding: UnaryEncoding, counts: NDArray[np.int64], *, without: int = 0, runs: int, random: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw tallies of the same law as `UnaryEncoding.tally`, from how many users each cell has.
+    """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
 
-    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent.
-
-    Parameters
-    ----------
-    encoding : UnaryEncoding
-    counts : ndarray of int64, shape (d,)
-        c_v.
-    without : int
-        Users without a value.
-    runs : int
-    random : numpy Generator
-
-    Returns
-    -------
-    ndarray of int64, shape (runs, d)
+    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent. So many
+    users `without` a value report besides.
     """
     others = int(counts.sum()) + without - counts
     shape = (runs, encoding.cells)

@@ -17,8 +17,6 @@ from scipy.special import expit
 
 from fhe_auc.errors import InputError
 
-__all__ = ["CRITEO_AUC", "CRITEO_POSITIVES", "CRITEO_ROWS", "CRITEO_TOP", "criteo_like"]
-
 CRITEO_ROWS, CRITEO_POSITIVES = 458_407, 117_317
 """Rows of the paper's test set, and those with label 1."""
 
@@ -41,23 +39,10 @@ _BLOCK = 256  # rows of neighbouring scores among which labels are dealt at rand
 
 
 def criteo_like(epoch: int = 0, seed: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Make labels and scores shaped like those of [DPAUC].
+    """Make labels, and scores in (0, 1), shaped like those of [DPAUC] after epoch 0, 1 or 2; in random order.
 
     Labels are drawn inside blocks of 256 neighbouring scores, each with as many positives as the scores promise, so
     that the AUC moves by less than 1e-5 from seed to seed and the number of positives not at all.
-
-    Parameters
-    ----------
-    epoch : int
-        0, 1 or 2.
-    seed : int
-        Not negative; equal seeds give equal rows.
-
-    Returns
-    -------
-    y_true : ndarray of bool, shape (458407,)
-    y_score : ndarray of float32, shape (458407,)
-        In (0, 1); in random order.
 
     Raises
     ------

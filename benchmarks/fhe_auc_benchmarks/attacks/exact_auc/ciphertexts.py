@@ -37,7 +37,6 @@ _SITE_ROWS = (20, 61)
 _THRESHOLDS = 8
 _POSITIVES = 0.4
 _MAX_ROWS = 1_000
-_HARMLESS = "scale-all"
 
 
 class CiphertextRing(Ring):
@@ -175,7 +174,7 @@ def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = 
         secrets = decode(session.party_material, PartySecrets, "secrets")
         material = encode(msgspec.structs.replace(secrets, common_secret=generator.bytes(32)))
         roles = [plugin.party(manifest, material, each) for each in data]
-        attack = _HARMLESS if earlier is None else name  # the first session only serves to have been there
+        attack = "scale-all" if earlier is None else name  # the first session only serves to have been there
         aggregator = lying_aggregator(attack, manifest, context, generator=generator, earlier=earlier)
         _play(aggregator, roles)
         if earlier is None:

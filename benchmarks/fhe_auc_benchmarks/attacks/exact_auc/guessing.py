@@ -34,7 +34,7 @@ def _undefined(honest: Residues, prime: int) -> tuple[np.ndarray[tuple[int, ...]
     # n2·H_D - d2·H_N = c0 + c1·z vanishes at every common root.
     c0, c1 = (_cross(leading, each, prime) for each in (constant, middle))
     root = modular.multiply(modular.subtract(np.zeros_like(c0), c0, prime), modular.inverse(c1, prime), prime)
-    root = np.broadcast_to(root[..., None], leading.shape)
+    root = root[..., None]
     quotient = modular.add(middle, modular.multiply(leading, root, prime), prime)
     at_root = modular.add(constant, modular.multiply(quotient, root, prime), prime)
     linear = (leading == 0).all(axis=-1)
@@ -78,7 +78,7 @@ def _product_of_roots(roots: Residues, prime: int) -> Residues:
     found = np.ones((*roots.shape[:-1], 1), np.uint64)
     for place in range(roots.shape[-1]):
         shifted = np.concatenate([np.zeros_like(found[..., :1]), found], axis=-1)
-        times = modular.multiply(found, np.broadcast_to(roots[..., place, None], found.shape), prime)
+        times = modular.multiply(found, roots[..., place, None], prime)
         shifted[..., :-1] = modular.subtract(shifted[..., :-1], times, prime)
         found = shifted
     return found
@@ -88,7 +88,7 @@ def _multiplied(x: Residues, y: Residues, prime: int) -> Residues:
     """Return the product of two polynomials of degree 2."""
     found = np.zeros((*x.shape[:-1], 5), np.uint64)
     for power in range(3):
-        times = modular.multiply(y, np.broadcast_to(x[..., power, None], y.shape), prime)
+        times = modular.multiply(y, x[..., power, None], prime)
         found[..., power : power + 3] = modular.add(found[..., power : power + 3], times, prime)
     return found
 
@@ -98,9 +98,8 @@ def _divided(polynomial: Residues, monic: Residues, prime: int) -> tuple[Residue
     rest = polynomial.copy()
     quotient = np.zeros((*rest.shape[:-1], 3), np.uint64)
     for power in range(rest.shape[-1] - 3, -1, -1):
-        lead = rest[..., power + 2].copy()
-        quotient[..., power] = lead
-        times = modular.multiply(monic, np.broadcast_to(lead[..., None], monic.shape), prime)
+        quotient[..., power] = rest[..., power + 2]
+        times = modular.multiply(monic, rest[..., power + 2, None], prime)
         rest[..., power : power + 3] = modular.subtract(rest[..., power : power + 3], times, prime)
     return quotient, rest[..., :2]
 

@@ -44,11 +44,11 @@ class Ring:
 
     def scaled(self, x: Vector, weights: Residues) -> Vector:
         """Return a ciphertext times known weights, shape (slots,)."""
-        return modular.multiply(x, np.broadcast_to(weights, x.shape), self.prime)
+        return modular.multiply(x, weights, self.prime)
 
     def shifted(self, x: Vector, constants: Residues) -> Vector:
         """Return a ciphertext plus known constants, shape (slots,)."""
-        return modular.add(x, np.broadcast_to(constants, x.shape), self.prime)
+        return modular.add(x, constants, self.prime)
 
     def moved(self, x: Vector, order: Any) -> Vector:
         """Return a vector whose slot k is that of `x` at order[k]; under encryption this takes rotation keys."""
@@ -232,14 +232,10 @@ def _constants(num: int, tie: int, den: int) -> Lie:
         chosen = np.zeros(len(view.groups), np.uint64)
         for which, value in enumerate(numbers):
             chosen[view.first_slot(which)] = value
-        constant = np.full(len(view.groups), view.constant(), np.uint64)
-        return view.ring.shifted(_nothing(view), modular.multiply(chosen, constant, view.ring.prime))
+        chosen = modular.multiply(chosen, np.uint64(view.constant()), view.ring.prime)
+        return view.ring.shifted(_nothing(view), chosen)
 
     return lie
-
-
-def _earlier_result(view: View) -> Vector:
-    return view.product(*view.earlier)
 
 
 def _mix_parties(view: View) -> Vector:
@@ -305,7 +301,9 @@ STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
         ),
         "equal-values": Strategy("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
         "zeros": Strategy("return zeros, as if the pooled rows had one class only", _nothing),
-        "earlier-result": Strategy("return an earlier session's result", _earlier_result, needs_earlier=True),
+        "earlier-result": Strategy(
+            "return an earlier session's result", lambda view: view.product(*view.earlier), needs_earlier=True
+        ),
     }
 )
 """By name."""

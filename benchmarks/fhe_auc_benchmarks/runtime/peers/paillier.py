@@ -37,16 +37,10 @@ class Paillier(Contender):
         self._submission = self._encrypted()
         self.upload_bytes = self.download_bytes = len(self._submission)
 
-    def begin(self) -> None:
-        """Forget the sums."""
-        self._sums: list[phe.EncryptedNumber] = []
-
     def submit(self) -> None:
-        """Count and encrypt."""
         self._encrypted()
 
     def ingest(self) -> None:
-        """Add up, number by number."""
         self._sums = self._parsed(self._submission)
         for _ in range(self.problem.parties - 1):
             pairs = zip(self._sums, self._parsed(self._submission), strict=True)
@@ -73,8 +67,5 @@ class Paillier(Contender):
         return b"".join(int(number.ciphertext(be_secure=False)).to_bytes(_BYTES, "little") for number in numbers)
 
     def _parsed(self, data: bytes) -> list[phe.EncryptedNumber]:
-        starts = range(0, len(data), _BYTES)
-        return [
-            phe.EncryptedNumber(self._public, int.from_bytes(data[start : start + _BYTES], "little"))
-            for start in starts
-        ]
+        pieces = (data[start : start + _BYTES] for start in range(0, len(data), _BYTES))
+        return [phe.EncryptedNumber(self._public, int.from_bytes(piece, "little")) for piece in pieces]

@@ -12,7 +12,17 @@ from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 
 
-class PlaintextCounts(Contender):
+class Plaintext(Contender):
+    """Whoever aggregates sees everything, and sends the AUC back."""
+
+    download_bytes = 8
+    _auc: float
+
+    def recover(self) -> float:
+        return self._auc
+
+
+class PlaintextCounts(Plaintext):
     """Every party sends its counts as they are: 2m integers."""
 
     name = "plaintext counts (numpy)"
@@ -22,36 +32,25 @@ class PlaintextCounts(Contender):
         self.problem = problem
         self._sent = [self._submission(party) for party in range(problem.parties)]
         self.upload_bytes = len(self._sent[0])
-        self.download_bytes = 8
-
-    def begin(self) -> None:
-        """Forget the sum."""
-        self._total = np.zeros((2, self.problem.thresholds), np.int64)
 
     def submit(self) -> None:
-        """Count."""
         self._submission(0)
 
     def ingest(self) -> None:
-        """Add."""
+        self._total = np.zeros((2, self.problem.thresholds), np.int64)
         for each in self._sent:
             self._total += np.frombuffer(each, np.int64).reshape(self._total.shape)
 
     def circuit(self) -> None:
-        """Apply the trapezoid rule, in exact integers."""
         self._auc = trapezoid(Counts(*self._total)).auc
-
-    def recover(self) -> float:
-        """Read it."""
-        return self._auc
 
     def _submission(self, party: int) -> bytes:
         counts = self.problem.counts(party)
         return np.stack([counts.tp, counts.fp]).tobytes()
 
 
-class PooledRows(Contender):
-    """Every party sends its rows; scikit-learn does the rest, without thresholds."""
+class PooledRows(Plaintext):
+    """Every party sends its rows as they are; scikit-learn does the rest, without thresholds."""
 
     name = "pooled rows (scikit-learn)"
 
@@ -59,7 +58,6 @@ class PooledRows(Contender):
         self.problem = problem
         self._sent = [problem.data(party) for party in range(problem.parties)]
         self.upload_bytes = sum(array.nbytes for array in (self._sent[0].y_true, self._sent[0].y_score))
-        self.download_bytes = 8
 
     @property
     def expected(self) -> float:
@@ -67,16 +65,10 @@ class PooledRows(Contender):
         return self.problem.sklearn_auc
 
     def submit(self) -> None:
-        """Do nothing: rows are sent as they are."""
+        pass
 
     def ingest(self) -> None:
-        """Pool."""
         self._y_true, self._y_score = pooled(self._sent)
 
     def circuit(self) -> None:
-        """Sort and integrate."""
         self._auc = float(roc_auc_score(self._y_true, self._y_score))
-
-    def recover(self) -> float:
-        """Read it."""
-        return self._auc

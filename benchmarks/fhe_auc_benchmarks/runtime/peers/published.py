@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -67,16 +67,11 @@ class Published(Contender):
         self._multiplier_bits = min(_MULTIPLIER_BITS, _RESULT_BITS - largest.bit_length())
         self.upload_bytes = max(sum(map(len, each)) for each in sent)
 
-    def begin(self) -> None:
-        """Forget the sums."""
-        self._sums: list[Any] = []
-
     def submit(self) -> None:
-        """Count and encrypt four times."""
         self._submission(self.problem.counts(0))
 
     def ingest(self) -> None:
-        """Deserialise and add four ciphertexts a party."""
+        self._sums: list[Any] = []
         with self._parsing():
             for submission in self._sent:
                 ciphertexts = [openfhe.DeserializeCiphertextString(each, openfhe.BINARY) for each in submission]
@@ -87,7 +82,6 @@ class Published(Contender):
                     self._context.EvalAddInPlace(total, ciphertext)
 
     def circuit(self) -> None:
-        """Multiply, sum over the slots, multiply by r, serialise."""
         heights, negatives, positive, negative = self._sums
         context = self._context
         multiplier = 1 + secrets.randbelow(2**self._multiplier_bits) + secrets.randbits(52) / 2**52
@@ -97,7 +91,6 @@ class Published(Contender):
         self.download_bytes = sum(map(len, self._result))
 
     def recover(self) -> float:
-        """Decrypt both and divide."""
         with self._parsing():
             num, den = (self._first_slot(each) for each in self._result)
         return num / den
@@ -112,12 +105,7 @@ class Published(Contender):
         return contextlib.nullcontext()
 
     def _submission(self, counts: Counts) -> list[bytes]:
-        vectors: Sequence[Any] = (
-            counts.trapezoid_heights,
-            counts.bin_negatives,
-            [counts.positives],
-            [counts.negatives],
-        )
+        vectors = counts.trapezoid_heights, counts.bin_negatives, [counts.positives], [counts.negatives]
         return [self._encrypted(np.asarray(vector, float)) for vector in vectors]
 
     def _encrypted(self, values: Any) -> bytes:
