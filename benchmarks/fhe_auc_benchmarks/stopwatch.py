@@ -8,8 +8,8 @@ import time
 class Stopwatch:
     """``with Stopwatch() as watch: …``, then ``watch.wall`` and ``watch.cpu``, in seconds."""
 
-    wall: float
-    cpu: float
+    wall = 0.0
+    cpu = 0.0
 
     def __enter__(self) -> Stopwatch:
         self.wall, self.cpu = -time.perf_counter(), -time.process_time()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,15 +19,14 @@ from fhe_auc_benchmarks.tables import save_csv
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
 
-_T = TypeVar("_T")
 _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
 _PROTOCOLS = "semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
 
 
-def _list_of(kind: Callable[[str], _T], what: str) -> Callable[..., tuple[_T, ...]]:
+def _list_of(kind: Callable[[str], Any], what: str) -> Callable[..., tuple[Any, ...]]:
     """Return a callback that splits at commas; what comes twice is taken once."""
 
-    def parse(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[_T, ...]:
+    def parse(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[Any, ...]:
         found = []
         for entry in [] if text is None else text.split(","):
             try:

@@ -151,10 +151,8 @@ def compare(
         found.append(Row(**sample.cells(SKLEARN, None), privacy="none", auc=sample.truth, seconds=sample.seconds))
         for each in measured:
             progress(f"{sample.rows:,} rows, {each.size} thresholds: {each.protocol}", len(found), total)
-            if each.budget is None:
-                found.append(_once(sample, asked, each))
-            else:
-                found.append(_many(sample, asked, each, each.budget))
+            budget = each.budget
+            found.append(_once(sample, asked, each) if budget is None else _many(sample, asked, each, budget))
     progress("done", total, total)
     return found
 
@@ -188,23 +186,22 @@ class _Sample:
     """Rows of all parties, and what scikit-learn says of them."""
 
     parties: Sequence[PartyData]
-    y_true: NDArray[np.bool_]
-    y_score: NDArray[np.float64]
+    everybody: PartyData
     truth: float
     seconds: float
 
     @classmethod
     def of(cls, parties: Sequence[PartyData]) -> _Sample:
-        y_true, y_score = pooled(parties)
-        if y_true.all() or not y_true.any():
+        rows = PartyData.from_arrays("all", *pooled(parties))
+        if rows.y_true.all() or not rows.y_true.any():
             raise UndefinedAucError("the rows have one label only, so there is no AUC to compare with")
         with Stopwatch() as watch:
-            truth = float(roc_auc_score(y_true, y_score))
-        return cls(parties=parties, y_true=y_true, y_score=y_score, truth=truth, seconds=watch.wall)
+            truth = float(roc_auc_score(rows.y_true, rows.y_score))
+        return cls(parties=parties, everybody=rows, truth=truth, seconds=watch.wall)
 
     @property
     def rows(self) -> int:
-        return len(self.y_true)
+        return len(self.everybody.y_true)
 
     def cells(self, method: str, size: int | None) -> dict[str, Any]:
         return {"rows": self.rows, "parties": len(self.parties), "method": method, "thresholds": size}
@@ -212,9 +209,8 @@ class _Sample:
 
 def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
     """Run a protocol that has no budget; where it refuses (these rows, so many thresholds), the row says why."""
-    everybody = PartyData.from_arrays("all", sample.y_true, sample.y_score)
     cells = sample.cells(measured.protocol, measured.size)
-    cells["threshold_error"] = abs(trapezoid(count(everybody, measured.grid)).auc - sample.truth)
+    cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
     try:
         evaluation, cost = _session(sample, asked, measured, backend=asked.backend)
     except (EvaluationError, InputError) as refusal:
@@ -225,7 +221,7 @@ def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
 
 def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budget) -> Row:
     """Simulate many sessions of a [DPAUC] protocol, and run a real one for its cost."""
-    exact = statistics(sample.y_true, sample.y_score, measured.grid)
+    exact = statistics(sample.everybody.y_true, sample.everybody.y_score, measured.grid)
     random = np.random.default_rng([asked.seed, *measured.protocol.encode(), sample.rows, measured.size])
     drawn = asked.simulated(exact, budget, parties=len(sample.parties), runs=asked.runs, random=random)
     aucs = drawn[np.isfinite(drawn)]

@@ -59,6 +59,11 @@ class Benchmark:
         """Runs of each measurement, after one that warms up."""
         return 3 if self.quick else 9
 
+    @property
+    def headline(self) -> list[Measurement]:
+        """Measurements with as many parties and thresholds as `HEADLINE` has."""
+        return [each for each in self.measurements if (each.parties, each.thresholds) == HEADLINE]
+
     def rates(self, backend: str) -> dict[int, float]:
         """Return submissions per second by number of processes: medians, where there are several runs."""
         found: dict[int, list[float]] = {}
@@ -69,7 +74,7 @@ class Benchmark:
 
     def run(self, report: Report, steps: Sequence[Step] | None = None) -> None:
         """Do all steps, or those given; `report` is called with what, and how many percent are done."""
-        steps = self.steps() if steps is None else steps
+        steps = steps or self.steps()
         total, done = sum(step.seconds for step in steps), 0.0
         for step in steps:
             report(step.what, round(100 * done / total), 100)
@@ -113,11 +118,8 @@ class Benchmark:
             for _ in range(repeats):
                 self.throughputs += [throughput(prepared, each) for each in processes]
 
-        return Step(
-            f"{submissions:,} submissions in several processes",
-            4 + (3 + 0.002 * submissions) * len(processes) * repeats,
-            run,
-        )
+        seconds = 4 + (3 + 0.002 * submissions) * len(processes) * repeats
+        return Step(f"{submissions:,} submissions in several processes", seconds, run)
 
     def _measure_accuracy(self) -> None:
         self.accuracies += accuracies(_ACCURACY_GRIDS, THRESHOLDS, ACCURACY_DATA)

@@ -22,12 +22,12 @@ class Contender(ABC):
     """One way to get the pooled AUC, with keys made and every party's submission in hand.
 
     After `begin`, which is not timed, come `submit`, `ingest`, `circuit` and `recover`, in this order; then again from
-    `begin` on. Making keys took `key_seconds` of CPU time; one party sends and receives so many bytes.
+    `begin` on. `keys` is what making keys took; one party sends and receives so many bytes.
     """
 
     name: str
     problem: Problem
-    key_seconds: float = 0.0
+    keys = Stopwatch()
     upload_bytes: int = 0
     download_bytes: int = 0
     once = False
@@ -92,9 +92,8 @@ class OurProtocol(Contender):
             parties=names, thresholds=problem.points, backend=backend, min_parties=min_parties, options=options
         )
         self._plugin.prepare(request)  # the library's context, which is made once in a process
-        with Stopwatch() as watch:
+        with Stopwatch() as self.keys:
             self._session = self._plugin.prepare(request)
-        self.key_seconds = watch.cpu
         self.material = self._session.aggregator_material
         self.begin()
         distinct = problem.distinct if resend else problem.parties

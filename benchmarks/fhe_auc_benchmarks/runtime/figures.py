@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BARS = {"ingest": ("ingest", "white", "///"), "circuit": ("circuit", "0.35", "")}
-_PARTY_BARS = {"submit": ("submit", LIGHT, ""), "recover": ("recover", "white", "xxx")}
+_BARS = {"ingest": ("white", "///"), "circuit": ("0.35", "")}
+_PARTY_BARS = {"submit": (LIGHT, ""), "recover": ("white", "xxx")}
 
 
 def _label(contender: str) -> str:
@@ -81,11 +81,7 @@ def _lines(found: Sequence[Measurement], x: Callable[[Measurement], int], agains
 
 def _phases(measured: Benchmark) -> Figure:
     parties, thresholds = HEADLINE
-    found = [
-        each
-        for each in measured.measurements
-        if (each.parties, each.thresholds) == HEADLINE and each.contender.partition(" (")[0] in _COMPARED
-    ]
+    found = [each for each in measured.headline if each.contender.partition(" (")[0] in _COMPARED]
     figure = blank(9, 4.2, f"Where the time goes: {parties} parties, {thresholds} thresholds (CPU time)")
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, bars, what in ((left, _BARS, "aggregator, all parties"), (right, _PARTY_BARS, "one party")):
@@ -98,20 +94,17 @@ _COMPARED = (OURS, "malicious", FLOOR, PUBLISHED, TUNED)
 _CUT = 3  # times as long as ours
 
 
-def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple[str, str, str]]) -> None:
+def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple[str, str]]) -> None:
     """Draw stacked bars; where the published design takes far longer than all others, it is cut off, and says so."""
     ends = [0.0] * len(found)
-    for phase, (label, colour, hatch) in bars.items():
+    places = range(len(found))
+    for phase, (colour, hatch) in bars.items():
         widths = [1e3 * each.phases[phase].cpu_median for each in found]
-        axes.barh(
-            range(len(found)), widths, left=ends, color=colour, edgecolor=INK, hatch=hatch, label=label, height=0.6
-        )
+        axes.barh(places, widths, left=ends, color=colour, edgecolor=INK, hatch=hatch, label=phase, height=0.6)
         ends = [end + width for end, width in zip(ends, widths, strict=True)]
     longest = max(ends)
-    ours = max(
-        (end for each, end in zip(found, ends, strict=True) if each.contender not in (PUBLISHED, TUNED)),
-        default=longest,
-    )
+    others = [end for each, end in zip(found, ends, strict=True) if each.contender not in (PUBLISHED, TUNED)]
+    ours = max(others, default=longest)
     reach = 1.3 * (ours if longest > _CUT * ours else longest)
     axes.set_xlim(0, reach)
     for at, end in enumerate(ends):
@@ -123,18 +116,14 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
             box = {"facecolor": "white", "edgecolor": INK, "linewidth": 0.8, "pad": 2.5}
             axes.annotate(f"cut off: {text} = {parts} →", (0.97 * reach, at), ha="right", va="center", fontsize=9,
                           bbox=box)  # fmt: skip
-    axes.set_yticks(range(len(found)), [_label(each.contender) for each in found], fontsize=9)
+    axes.set_yticks(places, [_label(each.contender) for each in found], fontsize=9)
     axes.set_ylim(len(found) - 0.4, -0.6)
     axes.legend(fontsize=9, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     tidy(axes)
 
 
 def _bytes(measured: Benchmark) -> Figure:
-    found = [
-        each
-        for each in measured.measurements
-        if (each.parties, each.thresholds) == HEADLINE and each.contender != TUNED  # which sends what PUBLISHED does
-    ]
+    found = [each for each in measured.headline if each.contender != TUNED]  # which sends what PUBLISHED does
     names = [_label(each.contender) for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
     values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
     figure = blank(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")

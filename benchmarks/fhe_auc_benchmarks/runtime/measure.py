@@ -78,20 +78,14 @@ Maker = Callable[[Problem], Contender]
 
 
 def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measurement]:
-    """Measure all contenders on a problem.
-
-    Raises
-    ------
-    EvaluationError
-        A contender's AUC is not the exact one.
-    """
+    """Measure all contenders on a problem; raise `EvaluationError` where the AUC of one is not the exact one."""
     with contextlib.ExitStack() as stack:
         stack.callback(gc.collect)
         contenders = []
         for make in makers:
             contenders.append(make(problem))
             stack.callback(contenders[-1].close)
-        watches = {contender.name: {phase: list[Stopwatch]() for phase in PHASES} for contender in contenders}
+        watches = {each.name: {"keys": [each.keys], **{phase: [] for phase in PHASES}} for each in contenders}
         aucs: dict[str, float] = {}
         for run in range(runs + 1):  # the first one warms up
             for contender in contenders:
@@ -105,10 +99,7 @@ def measure(problem: Problem, makers: Iterable[Maker], runs: int) -> list[Measur
                 contender=contender.name,
                 parties=problem.parties,
                 thresholds=problem.thresholds,
-                phases={
-                    "keys": Seconds(*(contender.key_seconds,) * 4, 1),
-                    **{phase: Seconds.of(found) for phase, found in watches[contender.name].items()},
-                },
+                phases={phase: Seconds.of(found) for phase, found in watches[contender.name].items()},
                 upload_bytes=contender.upload_bytes,
                 download_bytes=contender.download_bytes,
                 auc=aucs[contender.name],

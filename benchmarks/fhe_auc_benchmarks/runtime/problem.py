@@ -53,16 +53,16 @@ class Problem:
         return count(self.data(party), self.points)
 
     @cached_property
-    def auc(self) -> float:
-        """The AUC of the pooled counts, in exact integers."""
-        return trapezoid(reduce(add, map(self.counts, range(self.parties)))).auc
+    def total(self) -> Counts:
+        """The counts of all parties together."""
+        return reduce(add, map(self.counts, range(self.parties)))
 
     @cached_property
-    def pooled(self) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-        """Labels and scores of everybody: what nobody has, but scikit-learn."""
-        return pooled(self.data(party) for party in range(self.parties))
+    def auc(self) -> float:
+        """The AUC of the pooled counts, in exact integers."""
+        return trapezoid(self.total).auc
 
     @cached_property
     def sklearn_auc(self) -> float:
         """scikit-learn's AUC of the pooled rows."""
-        return float(roc_auc_score(*self.pooled))
+        return float(roc_auc_score(*pooled(map(self.data, range(self.parties)))))

@@ -52,12 +52,8 @@ class _Files:
 def throughput(session: OurProtocol, processes: int) -> Throughput:
     """Return how fast so many processes ingest the submissions of a session.
 
-    Submissions are files in the folder for temporary files, read back from the page cache.
-
-    Raises
-    ------
-    TooFewPartiesError
-        A party was not counted.
+    Submissions are files in the folder for temporary files, read back from the page cache. Raises `TooFewPartiesError`
+    where a party was not counted.
     """
     names = list(session.submissions)
     with tempfile.TemporaryDirectory(prefix="fhe-auc-") as temporary:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicHermiteSpline
+from scipy.interpolate import CubicHermiteSpline, PchipInterpolator
 from scipy.special import expit
 
 from fhe_auc.errors import InputError
@@ -79,8 +79,6 @@ def criteo_like(epoch: int = 0, seed: int = 0) -> tuple[NDArray[np.bool_], NDArr
 
 def _logit_curve(epoch: int) -> CubicHermiteSpline:
     """Return the monotone cubic through the table: Fritsch and Butland's slopes, secants at the ends."""
-    steps, secants = np.diff(_QUANTILES), np.diff(_LOGITS[epoch]) / np.diff(_QUANTILES)
-    before, after = 2 * steps[1:] + steps[:-1], steps[1:] + 2 * steps[:-1]
-    inner = (before + after) / (before / secants[:-1] + after / secants[1:])
-    slopes = np.concatenate([secants[:1], inner, secants[-1:]])
+    slopes = PchipInterpolator(_QUANTILES, _LOGITS[epoch]).derivative()(_QUANTILES)
+    slopes[[0, -1]] = (np.diff(_LOGITS[epoch]) / np.diff(_QUANTILES))[[0, -1]]
     return CubicHermiteSpline(_QUANTILES, _LOGITS[epoch], slopes)

@@ -232,8 +232,8 @@ def _constants(num: int, tie: int, den: int) -> Lie:
         chosen = np.zeros(len(view.groups), np.uint64)
         for which, value in enumerate(numbers):
             chosen[view.first_slot(which)] = value
-        chosen = modular.multiply(chosen, np.uint64(view.constant()), view.ring.prime)
-        return view.ring.shifted(_nothing(view), chosen)
+        constant = np.uint64(view.constant())
+        return view.ring.shifted(_nothing(view), modular.multiply(chosen, constant, view.ring.prime))
 
     return lie
 

@@ -29,6 +29,7 @@ import openfhe
 
 from fhe_auc.counts import Counts
 from fhe_auc_benchmarks.runtime.contender import Contender
+from fhe_auc_benchmarks.runtime.measure import PUBLISHED, TUNED
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
@@ -40,7 +41,7 @@ _RESULT_BITS = 45  # the library refuses to decode results beyond about this, wi
 class Published(Contender):
     """[FHE]'s semi-honest protocol."""
 
-    name = "published design"
+    name = PUBLISHED
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -55,15 +56,13 @@ class Published(Contender):
         self._context = context = openfhe.GenCryptoContext(settings)
         for feature in (openfhe.PKE, openfhe.KEYSWITCH, openfhe.LEVELEDSHE, openfhe.ADVANCEDSHE):
             context.Enable(feature)
-        with Stopwatch() as watch:
+        with Stopwatch() as self.keys:
             self._secret_key = context.KeyGen().secretKey
             context.EvalMultKeyGen(self._secret_key)
             context.EvalSumKeyGen(self._secret_key)
-        self.key_seconds = watch.cpu
         sent = [self._submission(problem.counts(party)) for party in range(problem.distinct)]
         self._sent = [sent[party % problem.distinct] for party in range(problem.parties)]
-        labels, _ = problem.pooled
-        largest = 2 * int(labels.sum()) * int((~labels).sum())
+        largest = 2 * problem.total.positives * problem.total.negatives
         self._multiplier_bits = min(_MULTIPLIER_BITS, _RESULT_BITS - largest.bit_length())
         self.upload_bytes = max(sum(map(len, each)) for each in sent)
 
@@ -121,7 +120,7 @@ class Published(Contender):
 class PublishedTuned(Published):
     """The same where ciphertexts are parsed without computing tables that are there already."""
 
-    name = "published design, tuned"
+    name = TUNED
 
     @contextlib.contextmanager
     def _parsing(self) -> Iterator[None]:
