@@ -51,10 +51,6 @@ def _epsilon(text: str) -> float:
     return number
 
 
-def _rows(text: str) -> int | None:
-    return None if text == "all" else int(text)
-
-
 @click.command(
     epilog=output.examples(
         "fhe-auc compare north.csv south.csv west.csv",
@@ -104,7 +100,7 @@ def _rows(text: str) -> int | None:
     "sizes",
     metavar="LIST",
     default="all",
-    callback=_list_of(_rows, "numbers of rows, or all"),
+    callback=_list_of(lambda text: None if text == "all" else int(text), "numbers of rows, or all"),
     help="Draw so many rows, for each number in turn.",
 )
 @click.option(

@@ -59,10 +59,6 @@ def _caption(rows: Sequence[Row]) -> str:
     return f" (mean of {runs:,} runs; bands: 10th to 90th percentile)" if runs > 1 else ""
 
 
-def _short(rows: int) -> str:
-    return f"{rows:,}" if rows < 10_000 else f"{rows / 1000:,.0f}k"
-
-
 def _label(row: Row) -> str:
     return row.method if row.epsilon is None else f"{row.method}, ε = {row.epsilon:g}"
 
@@ -113,5 +109,5 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, dict[str, Any
     axes.plot(
         sizes, guess, color=GREY, linestyle=":", linewidth=1.2, marker=marker, label="saying 0.5 always", zorder=1
     )
-    make_logarithmic(axes, {size: _short(size) for size in sizes})
+    make_logarithmic(axes, {size: f"{size:,}" if size < 10_000 else f"{size / 1000:,.0f}k" for size in sizes})
     axes.margins(x=0.08 if len(sizes) > 1 else 0.5)

@@ -60,14 +60,9 @@ class ExactAucTable:
         found = [played[kind][which] for kind, which in _COLUMNS]
         # Parties accept, and what they accept is right.
         harmless = any(each and each["harmless"] == each["trials"] for each in found)
-        return *map(_cell, found), "harmless" if harmless else ""
+        passes = ("-" if each is None else f"{each['passed']:,}/{each['trials']:,}" for each in found)
+        return *passes, "harmless" if harmless else ""
 
 
 def _summary(outcome: Outcome) -> dict[str, Any]:
     return {name: value for name, value in outcome.summary().items() if name != "changed"}
-
-
-def _cell(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "-"
-    return f"{found['passed']:,}/{found['trials']:,}"
