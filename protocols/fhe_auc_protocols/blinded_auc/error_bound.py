@@ -84,10 +84,3 @@ def encoding_error(plan: AucPlan) -> float:
     x_norm, y_norm = split_norms(workload, bins)
     worst = max(2 * packing.x_unit * x_norm, y_norm / (2 * packing.x_unit))
     return CONFIDENCE * _ENCODING_DEVIATION * balance * 2 * worst
-
-
-def rare_class_warning(plan: AucPlan) -> tuple[str, ...]:
-    """Return a warning where so many rows are allowed that the rarer class may be too rare for the precision stated."""
-    if plan.workload.max_rows <= RAREST:
-        return ()
-    return (f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class",)

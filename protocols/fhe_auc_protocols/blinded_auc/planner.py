@@ -113,11 +113,8 @@ def _filled(
             smudging_bits=smudging_bits,
             tolerance=MAX_TOLERANCE if workload.is_split else 0.0,
         )
-        if not error_bound(candidate) <= precision:  # nan, too
-            continue
-        if not workload.is_split:
-            return candidate
-        least = disagreement(candidate)
-        if tolerance is None or least <= tolerance:
-            return msgspec.structs.replace(candidate, tolerance=least if tolerance is None else tolerance)
+        least = disagreement(candidate) if workload.is_split else 0.0
+        accepted = least if tolerance is None else tolerance
+        if error_bound(candidate) <= precision and least <= accepted:
+            return msgspec.structs.replace(candidate, tolerance=accepted)
     return None

@@ -17,12 +17,14 @@ from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
-from fhe_auc_protocols.blinded_auc.error_bound import error_bound, rare_class_warning
+from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.ckks_protocol import CkksProtocol
 from fhe_auc_protocols.result_warnings import of_auc
+
+_RARER_CLASS = f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class"
 
 
 class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
@@ -60,6 +62,8 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
 
     def evaluation(self, recovered: Recovered, parties: int, warnings: tuple[str, ...], **own: Any) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
+        if self.plan.workload.max_rows > RAREST:
+            warnings = (_RARER_CLASS, *warnings)
         return Evaluation(
             auc=recovered.auc,
             resolution=recovered.resolution,
@@ -69,6 +73,6 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
             parties=parties,
             thresholds=self.plan.thresholds,
             security_bits=SECURITY_BITS,
-            warnings=of_auc(self._manifest, parties, recovered.resolution) + rare_class_warning(self.plan) + warnings,
+            warnings=of_auc(self._manifest, parties, recovered.resolution) + warnings,
             **own,
         )
