@@ -40,6 +40,7 @@ def blinded_totals(
         # num and tie need a blur each: a common one leaves one combination of the two alone, which tells both.
         bound = 0.5 * 10.0**-plan.release_digits * multiplier
         blur = complex(blinding.symmetric_integer(bound, randomness), blinding.symmetric_integer(bound, randomness))
+        # One rotation brings den·(1 + iκ) to the slots of class 0; r is in the blur.
         weights = plan.packing.class_vector(np.array([blur / (1 + 1j * CHECK_WEIGHT), 0]))
         neighbour = context.rotate(product, 1)
         context.add_in_place(result, context.multiply_integers(neighbour, weights))

@@ -123,12 +123,12 @@ class MaliciousTask(BlindedTask):
         return split_shares.executions(common_secret, self._manifest.digest, self.plan)
 
 
-def _loose(chosen: AucPlan) -> tuple[str, ...]:
+def _loose(plan: AucPlan) -> tuple[str, ...]:
     """Return a warning where executions may differ by far more than they honestly do."""
-    times = chosen.tolerance / disagreement(chosen)
+    times = plan.tolerance / disagreement(plan)
     if times < _LOOSE:
         return ()
     return (
         f"the tolerance is {times:,.0f} times what numerical errors need: a lying aggregator passes more often, and "
-        f"may change the AUC by {chosen.tolerance:g} unnoticed",
+        f"may change the AUC by {plan.tolerance:g} unnoticed",
     )

@@ -46,12 +46,12 @@ class Recovered(NamedTuple):
     resolution: float
 
 
-def slot_error(size: _Real, chosen: AucPlan) -> _Real:
+def slot_error(size: _Real, plan: AucPlan) -> _Real:
     """Return by how much a slot may differ from its class's mean, by noise and decoding; `size`: the largest total."""
-    return _CONFIDENCE * chosen.noise_deviation + _DECODING * size
+    return _CONFIDENCE * plan.noise_deviation + _DECODING * size
 
 
-def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
+def recover(slots: ckks.Slots, plan: AucPlan) -> Recovered:
     """Return the AUC from the decrypted slots of the result.
 
     Raises
@@ -61,25 +61,25 @@ def recover(slots: ckks.Slots, chosen: AucPlan) -> Recovered:
     UndefinedAucError
         The pooled rows have one class only.
     """
-    by_class = chosen.packing.by_class(slots)
+    by_class = plan.packing.by_class(slots)
     totals = by_class.mean(axis=1)
     size = float(np.abs(totals).max())
-    one_slot = slot_error(size, chosen)
+    one_slot = slot_error(size, plan)
     total_error = one_slot / math.sqrt(by_class.shape[1]) + _DECODING * size
     if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > one_slot:
         raise ResultCheckError(_REFUSED.format("the slots of a class differ"), check="slots")
     num, den = totals
     # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
-    rounding = 0.0 if chosen.release_digits is None else 2.0 / chosen.least_multiplier * size
-    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 2 * fresh_error(chosen) * abs(den) + rounding
-    if abs(den.real) < _largest_zero(chosen, noise_shows=broken):
+    rounding = 0.0 if plan.release_digits is None else 2.0 / plan.least_multiplier * size
+    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 2 * fresh_error(plan) * abs(den) + rounding
+    if abs(den.real) < _largest_zero(plan, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
         raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
-    return _ratio(num / den.real, chosen)
+    return _ratio(num / den.real, plan)
 
 
-def _largest_zero(chosen: AucPlan, *, noise_shows: bool) -> float:
+def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
     """Return how large a denominator may be that stands for zero.
 
     P = N = 1 gives 2·r·gain, so anything below half of that at the smallest r is zero. With many rows of one class
@@ -87,27 +87,27 @@ def _largest_zero(chosen: AucPlan, *, noise_shows: bool) -> float:
     redundancy, and is still far too small for a wrap-around.
     """
     if not noise_shows:
-        return chosen.least_multiplier * chosen.packing.gain
-    noise = 2.0**chosen.blinding_bits * chosen.packing.gain * error_bound(chosen) * 2 * chosen.workload.max_rows
-    return max(noise, chosen.least_multiplier * chosen.packing.gain)
+        return plan.least_multiplier * plan.packing.gain
+    noise = 2.0**plan.blinding_bits * plan.packing.gain * error_bound(plan) * 2 * plan.workload.max_rows
+    return max(noise, plan.least_multiplier * plan.packing.gain)
 
 
-def _ratio(ratio: complex, chosen: AucPlan) -> Recovered:
+def _ratio(ratio: complex, plan: AucPlan) -> Recovered:
     """Return AUC and resolution from the complex ratio, rounded where digits are limited."""
-    slack = 100 * error_bound(chosen)
-    if chosen.release_digits is not None:
-        slack += 10.0**-chosen.release_digits
+    slack = 100 * error_bound(plan)
+    if plan.release_digits is not None:
+        slack += 10.0**-plan.release_digits
     if not -slack <= ratio.real <= 1 + slack:
         raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
     auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
-    if chosen.release_digits is None:
+    if plan.release_digits is None:
         return Recovered(auc, resolution)
     # The blur of both, and rounding, go into the half-width.
-    unit = 10.0**-chosen.release_digits
-    return Recovered(round(auc, chosen.release_digits), math.ceil(resolution / unit + 1.5) * unit)
+    unit = 10.0**-plan.release_digits
+    return Recovered(round(auc, plan.release_digits), math.ceil(resolution / unit + 1.5) * unit)
 
 
-def recover_verified(slots: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
+def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
     """Return the AUC from the decrypted slots of the result.
 
     Raises
@@ -115,20 +115,20 @@ def recover_verified(slots: ckks.Slots, chosen: AucPlan, executions: Sequence[Ex
     VerificationError
         A check fails; no number is given.
     """
-    by_class = chosen.packing.by_class(slots)
+    by_class = plan.packing.by_class(slots)
     if not np.isfinite(slots).all():
         raise VerificationError(_NOT_ACCEPTED.format("values are not finite"), check="finite")
     totals = by_class.mean(axis=1)
-    if np.abs(by_class - totals[:, None]).max() > slot_error(float(np.abs(totals).max()), chosen):
+    if np.abs(by_class - totals[:, None]).max() > slot_error(float(np.abs(totals).max()), plan):
         raise VerificationError(_NOT_ACCEPTED.format("the slots of a class differ"), check="slots")
-    return accept(totals, chosen, executions)
+    return accept(totals, plan, executions)
 
 
-def accept(totals: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution]) -> Recovered:
+def accept(totals: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
     """Return the AUC from class totals, num' and den' of each execution in turn; errors as `recover_verified`."""
     nums, dens = totals[0::2], totals[1::2]
     # One positive and one negative row give 2·gain·r·R4R5; half of that at the smallest r is as good as zero.
-    zero = chosen.least_multiplier * chosen.packing.gain
+    zero = plan.least_multiplier * plan.packing.gain
     if any(abs(den) < zero * abs(each.products[2]) for den, each in zip(dens, executions, strict=True)):
         raise VerificationError(
             "a denominator is near zero, so no number is given: all pooled rows have one label, or the result is "
@@ -136,13 +136,13 @@ def accept(totals: ckks.Slots, chosen: AucPlan, executions: Sequence[Execution])
             check="denominator",
         )
     found = np.array([each.recover(*pair) for each, *pair in zip(executions, nums, dens, strict=True)])
-    allowed = chosen.tolerance * amplification(np.array([each.multipliers for each in executions])) / MAX_AMPLIFICATION
+    allowed = plan.tolerance * amplification(np.array([each.multipliers for each in executions])) / MAX_AMPLIFICATION
     difference = found[:, None] - found
     apart = np.maximum(np.abs(difference.real), np.abs(difference.imag))
     if not (apart <= np.hypot(allowed[:, None], allowed)).all():
         raise VerificationError(_NOT_ACCEPTED.format("the executions disagree"), check="executions")
     weights = allowed**-2.0 / (allowed**-2.0).sum()
     value = complex(weights @ found)
-    if not -chosen.tolerance <= value.real <= 1 + chosen.tolerance:
+    if not -plan.tolerance <= value.real <= 1 + plan.tolerance:
         raise VerificationError(_NOT_ACCEPTED.format("the AUC is outside its range"), check="range")
     return Recovered(float(np.clip(value.real, 0, 1)), max(value.imag, 0.0))

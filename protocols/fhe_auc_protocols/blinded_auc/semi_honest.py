@@ -72,7 +72,7 @@ class SemiHonestTask(BlindedTask):
             raise InputError("the session's manifest is not one for whole counts in two classes")
 
     def encode(self, common_secret: bytes) -> list[Slots]:
-        """Return the packed class vectors of this party's counts."""
+        """Return the packed class vectors of this party's counts; the common secret has no part in them."""
         return self.plan.packing.pack(*class_vectors(self.counts()))
 
     def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:

@@ -166,9 +166,9 @@ def amplification(multipliers: NDArray[np.inexact[Any]]) -> Floats:
     return np.asarray((1 + (main + extra) / totals) / main)
 
 
-def executions(secret: bytes, session: bytes, chosen: AucPlan) -> list[Execution]:
+def executions(secret: bytes, session: bytes, plan: AucPlan) -> list[Execution]:
     """Return the secrets of all of a session's executions; parameters as of `Stream`, and the session's plan."""
-    workload, packing = chosen.workload, chosen.packing
+    workload, packing = plan.workload, plan.packing
     return [
         Execution.draw(
             Stream(secret, session, "execution", number),

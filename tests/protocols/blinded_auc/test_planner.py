@@ -25,7 +25,7 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import products, trace
-from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound
+from fhe_auc_protocols.blinded_auc.error_bound import disagreement, error_bound, fresh_error
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.plan import LEAST_POSITIONS, AucPlan, switching_noise_bits
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -377,13 +377,10 @@ def test_the_error_at_the_least_rows_and_smallest_multiplier_is_within_the_preci
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
 @pytest.mark.parametrize("thresholds", [100, 1000])
-def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
-    backend: Any, thresholds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backend: Any, thresholds: int) -> None:
     # The rotation before the product adds key-switching noise of about 2^12 to every slot, as much as the encryption
-    # noise of 200 parties, and the product multiplies it by the counts. One negative row; hardly any flooding.
-    monkeypatch.setattr("fhe_auc.rlwe.statistical_security._MIN_BITS", 1)
-    found = plan(typical(thresholds=thresholds, parties=2), backend, flooding_bits=1)
+    # noise of 200 parties, and the product multiplies it by the counts. One negative row; no flooding.
+    found = plan(typical(thresholds=thresholds, parties=2), backend)
     generator = np.random.default_rng(thresholds)
     positives = generator.multinomial(99, np.ones(thresholds) / thresholds)
     counts = counts_of(positives, [int(k == thresholds // 2) for k in range(thresholds)])
@@ -397,7 +394,7 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(
         num, den = found.packing.by_class(secret.decrypt(public.dump_result(traced))).mean(axis=1)
         errors.append(num.real / den.real - exact)
     # The bound is seven deviations. The root mean square of eight exceeds 1.9 deviations with probability 2e-4.
-    assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * error_bound(found) / 7
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.9 * fresh_error(found) / 7
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
