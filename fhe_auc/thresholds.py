@@ -57,18 +57,29 @@ _QUANTILE = "quantile"
 
 
 def uniform(m: int) -> NDArray[np.float64]:
-    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]."""
+    """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,).
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer from 2 to 2^20.
+    """
     return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
 
 
 def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
-    """Return m thresholds that are dense near 0 and 1 as well as in between.
+    """Return m thresholds that are dense near 0 and 1 as well as in between: read-only, shape (m,).
 
     Seven tenths of them (rounded to an even number L) are sigmoid(x) at L equidistant x from -9 to 9, the other m - L
     are equidistant from 0 to 1. With an even L no x is 0, so that 1/2, the one value that both halves could share,
     comes from one of them at most, and the union has exactly m points.
 
     The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp.
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer from 2 to 2^20.
     """
     return _hybrid(_checked_size(m))
 
@@ -91,10 +102,15 @@ def _sigmoid_points(size: int) -> NDArray[np.float64]:
 def dpauc(m: int) -> NDArray[np.float64]:
     """Return the grid that reproduces the tables of [DPAUC]: half of it below 0.2, three quarters below 0.5.
 
-    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1; m, the
-    paper's |Θ|, is at least 4. So the grid can have fewer than m (m = 10: 9), and 0.2 and 0.5 come twice: each time
-    with noise of its own, which is what the repetition is for. Grids must rise, so the second of the two is the next
-    float64: no score lies between them but one that equals the first.
+    The points are m // 2 equidistant ones from 0 to 0.2, m // 4 from 0.2 to 0.5 and m // 4 from 0.5 to 1; m is the
+    paper's |Θ|. So the grid, read-only and of shape (m // 2 + 2 * (m // 4),), can have fewer than m (m = 10: 9), and
+    0.2 and 0.5 come twice: each time with noise of its own, which is what the repetition is for. Grids must rise, so
+    the second of the two is the next float64: no score lies between them but one that equals the first.
+
+    Raises
+    ------
+    ThresholdError
+        If m is not an integer from 4 to 2^20.
     """
     size = _checked_size(m)
     if size < _LEAST_DPAUC:
@@ -107,10 +123,10 @@ def dpauc(m: int) -> NDArray[np.float64]:
 
 
 def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
-    """Check thresholds of the caller's own and take a read-only copy.
+    """Check thresholds of the caller's own and take a read-only copy, float64 of shape (m,).
 
-    They are finite numbers in strictly ascending order, and need not lie in [0, 1]: scores may be margins or logits.
-    The first acts as minus infinity, whatever its value.
+    They are m finite numbers in strictly ascending order, m from 2 to 2^20, and need not lie in [0, 1]: scores may be
+    margins or logits. The first acts as minus infinity, whatever its value.
 
     Raises
     ------
@@ -144,7 +160,10 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
 
 
 def decimals(places: int) -> NDArray[np.float64]:
-    """Return every number with so many decimals (1 to 5) from 0 to 1: the values that numpy.round makes of scores."""
+    """Return every number with so many decimals from 0 to 1: the values that numpy.round makes of scores.
+
+    The grid is read-only and of shape (10^places + 1,). Raises `ThresholdError` unless `places` is from 1 to 5.
+    """
     if places not in range(1, MAX_PLACES + 1):
         raise ThresholdError(f"scores can be rounded to 1 to {MAX_PLACES} decimals, not {places!r}")
     return explicit(np.arange(10**places + 1) / 10**places)
@@ -157,7 +176,7 @@ GRIDS: Mapping[str, Callable[[int], NDArray[np.float64]]] = MappingProxyType(
 
 
 def parse(spec: str) -> NDArray[np.float64]:
-    """Make the thresholds that a specification names.
+    """Make the thresholds that a specification names: read-only, shape (m,).
 
     Parameters
     ----------
@@ -187,7 +206,7 @@ def parse(spec: str) -> NDArray[np.float64]:
 def quantiles_wanted(thresholds: object) -> int | None:
     """Return SIZE where the argument is ``quantile:SIZE``, and None for everything else.
 
-    Raises `ThresholdError` where SIZE is missing or out of range.
+    Raises `ThresholdError` where SIZE is missing or not from 2 to 2^20.
     """
     if not isinstance(thresholds, str):
         return None
@@ -249,9 +268,9 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
 
 
 def resolve(thresholds: str | os.PathLike[str] | ArrayLike | None) -> NDArray[np.float64]:
-    """Return the thresholds meant by an argument of the public API: None is ``hybrid:1000``.
+    """Return the thresholds meant by an argument of the public API, read-only, shape (m,): None is ``hybrid:1000``.
 
-    Text and paths are for `parse`, anything else is for `explicit`; errors are theirs.
+    Text and paths are for `parse`, anything else is for `explicit`. Raises `ThresholdError` as they do.
     """
     if thresholds is None:
         return hybrid()

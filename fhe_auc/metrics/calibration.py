@@ -152,7 +152,7 @@ def expected_calibration_error(
     strategy: str = "uniform",
     calibration: CalibrationMap | None = None,
 ) -> Estimate:
-    """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins.
+    """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
     Arguments and errors are those of `calibration_curve`. The range holds the error of the rows' own scores, in
     evaluation bins that hold the same rows.

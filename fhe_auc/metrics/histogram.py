@@ -91,8 +91,8 @@ class Histogram:
     def from_rows(cls, data: PartyData, edges: ArrayLike) -> Histogram:
         """Count a party's rows in bins of ascending edges, shape (B + 1,), that cover every score.
 
-        Raises `InputError` if a score lies outside the edges (the message names party, row and value), or they are
-        none.
+        Raises `InputError` if a score lies outside the edges (the message names party, row and value), or they are no
+        edges.
         """
         edges = _finite_vector(edges, "edges")
         bins = len(edges) - 1

@@ -87,17 +87,26 @@ def _require(rows: float, what: str, metric: str) -> None:
 
 
 def confusion_matrix(histogram: Histogram, threshold: float) -> NDArray[np.float64]:
-    """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, as scikit-learn has it."""
+    """Count rows by label and prediction: ``[[TN, FP], [FN, TP]]``, shape (2, 2), as scikit-learn has it.
+
+    Rows of the bin that the threshold cuts count by their share. Raises `InputError` if the threshold is not finite.
+    """
     split = _split(histogram, threshold)
     tp, fp = split.expected
     return np.array([[split.negatives - fp, fp], [split.positives - tp, tp]])
 
 
 def precision_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of rows predicted positive that are: TP / (TP + FP).
+    """Compute the share of rows predicted positive that are: TP / (TP + FP), in [0, 1].
 
-    Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none. Raises
-    `UndefinedMetricError` if no row can be at or above the threshold.
+    Where rows may or may not be predicted positive, the range includes 0, scikit-learn's value for none.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If no row can be at or above the threshold.
+    InputError
+        If the threshold is not finite.
     """
     split = _split(histogram, threshold)
     if not split.tp + split.fp + split.open_positives + split.open_negatives > 0:
@@ -114,9 +123,9 @@ def _share(tp: float, fp: float) -> float:
 
 
 def recall_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of positive rows that are predicted positive: TP / P.
+    """Compute the share of positive rows that are predicted positive: TP / P, in [0, 1], also called sensitivity.
 
-    Raises `UndefinedMetricError` if there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows, `InputError` if the threshold is not finite.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "recall")
@@ -124,9 +133,10 @@ def recall_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of negative rows that are predicted negative: TN / N.
+    """Compute the share of negative rows that are predicted negative: TN / N, in [0, 1].
 
-    scikit-learn's ``recall_score`` with ``pos_label=0``. Raises `UndefinedMetricError` if there are no negative rows.
+    scikit-learn's ``recall_score`` with ``pos_label=0``. Raises `UndefinedMetricError` if there are no negative rows,
+    `InputError` if the threshold is not finite.
     """
     split = _split(histogram, threshold)
     _require(split.negatives, "negative", "specificity")
@@ -134,9 +144,9 @@ def specificity_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the share of rows that are predicted right: (TP + TN) / (P + N).
+    """Compute the share of rows that are predicted right: (TP + TN) / (P + N), in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no rows.
+    Raises `UndefinedMetricError` if there are no rows, `InputError` if the threshold is not finite.
     """
     split = _split(histogram, threshold)
     rows = split.positives + split.negatives
@@ -145,9 +155,10 @@ def accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the mean of recall and specificity.
+    """Compute the mean of recall and specificity, in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no positive or no negative rows.
+    Raises `UndefinedMetricError` if there are no positive or no negative rows, `InputError` if the threshold is not
+    finite.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "balanced accuracy")
@@ -156,9 +167,9 @@ def balanced_accuracy_score(histogram: Histogram, threshold: float) -> Estimate:
 
 
 def f1_score(histogram: Histogram, threshold: float) -> Estimate:
-    """Compute the harmonic mean of precision and recall: 2 TP / (P + TP + FP).
+    """Compute the harmonic mean of precision and recall: 2 TP / (P + TP + FP), in [0, 1].
 
-    Raises `UndefinedMetricError` if there are no positive rows.
+    Raises `UndefinedMetricError` if there are no positive rows, `InputError` if the threshold is not finite.
     """
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "F1")

@@ -23,7 +23,15 @@ _EPSILON = float(np.finfo(np.float64).eps)  # scikit-learn's log_loss takes scor
 
 
 def brier_score_loss(histogram: Histogram) -> Estimate:
-    """Compute the mean squared distance between label and score, in [0, 1]."""
+    """Compute the mean squared distance between label and score, in [0, 1], from edges in [0, 1].
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
 
 
@@ -32,6 +40,13 @@ def log_loss(histogram: Histogram) -> Estimate:
 
     A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down to 0, widens the range a
     lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
     """
     return _mean_loss(histogram, _surprise, lambda score: _surprise(1 - score), "log loss")
 
@@ -45,7 +60,14 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
     """Compute the log loss over that of a classifier that always gives the share of positive rows; at least 0.
 
     He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
-    more than that share does. Raises `UndefinedMetricError` if there are no positive or no negative rows, too.
+    more than that share does.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no positive or no negative rows.
+    InputError
+        If the edges leave [0, 1].
     """
     loss = log_loss(histogram)
     usable = histogram.cleaned()
