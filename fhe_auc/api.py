@@ -15,7 +15,7 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
-from fhe_auc.names import alike
+from fhe_auc.party_names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
 from fhe_auc.rounds import R, conduct
 

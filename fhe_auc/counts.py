@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import thresholds as grids
 from fhe_auc.errors import InputError
-from fhe_auc.names import MAX_CHARACTERS, problem_with
+from fhe_auc.party_names import MAX_CHARACTERS, problem_with
 
 __all__ = ["Counts", "PartyData", "count", "finite_numbers"]
 
@@ -35,7 +35,7 @@ class PartyData:
     Attributes
     ----------
     name : str
-        Name of the party; `fhe_auc.names` says what it may be.
+        Name of the party; `fhe_auc.party_names` says what it may be.
     y_true : ndarray of bool, shape (n,)
         Labels, n >= 1, read-only.
     y_score : ndarray of float64, shape (n,)
@@ -71,7 +71,7 @@ class PartyData:
         Parameters
         ----------
         name : str
-            Name of the party; `fhe_auc.names` says what it may be.
+            Name of the party; `fhe_auc.party_names` says what it may be.
         y_true : array-like, shape (n,)
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)

@@ -8,7 +8,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
+from fhe_auc.errors import InputError
 from fhe_auc.serialise import encode
+
+COMMON_SECRET_BYTES = 32
 
 UNIFORM_BITS = 52
 """Of a fraction: one less than a double holds, so that (n + ½)/2^52 is exact, and never 0 or 1."""
@@ -41,12 +44,19 @@ def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int
     Parameters
     ----------
     secret : bytes
-        Common to the parties of a session, and unknown to the aggregator.
+        32 bytes, common to the parties of a session and unknown to the aggregator.
     session : bytes
         The manifest's digest: another session, party list or plan has other keys.
     label : bytes
         Of the protocol or the part of it that asks.
     purpose : tuple
         What the key is for; none is for two purposes.
+
+    Raises
+    ------
+    InputError
+        The secret is missing or of another length: anybody could derive such a key.
     """
+    if len(secret) != COMMON_SECRET_BYTES:
+        raise InputError(f"a common secret has {COMMON_SECRET_BYTES} bytes, got {len(secret)}")
     return HKDF(hashes.SHA256(), 32, session, label + encode(purpose)).derive(secret)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import DeserialisationError, InputError
-from fhe_auc.names import MAX_CHARACTERS, alike, problem_with
+from fhe_auc.party_names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode

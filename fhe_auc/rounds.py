@@ -32,7 +32,7 @@ from fhe_auc.errors import (
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
-from fhe_auc.names import AGGREGATOR
+from fhe_auc.party_names import AGGREGATOR
 from fhe_auc.serialise import frame, unframe
 
 R = TypeVar("R", bound=Outcome)

@@ -15,17 +15,12 @@ _PHASES = {
     "key parts": "each party (mean): its parts of the joint keys, both rounds",
     "submit": "each party (mean): count and encrypt",
     "ingest": "aggregator: check and add up what arrives",
-    "circuit": "aggregator: multiply, sum over the bins, blind, flood",
+    "circuit": "aggregator: compute the encrypted result",
     "decrypt": "each party (mean): its partial decryption, sealed to the others",
-    "recover": "each party (mean): decrypt and divide",
+    "recover": "each party (mean): decrypt, check, and read the result",
 }
 
-_PHASES_OF_SUMS = {
-    "circuit": "aggregator: hand out the sum",
-    "recover": "each party (mean): decrypt, and compute from the counts",
-}
-
-_PHASES_IN_THE_CLEAR = {
+_PHASES_WITHOUT_ENCRYPTION = {
     "keys": "before the first round: announce the session",
     "submit": "each party (mean): count, and add noise",
     "circuit": "aggregator: send the sums",
@@ -94,9 +89,7 @@ def print_evaluation(
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
     does = dict(_PHASES)
     if evaluation.security_bits == 0:
-        does |= _PHASES_IN_THE_CLEAR
-    elif evaluation.histogram is not None or phase.startswith(FIRST_SESSION):
-        does |= _PHASES_OF_SUMS
+        does |= _PHASES_WITHOUT_ENCRYPTION
     return does.get(phase.removeprefix(FIRST_SESSION), "")
 
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.errors import DeserialisationError
-from fhe_auc.names import alike
+from fhe_auc.party_names import alike
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.errors import DamagedFileError, ExpiredError, MissingError, TamperedError, UnfitCertificateError
 from fhe_auc_keys.public_keys import (

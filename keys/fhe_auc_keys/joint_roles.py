@@ -36,6 +36,7 @@ import msgspec
 
 from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointShare, KeyParts
@@ -47,7 +48,6 @@ from fhe_auc_keys.errors import KeysError, TamperedError
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.roster import Contribution, Excerpt, Roster, open_excerpt
-from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 
 _ROUNDS = 4
 _KEY_PARTS, _SUBMISSION, _PARTIAL = 1, 2, 3  # what parties send in which round

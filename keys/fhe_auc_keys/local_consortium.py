@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import count
 
 from fhe_auc.manifest import Manifest
-from fhe_auc.names import alike
+from fhe_auc.party_names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
 from fhe_auc_keys.authority import Authority

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 from cryptography.x509.oid import NameOID
 
-from fhe_auc import names
+from fhe_auc import party_names
 from fhe_auc_keys.errors import UnfitCertificateError, UnfitNameError
 
 MALFORMED = (
@@ -47,8 +47,8 @@ _PRIME = 2**255 - 19  # of X25519's field
 
 def check_name(name: str) -> str:
     """Return `name`; raise `UnfitNameError` where no party may have it."""
-    if problem := names.problem_with(name):
-        raise UnfitNameError(f"{name[: names.MAX_CHARACTERS]!a}: the name of a party {problem}")
+    if problem := party_names.problem_with(name):
+        raise UnfitNameError(f"{name[: party_names.MAX_CHARACTERS]!a}: the name of a party {problem}")
     return name
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from fhe_auc.computation import PartyTask, Result, SealedComputation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
-from fhe_auc.names import MAX_CHARACTERS
+from fhe_auc.party_names import MAX_CHARACTERS
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.partial_sums import MAX_REASON, PartialSum

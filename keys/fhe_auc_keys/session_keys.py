@@ -13,11 +13,10 @@ import msgspec
 
 from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
+from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.rlwe.parameters import RingParameters
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.errors import WrongContextError
-
-COMMON_SECRET_BYTES = 32
 
 
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ import pytest
 
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc.names import AGGREGATOR
+from fhe_auc.party_names import AGGREGATOR
 from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode

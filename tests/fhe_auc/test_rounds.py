@@ -26,7 +26,7 @@ from fhe_auc.errors import (
 )
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.messages import Message
-from fhe_auc.names import AGGREGATOR
+from fhe_auc.party_names import AGGREGATOR
 from fhe_auc.protocol import Session
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded

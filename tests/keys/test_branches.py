@@ -22,7 +22,7 @@ from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.dpauc.protocol import DpaucLaplace
-from fhe_auc_protocols.histograms.plugins import HistogramFederated
+from fhe_auc_protocols.histograms.protocols import HistogramFederated
 
 GRID = np.linspace(0, 1, 16)
 NAMES = tuple(f"site {number}" for number in range(9))

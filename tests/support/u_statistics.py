@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fhe_auc_protocols.u_statistics import exact
+from fhe_auc_protocols.u_statistics import noiseless
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 
 
 def of_rows(rows: np.ndarray, kernel: Kernel) -> float:
     """Return the average kernel over all pairs of rows of shape (n, d)."""
     points, counts = np.unique(rows, axis=0, return_counts=True)
-    return exact.u_statistic(counts, kernel.matrix(points))
+    return noiseless.u_statistic(counts, kernel.matrix(points))
 
 
 def hierarchical_histogram(leaf_counts: np.ndarray) -> list[np.ndarray]:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     "--executions",
     type=click.Choice(("2", "4", "8")),
     default="4",
-    help="Disguised executions that must agree (simulation and bound; malicious only).",
+    help="Executions that must agree (simulation and bound; malicious only).",
 )
 @click.option(
     "--tolerance",

@@ -15,7 +15,7 @@ from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.sealed_roles import SealedAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
-from fhe_auc_protocols.exact_auc.task import exact_plan
+from fhe_auc_protocols.exact_auc.party_task import exact_plan
 
 
 class Contender(ABC):

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.kernels import Floats, Kernel
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse
@@ -48,7 +48,7 @@ class IdealResponse(PairStep):
     def noisy(self, first: Floats, second: Floats) -> Floats:
         """Return the unbiased estimate from each pair's response."""
         response = self._response
-        drawn = response.table[exact_randomness.integers(self._source, len(response.table), len(first))]
+        drawn = response.table[exact_sampling.integers(self._source, len(response.table), len(first))]
         answers = (response.index(self._kernel.clipped(first, second)) + drawn) % len(response.values)
         return response.unbiased(answers)
 

@@ -39,7 +39,7 @@ from fhe_auc.errors import EvaluationError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import dp_noise as noise
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.hierarchical_counts import HierarchicalCounts
 from fhe_auc_protocols.histograms.score_histogram import rows_by_bin
@@ -524,7 +524,7 @@ def parties() -> Iterator[str]:
 
     cells = np.repeat(np.arange(counts.size), counts.ravel())
     started = time.process_time()
-    UnaryEncoding(counts.size, LOCAL).tally(cells, exact_randomness.secure())
+    UnaryEncoding(counts.size, LOCAL).tally(cells, exact_sampling.secure())
     yield f"local, real reports: {time.process_time() - started:.2f} s"
 
 

@@ -29,8 +29,8 @@ from scipy.optimize import brentq
 
 from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_benchmarks.tables import markdown as table
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.u_statistics import exact, kernels, krr, pairs
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
@@ -75,8 +75,8 @@ class Trees:
     def __init__(self, generator: np.random.Generator, scores: tuple[np.ndarray, ...], alpha: int, epsilon: float):
         self.leaves = [leaves(of, alpha) for of in scores]
         self.method = HierarchicalAuc(HadamardTree(alpha, epsilon), *(len(of) for of in scores))
-        self.truth = exact.auc(*(np.bincount(of, minlength=1 << alpha) for of in self.leaves))
-        self._source = exact_randomness.SeededExperiment(generator)
+        self.truth = noiseless.auc(*(np.bincount(of, minlength=1 << alpha) for of in self.leaves))
+        self._source = exact_sampling.SeededExperiment(generator)
 
     def errors(self, runs: int, *, discard: bool = True) -> np.ndarray:
         tree = self.method.tree
@@ -118,7 +118,7 @@ def bias(generator: np.random.Generator, runs: int) -> None:
     for name, (kernel, domain) in cases.items():
         matrix = kernel.matrix(domain.points)
         counts = generator.multinomial(400, generator.dirichlet(np.ones(len(domain))))
-        truth = exact.u_statistic(counts, matrix)
+        truth = noiseless.u_statistic(counts, matrix)
         users = np.repeat(domain.points, counts, axis=0)
         for epsilon in (0.5, 2.0):
             response = krr.RandomisedResponse(len(domain), epsilon)
@@ -144,12 +144,12 @@ def bias(generator: np.random.Generator, runs: int) -> None:
             response.estimate_between(*(simulation.krr_counts(response, of, generator) for of in counts), order)
             for _ in range(runs)
         ]
-        add("AUC", "krr", epsilon, np.array(found) - exact.auc(*counts))
+        add("AUC", "krr", epsilon, np.array(found) - noiseless.auc(*counts))
         trees = Trees(generator, scores, 4, epsilon)
         add("AUC", "hierarchy, nothing discarded", epsilon, trees.errors(runs, discard=False))
         add("AUC", "hierarchy", epsilon, trees.errors(runs))
         step = pairs.IdealLaplace(kernels.AUC, epsilon, pairs.seeded_laplace(generator))
-        truth = exact.auc(*counts) / factor
+        truth = noiseless.auc(*counts) / factor
         add("AUC", "pairs, P = 1", epsilon, factor * pair_errors(generator, lambda: users, truth, step, 1, runs))
     print(f"Mean error (z) over {runs:,} runs; discarding, in the last column, biases by theory, nothing else does:\n")
     methods = ("krr", "pairs, P = 1", "pairs, P = 3", "hierarchy, nothing discarded", "hierarchy")
@@ -253,8 +253,8 @@ def figure4(generator: np.random.Generator, runs: int) -> None:
     domain, counts = ratings()
     matrix = kernels.KENDALL.matrix(domain.points)
     users = np.repeat(domain.points, counts, axis=0)
-    truth = exact.u_statistic(counts, matrix)
-    both = exact.kendall(users)
+    truth = noiseless.u_statistic(counts, matrix)
+    both = noiseless.kendall(users)
     print(f"{len(users):,} ratings: tau-a {truth:.6f}, tau-b {both.tau_b:.6f}\n")
     runs = max(1, runs // 20)
     rows: list[Sequence[object]] = []
@@ -268,7 +268,7 @@ def figure4(generator: np.random.Generator, runs: int) -> None:
             step: pairs.PairStep = pairs.IdealLaplace(kernels.KENDALL, epsilon / p, pairs.seeded_laplace(generator))
             found[f"pairs, P = {p}"] = pair_errors(generator, lambda: users, truth, step, p, runs)
         values = pairs.ValueResponse((-1.0, 0.0, 1.0), epsilon, 4060)
-        step = simulation.IdealResponse(kernels.KENDALL, values, exact_randomness.SeededExperiment(generator))
+        step = simulation.IdealResponse(kernels.KENDALL, values, exact_sampling.SeededExperiment(generator))
         found["pairs, response, P = 1"] = pair_errors(generator, lambda: users, truth, step, 1, runs)
         everything = [
             simulation.all_pairs(truth, len(users), epsilon, DELTA, generator, 2.0) - truth for _ in range(runs)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, split_norms
-
-if TYPE_CHECKING:
-    from fhe_auc_protocols.blinded_auc.plan import AucPlan
+from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
+from fhe_auc_protocols.blinded_auc.workload import Workload
 
 RAREST = 10**6
 """Precision is promised while the rarer class has at least one row in this many."""
@@ -22,7 +21,35 @@ _ENCODING_DEVIATION = 2.0**-53  # and its standard deviation over the slots (mea
 ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
 
 
-def error_bound(plan: AucPlan) -> float:
+class NoiseOfPlan(Protocol):
+    """What errors depend on: of an `fhe_auc_protocols.blinded_auc.plan.AucPlan`, which tells its own bound."""
+
+    @property
+    def workload(self) -> Workload:
+        """Parties, rows and thresholds."""
+
+    @property
+    def parameters(self) -> CkksParameters:
+        """Ring dimension and scale."""
+
+    @property
+    def packing(self) -> Packing:
+        """Where counts stand in slots, and their units."""
+
+    @property
+    def least_multiplier(self) -> float:
+        """Smallest multiplier that the aggregator draws."""
+
+    @property
+    def noise_deviation(self) -> float:
+        """Standard deviation of flooding and smudging together."""
+
+    @property
+    def switching_noise_bits(self) -> float:
+        """log2 of the standard deviation that one key switching adds."""
+
+
+def error_bound(plan: NoiseOfPlan) -> float:
     """Return a bound on |AUC error| from min_rows rows on, at the smallest multiplier.
 
     It holds for every class balance down to one row in a million. Flooding and smudging, of which recovery averages
@@ -32,12 +59,12 @@ def error_bound(plan: AucPlan) -> float:
     least_den = 2.0 * (workload.min_rows - 1)
     one_total = plan.noise_deviation / math.sqrt(2 * packing.slots / packing.classes)
     # num and den have noise of their own, hence the factor √2 (twice, half of it in the line above).
-    hiding = math.sqrt(2) * one_total / (plan.least_multiplier * packing.gain * least_den)
-    error = math.hypot(CONFIDENCE * hiding, fresh_noise(plan)) + encoding_error(plan)
+    added = math.sqrt(2) * one_total / (plan.least_multiplier * packing.gain * least_den)
+    error = math.hypot(CONFIDENCE * added, fresh_noise(plan)) + encoding_error(plan)
     return error * (MAX_AMPLIFICATION if workload.is_split else 1)
 
 
-def disagreement(plan: AucPlan) -> float:
+def disagreement(plan: NoiseOfPlan) -> float:
     """Return the least tolerance at which honest executions agree: t, with |AUC_e - AUC_f| ≤ t·√(A_e² + A_f²)/10.
 
     A_e ≤ 10 is how much the multipliers of execution e amplify errors. Noise of two executions is independent, so that
@@ -47,12 +74,12 @@ def disagreement(plan: AucPlan) -> float:
     return error_bound(plan) + MAX_AMPLIFICATION * (math.sqrt(2) - 1) * encoding_error(plan)
 
 
-def fresh_error(plan: AucPlan) -> float:
+def fresh_error(plan: NoiseOfPlan) -> float:
     """Return a bound on the error of num and den relative to den, without added noise, whatever the multiplier."""
     return fresh_noise(plan) + encoding_error(plan)
 
 
-def fresh_noise(plan: AucPlan) -> float:
+def fresh_noise(plan: NoiseOfPlan) -> float:
     """Return seven standard deviations of what encryptions, and the rotation that joins X and Y, do to the AUC."""
     packing, parameters = plan.packing, plan.parameters
     # A trace adds one switching's noise up over all slots, incoherently.
@@ -70,7 +97,7 @@ def fresh_noise(plan: AucPlan) -> float:
     return CONFIDENCE * slot_noise * math.sqrt(2 / packing.copies) * math.hypot(x_norm, on_x)
 
 
-def encoding_error(plan: AucPlan) -> float:
+def encoding_error(plan: NoiseOfPlan) -> float:
     """Return the error of encoding in double precision: alike in all bins and copies, it averages out nowhere.
 
     Worst balances as for noise; the error is as large as the largest slot makes it. Split shares have random

@@ -124,7 +124,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
         Sized for the largest multiplier: noise that grew with the multiplier would tell it.
         """
-        return self._hiding_deviation(self.flooding_bits)
+        return self._added_deviation(self.flooding_bits)
 
     @property
     def smudging_deviation(self) -> float:
@@ -132,7 +132,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
         It hides what flooding hides, for the case that an aggregator has not flooded, and with it the party's share.
         """
-        return self._hiding_deviation(self.smudging_bits)
+        return self._added_deviation(self.smudging_bits)
 
     @property
     def unit(self) -> float:
@@ -151,7 +151,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Log2 of the key-switching noise in a slot (standard deviation, absolute) after a full trace."""
         return switching_noise_bits(self.parameters.ring_dimension, self.workload.parties * self.workload.joint_keys)
 
-    def _hiding_deviation(self, bits: int) -> float:
+    def _added_deviation(self, bits: int) -> float:
         noise = self.switching_noise_bits + self.blinding_bits + bits
         return float(2.0 ** (noise - 2 * self.parameters.log2_scale))
 

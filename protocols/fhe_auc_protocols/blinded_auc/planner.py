@@ -69,8 +69,8 @@ def plan(
     if tolerance is not None:
         check_tolerance(workload, tolerance)
         precision = min(precision, tolerance)  # else honest results would be refused
-    hiding = blinding_bits, flooding_bits, smudging_bits if workload.joint_keys else 0
-    plans = [_filled(workload, backend, chain, hiding, (precision, tolerance)) for chain in CHAINS[backend]]
+    noise_bits = blinding_bits, flooding_bits, smudging_bits if workload.joint_keys else 0
+    plans = [_filled(workload, backend, chain, noise_bits, (precision, tolerance)) for chain in CHAINS[backend]]
     fitting = [found for found in plans if found is not None]
     if not fitting:
         raise CapacityError(
@@ -86,11 +86,11 @@ def _filled(
     workload: Workload,
     backend: BackendName,
     chain: Chain,
-    hiding: tuple[int, int, int],
+    noise_bits: tuple[int, int, int],
     accuracy: tuple[float, float | None],
 ) -> AucPlan | None:
     """Return the plan on this chain with the finest-grained blinding, or None where bins or precision do not fit."""
-    least_blinding_bits, flooding_bits, smudging_bits = hiding
+    least_blinding_bits, flooding_bits, smudging_bits = noise_bits
     precision, tolerance = accuracy
     packing = fitting_packing(workload, chain.ring_dimension // 2)
     if packing is None:

@@ -7,9 +7,8 @@ import hmac
 from dataclasses import dataclass
 from functools import cached_property
 
-from fhe_auc.keystream import KeyStream, derived_key
+from fhe_auc.keystream import COMMON_SECRET_BYTES, KeyStream, derived_key
 from fhe_auc.serialise import encode
-from fhe_auc_keys.session_keys import COMMON_SECRET_BYTES
 from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets
 from fhe_auc_protocols.exact_auc.packing import ExactPacking
 

@@ -20,8 +20,8 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import encode
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.party_task import ExactTask, exact_plan, result_parts
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 
 
 class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):

@@ -23,10 +23,10 @@ from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
-from fhe_auc_protocols.exact_auc.task import ExactTask
 
 if TYPE_CHECKING:
     from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE

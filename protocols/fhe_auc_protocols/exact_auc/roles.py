@@ -21,8 +21,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.party_task import ExactTask, exact_plan, result_parts
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.exact_auc.task import ExactTask, exact_plan, result_parts
 
 _ECHO_BYTES = 32
 

@@ -11,5 +11,5 @@
     every row randomised,
     `local_randomisation`         histogram-local-dp           boundaries-local-dp
 
-`plugins` puts each pair together; `readout` says what a way of counting and a readout know of each other.
+`protocols` puts each pair together; `readout` says what a way of counting and a readout know of each other.
 """

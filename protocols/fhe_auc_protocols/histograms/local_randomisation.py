@@ -23,7 +23,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Party, R
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms.readout import PooledCounts, PrivateReadout, ReadoutProtocol
 from fhe_auc_protocols.histograms.unary_encoding import LevelTally, UnaryHierarchy
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
@@ -63,7 +63,7 @@ class TallyParty(SummingParty[R, UnaryHierarchy]):
 
     def _submission(self) -> Tally:
         cells = np.repeat(np.arange(self._counts.size), self._counts)
-        levels = self._terms.tallies(cells, exact_randomness.secure())
+        levels = self._terms.tallies(cells, exact_sampling.secure())
         return Tally(1, [level.reports for level in levels], [level.ones.tolist() for level in levels])
 
     def _read(self, sums: Tally) -> R:

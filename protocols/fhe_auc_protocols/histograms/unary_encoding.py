@@ -15,7 +15,7 @@ Of n reports Y_v have bit v set. Ĉ_v = (Y_v − n q)/(1/2 − q) is unbiased fo
     Var Ĉ_v = (c_v/4 + (n − c_v) q (1 − q))/(1/2 − q)² = 4 n e^ε/(e^ε − 1)² + c_v
 
 Probabilities are multiples of 2^-64: 1/2 exactly, and q rounded up, to the private side
-(`fhe_auc_protocols.exact_randomness.threshold`).
+(`fhe_auc_protocols.exact_sampling.threshold`).
 
 **Several levels** ([FCE] §2.3): each user picks one of L levels at random, whatever its value, and sends one report
 there, with the whole of ε. A level's n_k reports are of a random sample of the n users, so n/n_k times their estimate
@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.histograms.hierarchical_counts import check_height
 from fhe_auc_protocols.option_values import checked_epsilon
 
@@ -51,17 +51,17 @@ class UnaryEncoding:
             raise InputError(f"there must be at least one cell, got {cells}")
         self.cells = cells
         self.epsilon = checked_epsilon(epsilon)
-        self._below = exact_randomness.threshold(1, 1, self.epsilon)
+        self._below = exact_sampling.threshold(1, 1, self.epsilon)
 
     @property
     def flip_probability(self) -> float:
         """Chance q of a 1 where the bit is 0."""
-        return exact_randomness.probability(self._below)
+        return exact_sampling.probability(self._below)
 
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Cells are from 0 to d − 1, or `NO_VALUE`. The source is `exact_randomness.secure` where it protects someone.
+        Cells are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects someone.
         Raise `InputError` where a cell is out of range; the message names the user, not the cell.
         """
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
@@ -112,7 +112,7 @@ class UnaryHierarchy:
 
     def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
         """Randomise users in these cells of the lowest level, or with `NO_VALUE`; the highest level comes first."""
-        chosen = exact_randomness.integers(source, len(self.levels), len(cells))
+        chosen = exact_sampling.integers(source, len(self.levels), len(cells))
         found = []
         for level, encoding in enumerate(self.levels):
             mine = cells[chosen == level]

@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
@@ -56,7 +56,7 @@ class HadamardTree:
             raise InputError(f"alpha, the depth of the tree, must lie between 1 and {MAX_DEPTH}, got {depth}")
         self.depth = depth
         self.epsilon = checked_epsilon(epsilon)
-        self._flipped_below = exact_randomness.threshold(1, 1, self.epsilon)
+        self._flipped_below = exact_sampling.threshold(1, 1, self.epsilon)
         # 1 / (1 - 2 P[flip]), from the probability that is really used, 2^-64 · below, and without cancellation.
         self.scale = 2**63 / (2**63 - self._flipped_below)
 
@@ -73,10 +73,10 @@ class HadamardTree:
         """Return what users with these leaves report: what each does on its own device."""
         if len(leaves) and not 0 <= leaves.min() <= leaves.max() < 2**self.depth:
             raise InputError(f"leaves must lie in [0, 2^{self.depth})")
-        level = 1 + exact_randomness.integers(source, self.depth, len(leaves))
+        level = 1 + exact_sampling.integers(source, self.depth, len(leaves))
         # A power of two: masking a uniform integer leaves it uniform.
-        row = exact_randomness.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
-        flipped = exact_randomness.choose(source, self._flipped_below, len(leaves))
+        row = exact_sampling.integers(source, 2**MAX_DEPTH, len(leaves)) & ((1 << level) - 1)
+        flipped = exact_sampling.choose(source, self._flipped_below, len(leaves))
         return Reports(level, row, _odd(row & (leaves >> (self.depth - level))) ^ flipped)
 
     @property

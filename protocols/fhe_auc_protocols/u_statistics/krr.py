@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon
-from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
+from fhe_auc_protocols.u_statistics.noiseless import checked_users
 
 MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 
@@ -41,16 +41,16 @@ class RandomisedResponse:
             raise InputError(f"randomised response needs 2 to {MAX_VALUES:,} values, got {k:,}")
         self.k = k
         self.epsilon = checked_epsilon(epsilon)
-        self._replaced_below = exact_randomness.threshold(k, k - 1, self.epsilon)
-        self.beta = exact_randomness.probability(self._replaced_below)
-        self.kept = exact_randomness.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
+        self._replaced_below = exact_sampling.threshold(k, k - 1, self.epsilon)
+        self.beta = exact_sampling.probability(self._replaced_below)
+        self.kept = exact_sampling.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
     def randomise(self, values: Integers, source: Source) -> Integers:
         """Return what users with these values in [0, k) report: what each does on its own device."""
         if len(values) and not 0 <= values.min() <= values.max() < self.k:
             raise InputError(f"values must lie in [0, {self.k})")
-        replaced = exact_randomness.choose(source, self._replaced_below, len(values))
-        return np.where(replaced, exact_randomness.integers(source, self.k, len(values)), values)
+        replaced = exact_sampling.choose(source, self._replaced_below, len(values))
+        return np.where(replaced, exact_sampling.integers(source, self.k, len(values)), values)
 
     def tally(self, reports: Integers) -> Integers:
         """Return the counts of reports, shape (k,): all that the aggregator needs."""

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc.errors import InputError
-from fhe_auc_protocols.u_statistics.exact import checked_users
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
+from fhe_auc_protocols.u_statistics.noiseless import checked_users
 
 Laplace: TypeAlias = Callable[[Floats, float], Floats]
 """Adds independent Laplace noise of a scale to each of some values."""

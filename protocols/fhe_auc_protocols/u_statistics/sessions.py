@@ -37,8 +37,8 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
-from fhe_auc_protocols import exact_randomness, result_warnings
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import exact_sampling, result_warnings
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
@@ -196,14 +196,14 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
 class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
     """Base of both plug-ins.
 
-    `source` returns a party's randomness: `exact_randomness.secure`, and nothing else where it protects someone.
+    `source` returns a party's randomness: `exact_sampling.secure`, and nothing else where it protects someone.
     """
 
     party_type = LocalParty
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
     _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
 
-    def __init__(self, source: Callable[[], Source] = exact_randomness.secure) -> None:
+    def __init__(self, source: Callable[[], Source] = exact_sampling.secure) -> None:
         self._source = source
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:

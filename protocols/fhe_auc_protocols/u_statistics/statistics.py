@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc_protocols import dp_noise, exact_randomness
-from fhe_auc_protocols.exact_randomness import Source
+from fhe_auc_protocols import dp_noise, exact_sampling
+from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
-from fhe_auc_protocols.u_statistics import exact, hierarchy, kernels, krr, pairs
+from fhe_auc_protocols.u_statistics import hierarchy, kernels, krr, noiseless, pairs
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
@@ -46,13 +46,13 @@ class Randomness:
     @classmethod
     def secure(cls) -> Randomness:
         """Return what protects users: a ChaCha20 stream under a fresh key, and OpenDP's Laplace sampler."""
-        return cls(exact_randomness.secure(), dp_noise.laplace, np.random.default_rng())
+        return cls(exact_sampling.secure(), dp_noise.laplace, np.random.default_rng())
 
     @classmethod
     def seeded_experiment(cls, seed: int) -> Randomness:
         """Return what repeats: for experiments, it protects nobody."""
         generator = np.random.default_rng(seed)
-        return cls(exact_randomness.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
+        return cls(exact_sampling.SeededExperiment(generator), pairs.seeded_laplace(generator), generator)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +162,10 @@ def run(
     if not (finite := np.isfinite(rows)).all():
         row, column = np.argwhere(~finite)[0]
         raise InputError(f"row {row}: all entries must be finite, got {rows[row, column]:g}")
-    exact.checked_users(len(rows))
+    noiseless.checked_users(len(rows))
     by_method = {"krr": _krr, "hierarchy": _hierarchy, "pairs": _pairs}
     found = by_method[setting.method](setting, rows, using, progress)
-    seeded = isinstance(using.source, exact_randomness.SeededExperiment)
+    seeded = isinstance(using.source, exact_sampling.SeededExperiment)
     return Result(
         statistic=setting.name,
         method=setting.method,
@@ -183,17 +183,17 @@ def run(
 def without_noise(statistic: str, rows: Floats) -> dict[str, float]:
     """Return the rows' own values, which are **not private**: the estimate's goes by the statistic's name."""
     if statistic == "kendall":
-        found = exact.kendall(rows)
+        found = noiseless.kendall(rows)
         return {"kendall": found.tau_a, "tau_b": found.tau_b}
     if statistic == "gini":
-        return {"gini": exact.gini(rows[:, 0])}
+        return {"gini": noiseless.gini(rows[:, 0])}
     if statistic == "renyi2":
-        collision = exact.collision(rows[:, 0])
+        collision = noiseless.collision(rows[:, 0])
         return {"renyi2": collision, "entropy": _entropy(collision)}
     _, ranks = np.unique(rows[:, 0], return_inverse=True)
     labels = rows[:, 1] == 1
     size = int(ranks.max()) + 1
-    return {"auc": exact.auc(*(np.bincount(ranks[of], minlength=size) for of in (labels, ~labels)))}
+    return {"auc": noiseless.auc(*(np.bincount(ranks[of], minlength=size) for of in (labels, ~labels)))}
 
 
 class _Found(NamedTuple):
@@ -243,7 +243,7 @@ def _tau_b(tau_a: float, response: krr.RandomisedResponse, reported: Integers, p
         ties.append(response.estimate(reported, tied))
         if 1 - ties[-1] < 2 * response.standard_error(reported, tied):
             return math.nan
-    return exact.tau_b(tau_a, *ties)
+    return noiseless.tau_b(tau_a, *ties)
 
 
 def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:

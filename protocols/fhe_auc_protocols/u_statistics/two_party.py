@@ -45,7 +45,7 @@ from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import new_context
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.domain import Domain
 from fhe_auc_protocols.u_statistics.kernels import ROUNDING, Floats, Integers, Kernel
 from fhe_auc_protocols.u_statistics.pairs import PairStep, ValueResponse
@@ -187,7 +187,7 @@ class SecondUser:
             weights[0] = int(chosen[0])
         product, fresh = seal.Ciphertext(), seal.Ciphertext()
         scheme.evaluator.multiply_plain(record, _plaintext(weights), product)
-        mask = exact_randomness.integers(exact_randomness.secure(), q, RING_DIMENSION)
+        mask = exact_sampling.integers(exact_sampling.secure(), q, RING_DIMENSION)
         mask[0] = 0
         places = {int(place): int(mask[place]) for place in np.flatnonzero(mask)}
         seal.Encryptor(scheme.context, key).encrypt(_plaintext(places), fresh)

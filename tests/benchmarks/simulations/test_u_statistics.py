@@ -15,7 +15,7 @@ from scipy.stats import chi2_contingency, ks_2samp
 from fhe_auc.errors import InputError
 from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_protocols import dp_noise
-from fhe_auc_protocols.exact_randomness import SeededExperiment
+from fhe_auc_protocols.exact_sampling import SeededExperiment
 from fhe_auc_protocols.u_statistics import kernels, pairs
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse
 

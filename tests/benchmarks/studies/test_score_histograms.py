@@ -16,7 +16,7 @@ from scipy import stats
 from fhe_auc import metrics
 from fhe_auc.metrics import Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.unary_encoding import UnaryEncoding, UnaryHierarchy
 
@@ -114,7 +114,7 @@ def test_simulated_levels_have_the_law_of_real_ones() -> None:
     """Two samples of 300, Kolmogorov–Smirnov on 14 counts: false alarm below 1e-6 in all."""
     data = bench.bell(np.random.default_rng(15), 300)
     exact, random = hierarchy.count(data, 3), np.random.default_rng(16)
-    tree, cells, source = UnaryHierarchy(3, 2.0), hierarchy.cells(data, 3), exact_randomness.SeededExperiment(random)
+    tree, cells, source = UnaryHierarchy(3, 2.0), hierarchy.cells(data, 3), exact_sampling.SeededExperiment(random)
     real, simulated, other = (
         np.array([np.concatenate(draw().levels) for _ in range(300)])
         for draw in (
@@ -135,7 +135,7 @@ def test_how_rows_are_dealt_out_has_no_influence_on_local_noise() -> None:
     """Sorted, or dealt at random, or nearly all with one: Kolmogorov–Smirnov on 6 counts, twice; 1e-6 in all."""
     cells = np.repeat(np.arange(6), (5, 40, 10, 3, 30, 12))
     encoding, random = UnaryEncoding(6, 1.0), np.random.default_rng(17)
-    source = exact_randomness.SeededExperiment(random)
+    source = exact_sampling.SeededExperiment(random)
 
     def pooled(parties: list[np.ndarray]) -> np.ndarray:
         return np.array([sum(encoding.tally(mine, source) for mine in parties) for _ in range(400)])
@@ -211,7 +211,7 @@ def test_a_hundred_thousand_parties_are_simulated_in_two_minutes() -> None:
     counts = bench.expected_counts(bench.bell_edges(20), 1e5)
     random, started = np.random.default_rng(25), time.process_time()
     simulation.distributed_share_by_share(counts, 1.0, parties=10**5, random=random)
-    UnaryEncoding(40, 5.0).tally(np.repeat(np.arange(40), counts.ravel()), exact_randomness.secure())
+    UnaryEncoding(40, 5.0).tally(np.repeat(np.arange(40), counts.ravel()), exact_sampling.secure())
     assert time.process_time() - started < 120
 
 

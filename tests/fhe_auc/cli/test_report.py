@@ -25,7 +25,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram
 from fhe_auc.report import FILES, Facts, as_dict, report_card
-from fhe_auc_protocols.histograms.plugins import HistogramFederated
+from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
 

@@ -38,10 +38,10 @@ from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
-from fhe_auc_protocols.exact_auc.task import ExactTask
 
 BACKENDS = available_backends()
 PLUGINS = {"exact": Exact(), "verified": Verified()}

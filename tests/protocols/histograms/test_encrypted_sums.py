@@ -26,7 +26,7 @@ from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
-from fhe_auc_protocols.histograms.plugins import HistogramFederated
+from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from tests.support.encrypted_sums import result_of
 
 BACKENDS = ckks.available_backends()

@@ -21,11 +21,11 @@ from fhe_auc.metrics import roc_auc_score
 from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.histograms import distributed_noise
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.local_randomisation import Tally
-from fhe_auc_protocols.histograms.plugins import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
+from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated, HistogramLocalDp
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_histogram, rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding, UnaryHierarchy
 from tests.support import random_sites
@@ -164,7 +164,7 @@ def test_the_simulation_has_the_law_of_the_reports() -> None:
     """Two samples of 400 tallies, Kolmogorov-Smirnov on each cell: false alarm below 1e-6 in all."""
     cells = np.repeat([0, 2, NO_VALUE], [30, 10, 20])
     encoding, random = UnaryEncoding(3, 1.0), np.random.default_rng(1)
-    real = np.array([encoding.tally(cells, exact_randomness.SeededExperiment(random)) for _ in range(400)])
+    real = np.array([encoding.tally(cells, exact_sampling.SeededExperiment(random)) for _ in range(400)])
     simulated = simulation.unary_tallies(encoding, np.array([30, 0, 10]), without=20, runs=400, random=random)
     wrong = simulation.unary_tallies(encoding, np.array([30, 0, 10]), runs=400, random=random)
     for cell in range(3):
@@ -175,7 +175,7 @@ def test_the_simulation_has_the_law_of_the_reports() -> None:
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 32.0])
 def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
     """Exact integers against e^ε from below: any two users differ in two bits, or one has no value."""
-    below = exact_randomness.threshold(1, 1, epsilon)
+    below = exact_sampling.threshold(1, 1, epsilon)
     most = (2**64 - below) / below  # (1 − q)/q, the ratio for two cells
     assert most <= math.exp(epsilon) * (1 + 1e-12)
     assert max(2**63 / below, (2**64 - below) / 2**63) <= math.exp(epsilon) * (1 + 1e-12)
@@ -184,7 +184,7 @@ def test_no_report_is_likelier_by_more_than_the_budget(epsilon: float) -> None:
 @pytest.mark.parametrize("cell", [-2, 3])
 def test_a_cell_that_is_not_there_is_refused(cell: int) -> None:
     with pytest.raises(InputError, match="user 1: the cell must be from 0 to 2"):
-        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_randomness.secure())
+        UnaryEncoding(3, 1.0).tally(np.array([0, cell]), exact_sampling.secure())
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
     """Means of 300 estimates, 14 of them: one is off by 6 standard errors once in 10^7."""
     data = sites(1, rows=900)[0]
     cells = np.append(hierarchy.cells(data, 3), np.full(100, NO_VALUE))
-    tree, source = UnaryHierarchy(3, 2.0), exact_randomness.SeededExperiment(np.random.default_rng(3))
+    tree, source = UnaryHierarchy(3, 2.0), exact_sampling.SeededExperiment(np.random.default_rng(3))
     found = [tree.estimate(tree.tallies(cells, source)) for _ in range(300)]
     for level, truth in enumerate(hierarchy.count(data, 3).levels):
         drawn = np.array([levels[level] for levels in found])
@@ -228,11 +228,11 @@ def test_users_split_over_levels_give_unbiased_counts_on_each() -> None:
 
 def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_estimate() -> None:
     tree = UnaryHierarchy(5, 1.0)
-    tallies = tree.tallies(np.zeros(200, np.int64), exact_randomness.secure())
+    tallies = tree.tallies(np.zeros(200, np.int64), exact_sampling.secure())
     assert sum(tally.reports for tally in tallies) == 200
     assert [tally.ones.shape for tally in tallies] == [(2,), (4,), (8,), (16,), (32,)]
     with pytest.raises(EvaluationError, match="no user has reported on some level"):
-        tree.estimate(tree.tallies(np.zeros(2, np.int64), exact_randomness.secure()))
+        tree.estimate(tree.tallies(np.zeros(2, np.int64), exact_sampling.secure()))
     with pytest.raises(InputError, match="from 1 to 20, not 0"):
         UnaryHierarchy(0, 1.0)
 

@@ -39,7 +39,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.distributed_noise import NoisyCountsTask
 from fhe_auc_protocols.histograms.local_randomisation import Tally
-from fhe_auc_protocols.histograms.plugins import (
+from fhe_auc_protocols.histograms.protocols import (
     HistogramDistributedDp,
     HistogramFederated,
     HistogramLocalDp,

@@ -22,7 +22,7 @@ from fhe_auc.serialise import encode
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
-from fhe_auc_protocols.histograms.plugins import HistogramDistributedDp, HistogramFederated
+from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
 from tests.support.encrypted_sums import sum_of_answers, telling
 from tests.support.pooled import pooled
@@ -230,7 +230,7 @@ def test_the_command_does_not_say_that_a_sum_is_multiplied():
     shown = (
         CliRunner().invoke(main, ["demo", "--protocol", "histogram-federated", "--thresholds", "quantile:20"]).stdout
     )
-    assert "hand out the sum" in shown
+    assert "compute the encrypted result" in shown
     assert "multiply" not in shown
 
 

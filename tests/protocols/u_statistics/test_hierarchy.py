@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree, _odd, _transform
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc, leaves
 from tests.support.u_statistics import hierarchical_histogram
@@ -27,8 +27,8 @@ from tests.support.u_statistics import hierarchical_histogram
 RUNS = 2000
 
 
-def seeded(seed: int) -> exact_randomness.SeededExperiment:
-    return exact_randomness.SeededExperiment(np.random.default_rng(seed))
+def seeded(seed: int) -> exact_sampling.SeededExperiment:
+    return exact_sampling.SeededExperiment(np.random.default_rng(seed))
 
 
 @given(st.integers(0, 8), st.data())
@@ -45,7 +45,7 @@ def test_odd_tells_whether_the_number_of_ones_is_odd(values: list) -> None:
 def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None:
     depth, epsilon, users, leaf = 3, 1.0, 300_000, 5
     tree = HadamardTree(depth, epsilon)
-    tally = tree.tally(tree.randomise(np.full(users, leaf), exact_randomness.secure()))
+    tally = tree.tally(tree.randomise(np.full(users, leaf), exact_sampling.secure()))
     kept = math.exp(epsilon) / (math.exp(epsilon) + 1)
     expected = np.zeros_like(tally, float)
     for level in range(1, depth + 1):
@@ -62,7 +62,7 @@ def test_a_device_reports_each_level_row_and_sign_with_its_probability() -> None
 
 @given(st.floats(1e-6, 32))
 def test_the_sign_is_flipped_often_enough_for_epsilon(epsilon: float) -> None:
-    flipped = Fraction(exact_randomness.threshold(1, 1, epsilon), 2**64)
+    flipped = Fraction(exact_sampling.threshold(1, 1, epsilon), 2**64)
     with localcontext() as context:
         context.prec = 80
         assert (1 - flipped) / flipped <= Fraction(Decimal(epsilon).exp())
@@ -70,7 +70,7 @@ def test_the_sign_is_flipped_often_enough_for_epsilon(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
 def test_the_scale_of_signs_has_all_its_digits(epsilon: float) -> None:
-    flipped = Fraction(exact_randomness.threshold(1, 1, epsilon), 2**64)
+    flipped = Fraction(exact_sampling.threshold(1, 1, epsilon), 2**64)
     assert HadamardTree(3, epsilon).scale == pytest.approx(float(1 / (1 - 2 * flipped)), rel=1e-15)
 
 
@@ -145,7 +145,7 @@ def test_the_recursion_by_levels_is_the_papers(seed: int) -> None:
     tree = HadamardTree(5, 3.0)
     method = HierarchicalAuc(tree, 3000, 9000)
     tallies = [
-        tree.tally(tree.randomise(generator.integers(0, 32, n), exact_randomness.SeededExperiment(generator)))
+        tree.tally(tree.randomise(generator.integers(0, 32, n), exact_sampling.SeededExperiment(generator)))
         for n in (3000, 9000)
     ]
     found = method.estimate(*tallies)
@@ -205,7 +205,7 @@ def test_the_squared_error_stays_below_theorem_3(users: int, share: float, depth
     plus, minus = beta_leaves(generator, users, share, depth)
     method = HierarchicalAuc(HadamardTree(depth, epsilon), len(plus), len(minus))
     truth = truth_of(plus, minus)
-    source = exact_randomness.SeededExperiment(generator)
+    source = exact_sampling.SeededExperiment(generator)
     tree = method.tree
     runs = ([tree.tally(tree.randomise(of, source)) for of in (plus, minus)] for _ in range(100))
     squares = [(method.estimate(*tallies).auc - truth) ** 2 for tallies in runs]

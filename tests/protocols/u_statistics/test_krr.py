@@ -20,8 +20,8 @@ from scipy.stats import chisquare
 from fhe_auc.errors import InputError
 from fhe_auc.keystream import KeyStream
 from fhe_auc_benchmarks.simulations import u_statistics as simulation
-from fhe_auc_protocols import exact_randomness
-from fhe_auc_protocols.u_statistics import exact, kernels
+from fhe_auc_protocols import exact_sampling
+from fhe_auc_protocols.u_statistics import kernels, noiseless
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule, quantisation_bound
@@ -30,8 +30,8 @@ from tests.support.u_statistics import of_rows
 RUNS = 2000
 
 
-def seeded(seed: int) -> exact_randomness.SeededExperiment:
-    return exact_randomness.SeededExperiment(np.random.default_rng(seed))
+def seeded(seed: int) -> exact_sampling.SeededExperiment:
+    return exact_sampling.SeededExperiment(np.random.default_rng(seed))
 
 
 def assert_unbiased(estimates: list, truth: float) -> None:
@@ -52,7 +52,7 @@ class Words:
 
 @given(st.integers(2, 4096), st.floats(1e-6, 32))
 def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_less(k: int, epsilon: float) -> None:
-    below = exact_randomness.threshold(k, k - 1, epsilon)
+    below = exact_sampling.threshold(k, k - 1, epsilon)
     replaced = Fraction(below, 2**64)
     ratio = (1 - replaced + replaced / k) / (replaced / k)
     closer = Fraction(below - 1, 2**64)
@@ -64,31 +64,31 @@ def test_the_ratio_of_two_users_reports_is_at_most_e_to_the_epsilon_and_hardly_l
 
 
 def test_choices_are_exact_at_both_ends_of_the_threshold() -> None:
-    below = exact_randomness.threshold(1, 1, 1.0)
-    found = exact_randomness.choose(Words([0, below - 1, below, 2**64 - 1]), below, 4)
+    below = exact_sampling.threshold(1, 1, 1.0)
+    found = exact_sampling.choose(Words([0, below - 1, below, 2**64 - 1]), below, 4)
     assert found.tolist() == [True, True, False, False]
 
 
 def test_words_beyond_the_last_whole_multiple_are_drawn_again() -> None:
     spare = 2**64 % 10
     source = Words([7, 2**64 - spare, 2**64 - 1, 2**64 - spare - 1, 2**64 - 2, 13, 25])
-    assert exact_randomness.integers(source, 10, 4).tolist() == [7, 5, 3, 9]
+    assert exact_sampling.integers(source, 10, 4).tolist() == [7, 5, 3, 9]
     assert source.left == []
 
 
 def test_integers_are_uniform() -> None:
-    drawn = exact_randomness.integers(exact_randomness.secure(), 6, 60_000)
+    drawn = exact_sampling.integers(exact_sampling.secure(), 6, 60_000)
     assert chisquare(np.bincount(drawn, minlength=6)).pvalue > 1e-6
 
 
 def test_two_secure_sources_differ() -> None:
-    assert (exact_randomness.secure().words(8) != exact_randomness.secure().words(8)).any()
+    assert (exact_sampling.secure().words(8) != exact_sampling.secure().words(8)).any()
 
 
 def test_a_secure_source_does_not_show_its_key() -> None:
     key = bytes(range(65, 97))
     source = KeyStream(key)
-    assert type(exact_randomness.secure()) is KeyStream
+    assert type(exact_sampling.secure()) is KeyStream
     assert (source.words(4) == KeyStream(key).words(4)).all()  # it is really this key
     for shown in (repr(source), str(source)):
         assert key.hex() not in shown
@@ -105,7 +105,7 @@ def test_an_epsilon_out_of_range_is_refused_with_its_value(epsilon: object) -> N
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1.0, 32.0])
 def test_the_share_that_is_kept_has_all_its_digits(k: int, epsilon: float) -> None:
     response = RandomisedResponse(k, epsilon)
-    kept = 1 - Fraction(exact_randomness.threshold(k, k - 1, epsilon), 2**64)
+    kept = 1 - Fraction(exact_sampling.threshold(k, k - 1, epsilon), 2**64)
     assert response.kept == pytest.approx(float(kept), rel=1e-15)
     assert response.variance_bound(10) == pytest.approx(
         float(1 / (10 * kept**2) + (2 - kept) ** 2 / (180 * kept**4)), rel=1e-12
@@ -134,7 +134,7 @@ def test_the_estimates_variance_is_hoeffdings_by_enumeration_of_users_and_report
     assert variance < response.variance_bound(n)
     for users in itertools.product(range(k), repeat=n):
         likely = [np.prod(law[list(users), list(reports)]) for reports in itertools.product(range(k), repeat=n)]
-        own = exact.u_statistic(np.bincount(users, minlength=k), matrix)
+        own = noiseless.u_statistic(np.bincount(users, minlength=k), matrix)
         assert np.dot(likely, found) == pytest.approx(own, abs=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_values_outside_the_domain_are_refused(value: int) -> None:
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 0.5), (5, 3.0)])
 def test_devices_report_with_the_stated_probabilities(k: int, epsilon: float) -> None:
     users = 200_000
-    reports = RandomisedResponse(k, epsilon).randomise(np.full(users, 1), exact_randomness.secure())
+    reports = RandomisedResponse(k, epsilon).randomise(np.full(users, 1), exact_sampling.secure())
     shares = np.full(k, 1.0)
     shares[1] = math.exp(epsilon)
     assert chisquare(np.bincount(reports, minlength=k), users * shares / shares.sum()).pvalue > 1e-6
@@ -200,7 +200,7 @@ def test_the_estimate_is_unbiased_given_the_users(name: str, epsilon: float) -> 
     counts = generator.multinomial(400, generator.dirichlet(np.ones(len(domain))))
     response = RandomisedResponse(len(domain), epsilon)
     estimates = [response.estimate(simulation.krr_counts(response, counts, generator), matrix) for _ in range(RUNS)]
-    assert_unbiased(estimates, exact.u_statistic(counts, matrix))
+    assert_unbiased(estimates, noiseless.u_statistic(counts, matrix))
 
 
 def test_the_estimate_is_unbiased_from_devices_reports() -> None:
@@ -208,7 +208,7 @@ def test_the_estimate_is_unbiased_from_devices_reports() -> None:
     values, source = np.random.default_rng(7).integers(0, 6, 300), seeded(8)
     response = RandomisedResponse(6, 1.0)
     estimates = [response.estimate(response.tally(response.randomise(values, source)), matrix) for _ in range(RUNS)]
-    assert_unbiased(estimates, exact.u_statistic(np.bincount(values, minlength=6), matrix))
+    assert_unbiased(estimates, noiseless.u_statistic(np.bincount(values, minlength=6), matrix))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
@@ -225,7 +225,7 @@ def test_the_auc_of_public_classes_is_unbiased(epsilon: float) -> None:
         )
         for _ in range(RUNS)
     ]
-    assert_unbiased(estimates, exact.auc(positives, negatives))
+    assert_unbiased(estimates, noiseless.auc(positives, negatives))
     bound = response.variance_bound_between(60, 300)
     assert np.var(estimates) < bound
     errors = [
@@ -286,7 +286,7 @@ def test_rounding_shifts_a_lipschitz_kernel_by_no_more_than_its_bound() -> None:
     values = np.random.default_rng(12).random(500)
     for k in (2, 5, 20):
         axis = Axis.bins(0.0, 1.0, k)
-        shift = exact.gini(axis.points[axis.index(values)]) - exact.gini(values)
+        shift = noiseless.gini(axis.points[axis.index(values)]) - noiseless.gini(values)
         assert shift**2 <= quantisation_bound(k, 1.0)
 
 

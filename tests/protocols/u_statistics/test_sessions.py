@@ -27,7 +27,7 @@ from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
-from fhe_auc_protocols import exact_randomness
+from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
@@ -35,8 +35,8 @@ either = pytest.mark.parametrize("name", PLUGINS)
 
 
 @pytest.fixture
-def seeded() -> Callable[[], exact_randomness.Source]:
-    source = exact_randomness.SeededExperiment(np.random.default_rng(1))
+def seeded() -> Callable[[], exact_sampling.Source]:
+    source = exact_sampling.SeededExperiment(np.random.default_rng(1))
     return lambda: source
 
 

@@ -14,7 +14,7 @@ from scipy.stats import kendalltau
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError, UndefinedAucError
-from fhe_auc_protocols.u_statistics import exact, kernels
+from fhe_auc_protocols.u_statistics import kernels, noiseless
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.kernels import Kernel
 from fhe_auc_protocols.u_statistics.statistics import without_noise
@@ -33,17 +33,17 @@ def sign(number: int) -> int:
     return (number > 0) - (number < 0)
 
 
-def tau_of_counts(rows: np.ndarray) -> exact.Kendall:
+def tau_of_counts(rows: np.ndarray) -> noiseless.Kendall:
     """Return both coefficients through counts and kernel matrices, the way that reports are estimated from."""
     domain = Domain((Axis(np.arange(6.0)),) * 2)
     counts = np.bincount(domain.index(rows), minlength=36)
     points = domain.points
     tied = (
-        exact.u_statistic(counts, (points[:, None, column] == points[None, :, column]).astype(float))
+        noiseless.u_statistic(counts, (points[:, None, column] == points[None, :, column]).astype(float))
         for column in (0, 1)
     )
-    tau_a = exact.u_statistic(counts, kernels.KENDALL.matrix(points))
-    return exact.Kendall(tau_a, exact.tau_b(tau_a, *tied))
+    tau_a = noiseless.u_statistic(counts, kernels.KENDALL.matrix(points))
+    return noiseless.Kendall(tau_a, noiseless.tau_b(tau_a, *tied))
 
 
 @given(ratings)
@@ -60,13 +60,13 @@ def test_without_ties_both_coefficients_are_scipys() -> None:
     rows = np.random.default_rng(0).standard_normal((300, 2))
     expected = kendalltau(*rows.T).statistic
     assert of_rows(rows, kernels.KENDALL) == pytest.approx(expected, abs=1e-12)
-    assert exact.kendall(rows) == pytest.approx((expected, expected), abs=1e-12)
+    assert noiseless.kendall(rows) == pytest.approx((expected, expected), abs=1e-12)
 
 
 @given(ratings)
 def test_tau_a_from_scipys_tau_b_is_the_average_kernel(rows: list) -> None:
     expected = of_rows(np.array(rows, float), kernels.KENDALL)
-    assert exact.kendall(rows).tau_a == pytest.approx(expected, abs=1e-12, nan_ok=False) or math.isnan(
+    assert noiseless.kendall(rows).tau_a == pytest.approx(expected, abs=1e-12, nan_ok=False) or math.isnan(
         kendalltau(*np.array(rows).T).statistic
     )
 
@@ -74,22 +74,22 @@ def test_tau_a_from_scipys_tau_b_is_the_average_kernel(rows: list) -> None:
 @given(whole)
 def test_gini_by_sorting_is_brute_force(values: list) -> None:
     expected = float(brute_force(values, lambda x, y: abs(x - y)))
-    assert exact.gini(values) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert noiseless.gini(values) == pytest.approx(expected, rel=1e-12, abs=1e-12)
     assert of_rows(np.array(values)[:, None], kernels.gini(2000.0)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_gini_keeps_its_digits_under_a_large_offset() -> None:
     values = np.arange(1000.0)
-    assert exact.gini(values + 2.0**40) == exact.gini(values) == pytest.approx(1001 / 3)
+    assert noiseless.gini(values + 2.0**40) == noiseless.gini(values) == pytest.approx(1001 / 3)
 
 
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=40))
 def test_collision_probability_is_brute_force(values: list) -> None:
     expected = float(brute_force(values, lambda x, y: int(x == y)))
-    assert exact.collision(values) == pytest.approx(expected, abs=1e-15)
+    assert noiseless.collision(values) == pytest.approx(expected, abs=1e-15)
     counts = np.bincount(values, minlength=5)
     points = np.arange(5.0)[:, None]
-    assert exact.u_statistic(counts, kernels.COLLISION.matrix(points)) == pytest.approx(expected, abs=1e-15)
+    assert noiseless.u_statistic(counts, kernels.COLLISION.matrix(points)) == pytest.approx(expected, abs=1e-15)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), min_size=2, max_size=60))
@@ -98,10 +98,10 @@ def test_auc_is_scikit_learns_by_three_ways(rows: list) -> None:
     positives, negatives = (np.bincount(scores[of], minlength=10) for of in (labels, ~labels))
     if labels.all() or not labels.any():
         with pytest.raises(UndefinedAucError):
-            exact.auc(positives, negatives)
+            noiseless.auc(positives, negatives)
         return
     expected = roc_auc_score(labels, scores)
-    assert exact.auc(positives, negatives) == pytest.approx(expected, abs=1e-12)
+    assert noiseless.auc(positives, negatives) == pytest.approx(expected, abs=1e-12)
     order = kernels.between_classes(np.arange(10.0))
     assert positives @ order @ negatives / positives.sum() / negatives.sum() == pytest.approx(expected, abs=1e-12)
     n, pairs = len(rows), positives.sum() * negatives.sum()
@@ -120,9 +120,9 @@ def test_a_users_own_kernel_is_averaged_over_pairs() -> None:
 @pytest.mark.parametrize("number", [0, 1])
 def test_fewer_than_two_users_are_refused(number: int) -> None:
     with pytest.raises(InputError, match=f"there are {number} users"):
-        exact.gini(np.zeros(number))
+        noiseless.gini(np.zeros(number))
     with pytest.raises(InputError, match="at least two"):
-        exact.u_statistic([number, 0], np.eye(2))
+        noiseless.u_statistic([number, 0], np.eye(2))
 
 
 def test_a_kernel_outside_its_range_is_refused_by_value() -> None:
