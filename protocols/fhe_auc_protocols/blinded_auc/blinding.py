@@ -15,13 +15,13 @@ from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS
 
 
 class Randomness(Protocol):
-    """Where secret numbers come from: the module `secrets`, or what a test has pinned."""
+    """Where secret numbers come from: the module `secrets`, and nothing else where it protects someone."""
 
     def randbits(self, k: int, /) -> int:
-        """Return an integer of k random bits."""
+        """Return an integer of k random bits: uniform on [0, 2^k)."""
 
     def randbelow(self, exclusive_upper_bound: int, /) -> int:
-        """Return an integer, uniform on those from 0 up to the bound."""
+        """Return an integer, uniform on those from 0 up to the bound, without it."""
 
 
 def multiplier(blinding_bits: int, randomness: Randomness = secrets) -> int:

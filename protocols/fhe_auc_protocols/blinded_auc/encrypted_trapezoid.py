@@ -28,10 +28,10 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 def blinded_totals(
     plan: AucPlan, context: PublicContext, sums: Sequence[Ciphertext], *, randomness: Randomness = secrets
 ) -> Ciphertext:
-    """Return the class totals of an AUC from the sums of all submissions, times one fresh multiplier, flooded.
+    """Return the class totals of an AUC from the sums of all submissions, one a block, times one multiplier, flooded.
 
     Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
-    in ±½·10^-digits.
+    in ±½·10^-digits. The multiplier is fresh; `randomness` is `secrets` where it protects someone.
     """
     product = trace(context, plan.packing, products(context, plan.packing, sums))
     multiplier = blinding.multiplier(plan.blinding_bits, randomness)
@@ -48,7 +48,7 @@ def blinded_totals(
 
 
 def products(context: PublicContext, packing: Packing, sums: Sequence[Ciphertext]) -> Ciphertext:
-    """Return one ciphertext whose slots hold X·Y, bin by bin, added up over blocks."""
+    """Return one ciphertext whose slots hold X·Y, bin by bin, added up over blocks; `sums` has a ciphertext a block."""
     total = None
     for ciphertext in sums:
         product = context.multiply(ciphertext, context.rotate(ciphertext, packing.half))

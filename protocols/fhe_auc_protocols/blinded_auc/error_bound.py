@@ -50,7 +50,7 @@ class NoiseOfPlan(Protocol):
 
 
 def error_bound(plan: NoiseOfPlan) -> float:
-    """Return a bound on |AUC error| from min_rows rows on, at the smallest multiplier.
+    """Return a bound on |AUC error|, absolute, from min_rows rows on, at the smallest multiplier.
 
     It holds for every class balance down to one row in a million. Flooding and smudging, of which recovery averages
     the slots of a class, come in quadrature with `fresh_error`'s noise, at seven standard deviations.

@@ -34,7 +34,11 @@ from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
 
 DEFAULT_SPLITS = 2
+"""S, positions that each threshold takes: 2 to 4."""
+
 DEFAULT_EXECUTIONS = 4
+"""E: 2, 4 or 8."""
+
 FLOODING_BITS = 34
 """λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
 
@@ -59,7 +63,10 @@ class Malicious(BlindedAuc):
     )
 
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; options: ``splits``, ``executions``, ``tolerance``."""
+        """Return what the parameters must carry; options: ``splits`` (2 to 4), ``executions`` (2, 4 or 8).
+
+        Raise `InputError` for other values.
+        """
         splits = request.options.get("splits", DEFAULT_SPLITS)
         executions = request.options.get("executions", DEFAULT_EXECUTIONS)
         if not isinstance(splits, int) or splits not in _SPLITS:
@@ -81,7 +88,10 @@ class Malicious(BlindedAuc):
         return MaliciousTask(manifest, data)
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
-        """Return the parameters for workload and tolerance."""
+        """Return the parameters for workload and tolerance; the option ``tolerance`` is in (0, 1e-3].
+
+        Raise `InputError` where it is no number, `CapacityError` where it is out of range or no parameters do.
+        """
         tolerance = request.options.get("tolerance")
         if tolerance is not None and not isinstance(tolerance, (int, float)):
             raise InputError(f"tolerance must be a number, got {tolerance!r}")
@@ -95,7 +105,14 @@ class Malicious(BlindedAuc):
 
 
 class MaliciousTask(BlindedTask):
-    """Splits a party's counts into shares, and accepts a result only if all executions agree."""
+    """Splits a party's counts into shares, and accepts a result only if all executions agree.
+
+    Raises
+    ------
+    InputError
+        The manifest's plan is not one for split shares of all parties, with 2, 4 or 8 executions; or the party alone
+        has more rows than the session may have.
+    """
 
     masked = True
 
@@ -108,7 +125,7 @@ class MaliciousTask(BlindedTask):
             raise InputError(f"no executions fit the {self.plan.workload.classes} classes of the session's manifest")
 
     def encode(self, common_secret: bytes) -> list[Slots]:
-        """Return the packed vectors of all executions."""
+        """Return the packed vectors of all executions, one a block."""
         return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), self.counts()))
 
     def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:

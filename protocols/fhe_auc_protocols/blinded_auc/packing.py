@@ -33,13 +33,24 @@ _MAX_X_BITS = 32
 
 
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The layout of `blocks` ciphertexts: c classes of B bins each, powers of two with 2cB ≤ slots; u is 2^-x_bits."""
+    """The layout of `blocks` ciphertexts.
+
+    Raises
+    ------
+    ValueError
+        A number is out of its range, or classes and bins do not fit the slots.
+    """
 
     slots: int
+    """Slots of a ciphertext, N/2: a power of two."""
     classes: int
+    """c, a power of two."""
     bins: int
+    """B, bins of one block: a power of two with 2cB ≤ slots."""
     blocks: int
+    """Ciphertexts of a submission, at least 1."""
     x_bits: int
+    """-log2 u, 0 to 32."""
 
     def __post_init__(self) -> None:
         for name in ("slots", "classes", "bins"):
@@ -82,7 +93,10 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(steps)
 
     def pack(self, x: Slots, y: Slots) -> list[Slots]:
-        """Return the slot vectors of all blocks for X and Y of shape (c, m), m ≤ blocks·B; missing bins are zero."""
+        """Return the slot vectors of all blocks for X and Y of shape (c, m), m ≤ blocks·B; missing bins are zero.
+
+        Each is of shape (slots,). Raise `ValueError` for X and Y of other shapes.
+        """
         if x.shape != y.shape or x.ndim != 2 or x.shape[0] != self.classes or x.shape[1] > self.blocks * self.bins:
             raise ValueError(
                 f"expected X and Y of {self.classes} classes and at most {self.blocks * self.bins} bins, "
@@ -102,12 +116,12 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return slots.reshape(-1, self.classes).T
 
     def class_vector(self, values: Slots) -> Slots:
-        """Return slots that hold ``values[q]`` in every slot of class q."""
+        """Return slots, shape (slots,), that hold ``values[q]`` in every slot of class q; values have shape (c,)."""
         return np.tile(np.asarray(values, complex), self.slots // self.classes)
 
 
 def split_norms(workload: Workload, bins: int) -> tuple[float, float]:
-    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of split shares.
+    """Return bounds on the norm of X, in 2P, and of Y, in N, over all positions of split shares: `bins` in all blocks.
 
     S weights that add up to 1, each at most 3/2 from 1/2, have squares that add up to 2S + 1 at most. All positives may
     count in every bin, all negatives in one. The extra element has |x| ≤ 1, and Σ|y|² ≤ 25/n at n ≥ 24 positions.

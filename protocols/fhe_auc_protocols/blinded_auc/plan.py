@@ -36,7 +36,10 @@ MULTIPLIER_RANGE_BITS = 16
 """Multipliers are log-uniform in [2^(ρ-16), 2^ρ]."""
 
 MAX_BLINDING_BITS = 50
+"""Largest ρ of any plan."""
+
 MAX_TOLERANCE = 1e-3
+"""By how much the AUC of executions may ever be allowed to differ."""
 
 LEAST_POSITIONS = 256
 """How many positions split shares have at least, if one ciphertext holds them: fewer could be guessed."""
@@ -59,16 +62,20 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     shift_bits: ClassVar[int] = 0
 
     workload: Workload
+    """What the session is to carry; everything below follows from it, or is checked against it."""
     parameters: CkksParameters
+    """Ring, modulus and scale Δ', with exactly the rotations of the circuit (`rotations_of`)."""
     packing: Packing
+    """The one for this workload and these parameters (`fitting_packing`)."""
     blinding_bits: int
-    """ρ: multipliers lie in [2^(ρ-16), 2^ρ]."""
+    """ρ, 17 to 50: multipliers lie in [2^(ρ-16), 2^ρ]. With limited digits at least `blur_bits`."""
     flooding_bits: int
-    """λ: the aggregator's flooding exceeds the noise it hides by 2^λ."""
+    """λ, 30 to 80: the aggregator's flooding exceeds the noise it hides by 2^λ."""
     smudging_bits: int = 0
-    """The same of the noise that each party adds to its partial decryption; 0 without joint keys."""
+    """The same, 30 to 80, of the noise that each party adds to its partial decryption; 0 without joint keys."""
     tolerance: float = 0.0
-    """By how much executions with split shares may differ (`result_check.accept`): at most 1e-3; 0 for whole counts."""
+    """By how much the AUC of executions with split shares may differ (`result_check.accept`): above 0 and at most 1e-3;
+    0 for whole counts."""
 
     def __post_init__(self) -> None:
         packing, workload = self.packing, self.workload
@@ -110,12 +117,12 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def release_digits(self) -> int | None:
-        """Decimal digits of the AUC that parties may learn."""
+        """Decimal digits of the AUC that parties may learn, 1 to 6; None: all."""
         return self.workload.release_digits
 
     @property
     def least_multiplier(self) -> float:
-        """Smallest blinding multiplier."""
+        """Smallest blinding multiplier: 2^(ρ-16)."""
         return float(2.0 ** (self.blinding_bits - MULTIPLIER_RANGE_BITS))
 
     @property
@@ -171,7 +178,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def key_bytes(self) -> int:
         """Bytes of one party's parts of joint keys, without envelopes: public key, and half of each rotation key.
 
-        So, too, for what becomes the relinearisation key, of which both halves follow in the second round.
+        So, too, for what becomes the relinearisation key, of which both halves follow in the second round. 0 without
+        joint keys.
         """
         if not self.workload.joint_keys:
             return 0
@@ -272,7 +280,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def check_blinding(blinding_bits: int) -> None:
-    """Raise `CapacityError` for multipliers that hide nothing, or more than any plan has room for."""
+    """Raise `CapacityError` for multipliers that hide nothing (ρ < 17), or more than any plan has room for (ρ > 50)."""
     if not MULTIPLIER_RANGE_BITS < blinding_bits <= MAX_BLINDING_BITS:
         raise CapacityError(
             f"blinding_bits must lie above {MULTIPLIER_RANGE_BITS} and at most at {MAX_BLINDING_BITS}, "
@@ -281,7 +289,7 @@ def check_blinding(blinding_bits: int) -> None:
 
 
 def check_tolerance(workload: Workload, tolerance: float) -> None:
-    """Raise `CapacityError` for a tolerance that tells no wrong AUC, or that there is no use for."""
+    """Raise `CapacityError` unless the tolerance is in (0, 1e-3] where counts are split, and 0 where they are whole."""
     if not (0 < tolerance <= MAX_TOLERANCE if workload.is_split else tolerance == 0):
         raise CapacityError(
             f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are split, and be 0 where "
@@ -290,7 +298,10 @@ def check_tolerance(workload: Workload, tolerance: float) -> None:
 
 
 def blur_bits(workload: Workload) -> int:
-    """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16)."""
+    """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16).
+
+    0 where all digits are released.
+    """
     if workload.release_digits is None:
         return 0
     return math.ceil(MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS)
@@ -322,7 +333,7 @@ def _x_bits(workload: Workload, bins: int) -> int:
 
 
 def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
-    """Return the left-hand side of the capacity inequality."""
+    """Return the left-hand side of the capacity inequality, in bits."""
     largest_den = 2 * math.log2(workload.max_rows) - 1
     blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
     redundancy = _SPLIT_BITS if workload.is_split else _CHECK_BITS
@@ -331,6 +342,8 @@ def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blindin
 
 def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:
     """Return the log2 of the key-switching noise (standard deviation of a slot, absolute) after a full trace.
+
+    `shares` is how many parties hold a share of the secret key; 0: all hold the same key.
 
     It varies from key to key. Measured over many keys on both backends: up to 2^18.7 at N = 8192 and 2^19.7 at
     N = 16384; a test holds it below this bound. A secret key that is the sum of n `shares`, and evaluation keys that

@@ -32,7 +32,11 @@ from fhe_auc_protocols.blinded_auc.plan import (
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
 DEFAULT_BLINDING_BITS = 26
+"""Least ρ."""
+
 DEFAULT_PRECISION = 1e-7
+"""Largest error of the AUC, absolute."""
+
 DEFAULT_LOOSE_PRECISION = 5e-7
 """With joint keys every party adds noise, and split shares amplify errors: 1e-7 would take a larger ring."""
 
@@ -47,7 +51,7 @@ def plan(
     precision: float | None = None,
     tolerance: float | None = None,
 ) -> AucPlan:
-    """Return the plan with the smallest upload; fields as of `AucPlan`, `smudging_bits` for joint keys only.
+    """Return the plan with the smallest upload; ranges as of `AucPlan`, `smudging_bits` for joint keys only.
 
     `blinding_bits` is the least ρ: more is used where capacity and precision allow. `precision` is the largest error of
     the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. With

@@ -39,7 +39,7 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
         """Return what the parameters must carry; raise `InputError` for an option of a wrong value."""
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> AucPlan:
-        """Return the parameters for the workload."""
+        """Return the parameters for the workload; raise `CapacityError` where there are none."""
         return planner.plan(self.workload(request), backend, smudging_bits=smudging_bits)
 
     def circuit(self, plan: AucPlan) -> Circuit:
@@ -48,7 +48,7 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
 
 
 class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
-    """Base of what a party does; raises `InputError` for more rows than the session may have."""
+    """Base of what a party does; raises `InputError` for another kind of plan, or too many rows for the session."""
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         self.party = data.name

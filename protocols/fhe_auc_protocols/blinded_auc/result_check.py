@@ -43,16 +43,21 @@ class Recovered(NamedTuple):
     """What a party reads off the decrypted result."""
 
     auc: float
+    """In [0, 1]."""
     resolution: float
+    """Half-width that ties leave, not negative."""
 
 
 def slot_error(size: _Real, plan: AucPlan) -> _Real:
-    """Return by how much a slot may differ from its class's mean, by noise and decoding; `size`: the largest total."""
+    """Return by how much a slot of a genuine result may differ from its class's mean, by noise and decoding.
+
+    `size` is the largest total, in absolute value.
+    """
     return _CONFIDENCE * plan.noise_deviation + _DECODING * size
 
 
 def recover(slots: ckks.Slots, plan: AucPlan) -> Recovered:
-    """Return the AUC from the decrypted slots of the result.
+    """Return the AUC from the decrypted slots of the result, shape (slots,).
 
     Raises
     ------
@@ -108,7 +113,7 @@ def _ratio(ratio: complex, plan: AucPlan) -> Recovered:
 
 
 def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
-    """Return the AUC from the decrypted slots of the result.
+    """Return the AUC from the decrypted slots of the result, shape (slots,), and the E executions' secrets.
 
     Raises
     ------
@@ -125,7 +130,7 @@ def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Exec
 
 
 def accept(totals: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
-    """Return the AUC from class totals, num' and den' of each execution in turn; errors as `recover_verified`."""
+    """Return the AUC from class totals, shape (2E,): num' and den' of each execution; errors as `recover_verified`."""
     nums, dens = totals[0::2], totals[1::2]
     # One positive and one negative row give 2·gain·r·R4R5; half of that at the smallest r is as good as zero.
     zero = plan.least_multiplier * plan.packing.gain

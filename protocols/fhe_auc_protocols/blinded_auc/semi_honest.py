@@ -48,7 +48,7 @@ class SemiHonest(BlindedAuc):
     options = MappingProxyType({"release_digits": "decimals of the AUC that parties may learn, 1 to 6; default: all"})
 
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; option: ``release_digits`` (1 to 6)."""
+        """Return what the parameters must carry; option: ``release_digits`` (1 to 6; default: all)."""
         return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
@@ -64,7 +64,13 @@ class SemiHonest(BlindedAuc):
 
 
 class SemiHonestTask(BlindedTask):
-    """Counts a party's rows, and reads AUC and resolution off the blinded totals."""
+    """Counts a party's rows, and reads AUC and resolution off the blinded totals.
+
+    Raises
+    ------
+    InputError
+        The manifest's plan is not one for whole counts, or the party alone has more rows than the session may have.
+    """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         super().__init__(manifest, data)
@@ -72,7 +78,7 @@ class SemiHonestTask(BlindedTask):
             raise InputError("the session's manifest is not one for whole counts in two classes")
 
     def encode(self, common_secret: bytes) -> list[Slots]:
-        """Return the packed class vectors of this party's counts; the common secret has no part in them."""
+        """Return the packed class vectors of this party's counts, one a block; the common secret is not used."""
         return self.plan.packing.pack(*class_vectors(self.counts()))
 
     def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
@@ -83,7 +89,7 @@ class SemiHonestTask(BlindedTask):
 
 
 def class_vectors(counts: Counts) -> tuple[Slots, Slots]:
-    """Return X and Y of one party, each of shape (2, m), from its counts."""
+    """Return X and Y of one party, each of shape (2, m), from its counts at m thresholds."""
     x = np.empty((2, counts.thresholds), complex)
     x[0] = counts.trapezoid_heights + 1j * counts.bin_positives
     x[1] = 2 * counts.positives * (1 + 1j * CHECK_WEIGHT)

@@ -45,14 +45,18 @@ LEAST_MULTIPLIER = 0.25
 
 
 class Stream(KeyStream):
-    """Random numbers for all parties alike: the key stream of a key derived as in `fhe_auc.keystream.derived_key`."""
+    """Random numbers for all parties alike: the key stream of a key derived as in `fhe_auc.keystream.derived_key`.
+
+    The `secret` is common to the parties of a session. The `session` is the manifest's digest: another session, party
+    list or plan has other numbers. The `purpose` is what the numbers are for; none is for two purposes.
+    """
 
     def __init__(self, secret: bytes, session: bytes, *purpose: str | int) -> None:
         self.key = derived_key(secret, session, b"fhe-auc malicious 1\0", *purpose)
         super().__init__(self.key)
 
     def uniform(self, low: float, high: float, *shape: int) -> Floats:
-        """Return numbers uniform in (low, high)."""
+        """Return numbers uniform in (low, high), of that shape."""
         return np.asarray(low + (high - low) * self.fractions(*shape))
 
     def bits(self, *shape: int) -> NDArray[np.bool_]:
@@ -74,16 +78,16 @@ class Stream(KeyStream):
 
 @dataclass(frozen=True, repr=False)
 class Execution:
-    """The secrets of one execution."""
+    """The secrets of one execution, for m thresholds, S splits and L positions; a class for num, one for den."""
 
     multipliers: Complex
     """R0…R5, shape (6,)."""
     roles: NDArray[np.bool_]
-    """b_k: whether the split goes to F_k, shape (m,)."""
+    """b_k: whether the split goes to F_k and not to T_k, shape (m,)."""
     weights: Complex
-    """Shape (S, m), at most 3/2 from 1/2; columns add up to 1."""
+    """w, shape (S, m): complex numbers at most 3/2 from 1/2; columns add up to 1."""
     extra: Floats
-    """x and y of the extra element, shape (2, L - S·m); their products add up to 1."""
+    """x and y of the extra element, shape (2, L - S·m); all positive; their products add up to 1."""
     totals: Floats
     """The same of the totals, shape (2, L)."""
     order: NDArray[np.int64]
@@ -140,7 +144,7 @@ def _multipliers(stream: Stream) -> Complex:
 
 
 def split_weights(disc: Callable[[int, int], Complex], splits: int, size: int) -> Complex:
-    """Return weights of `size` bins, shape (splits, size), uniform among those in a disc that add up to 1.
+    """Return weights of `size` bins, shape (splits, size), uniform among those in a disc that add up to 1 in each bin.
 
     The disc has radius 3/2 and lies around 1/2. `disc` draws numbers from the unit disc, of the shape given.
     """
@@ -159,7 +163,7 @@ def amplification(multipliers: NDArray[np.inexact[Any]]) -> Floats:
     """Return how many times larger the error of the AUC is than that of the totals, relative to den, at the worst AUC.
 
     With r0 = R0R1 and so on: an error of num' counts 1/r0, one of den' counts (r0·AUC + r1)/(r0·r2). `multipliers` are
-    the R0…R5 of one execution, or of many along the last axis.
+    the R0…R5 of one execution, or of many, shape (…, 6); the result has the shape (…).
     """
     r = np.abs(multipliers)
     main, extra, totals = (r[..., index] * r[..., index + 1] for index in (0, 2, 4))
@@ -167,7 +171,7 @@ def amplification(multipliers: NDArray[np.inexact[Any]]) -> Floats:
 
 
 def executions(secret: bytes, session: bytes, plan: AucPlan) -> list[Execution]:
-    """Return the secrets of all of a session's executions; parameters as of `Stream`, and the session's plan."""
+    """Return the secrets of all of a session's E = classes/2 executions; arguments as of `Stream`, and the plan."""
     workload, packing = plan.workload, plan.packing
     return [
         Execution.draw(

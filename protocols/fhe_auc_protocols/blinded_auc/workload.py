@@ -26,16 +26,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     thresholds: int
+    """Decision points m, 1 to 2^20."""
     parties: int
-    """Most that submit."""
+    """Most that submit, at least 1."""
     classes: int = 2
     """Class totals computed at once, a power of two."""
     max_rows: int = DEFAULT_MAX_ROWS
+    """Public bound on the pooled rows, at least `min_rows`."""
     min_rows: int = DEFAULT_MIN_ROWS
+    """Public bound from below, at least 2."""
     release_digits: int | None = None
-    """Decimals of the AUC that parties may learn, 1 to 6; None: all."""
+    """Decimals of the AUC that parties may learn, 1 to 6; None: all. Not with split shares."""
     splits: int = 1
-    """S: shares that the counts of a bin are split into (`split_shares`), a position each; 1: counts are whole."""
+    """S, 1 to 4: shares that a bin's counts are split into (`split_shares`), a position each; 1: counts are whole."""
     joint_keys: bool = False
     """Whether each party holds a share of the secret key, instead of all the same key. Then all parties submit."""
 
