@@ -47,7 +47,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """What the aggregator sends once it has computed: how many parties' submissions are in it, and the ciphertext."""
 
     parties: int
-    ciphertext: bytes
+    ciphertext: bytes  # from `Computation.aggregate`
 
 
 class PartyTask(ABC, Generic[Values, Decrypted, R]):
@@ -62,7 +62,7 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
 
     @abstractmethod
     def encode(self, common_secret: bytes) -> Sequence[Values]:
-        """Return what to encrypt, part by part."""
+        """Return what to encrypt, part by part; `common_secret` is 32 bytes that the aggregator has not."""
 
     @abstractmethod
     def read(self, decrypted: Decrypted, parties: int, common_secret: bytes) -> R:
@@ -141,4 +141,7 @@ class JointComputation(Computation[Task, Public, Secret, Decrypted]):
 
     @abstractmethod
     def combine(self, result: bytes, partials: Iterable[Words]) -> Decrypted:
-        """Return what a result holds, from all parties' partial decryptions, each once."""
+        """Return what a result holds, from all parties' partial decryptions, each once and none left out.
+
+        Raises `DeserialisationError` where `result` is none.
+        """

@@ -136,7 +136,8 @@ def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputErro
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:
     """Return the entries as read-only float64, each exactly, or raise what `refuse` makes of the first that is not one.
 
-    `what` is what an entry is, for the message; `refuse` takes the row and what is wrong with it.
+    Shape (n,), like `values`. `what` is what an entry is, for the message; `refuse` takes the row (from 0) and what is
+    wrong with it.
     """
     numbers = _real_numbers(values, what, refuse)
     row = _first(~np.isfinite(numbers))

@@ -20,7 +20,10 @@ _WORD = 8
 
 
 class KeyStream:
-    """The stream of one key (32 bytes, secret where the numbers are to be); what has been drawn is not drawn again."""
+    """The stream of one key (32 bytes, secret where the numbers are to be); what has been drawn is not drawn again.
+
+    Raises ValueError for a key of another length.
+    """
 
     def __init__(self, key: bytes) -> None:
         self._encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
@@ -29,17 +32,17 @@ class KeyStream:
         return f"{type(self).__name__}(...)"
 
     def words(self, *shape: int) -> NDArray[np.uint64]:
-        """Return uniform 64-bit numbers."""
+        """Return uniform numbers in [0, 2^64), of that shape; read-only."""
         drawn = self._encryptor.update(bytes(_WORD * int(np.prod(shape))))
         return np.frombuffer(drawn, "<u8").reshape(shape)
 
     def fractions(self, *shape: int) -> NDArray[np.float64]:
-        """Return numbers uniform in (0, 1)."""
+        """Return numbers uniform in (0, 1), of that shape: (n + ½)/2^52, n an integer in [0, 2^52)."""
         return np.asarray(((self.words(*shape) >> np.uint64(64 - UNIFORM_BITS)) + 0.5) / 2.0**UNIFORM_BITS)
 
 
 def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int) -> bytes:
-    """Return a key of 32 bytes for one purpose (HKDF-SHA256).
+    """Return a key of 32 bytes for one purpose (HKDF-SHA256, RFC 5869; `session` is its salt).
 
     Parameters
     ----------

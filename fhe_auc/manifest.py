@@ -35,19 +35,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session : bytes
         Fresh random id, 16 bytes.
     parties : tuple of str
-        Names of all parties, each once.
+        Names of all parties, each once: no two differ in case or width of letters only.
     grid : bytes
-        Thresholds, float64 little-endian, ascending.
+        Thresholds, float64 little-endian, finite and strictly ascending, from 2 to 2^20 of them.
     min_parties : int
         The aggregator may go on with this many submissions; at least two where there are two parties or more.
     keys : "none", "sealed" or "joint"
         Who makes them.
     context : bytes
-        With sealed keys, what names them: the fingerprint of the encryption context; otherwise empty.
+        With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes; otherwise empty.
     plan : EncodedPlan or None
         Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
-        Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget.
+        Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
+
+    Raises
+    ------
+    InputError
+        If a field cannot be that.
     """
 
     protocol: str
@@ -91,7 +96,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def thresholds(self) -> NDArray[np.float64]:
-        """Ascending decision points."""
+        """Ascending decision points, shape (m,), read-only."""
         return np.frombuffer(self.grid, "<f8")
 
     @property
@@ -132,5 +137,5 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of the manifest; every message carries it."""
+        """SHA-256 of the manifest, 32 bytes; every message carries it."""
         return hashlib.sha256(b"fhe-auc manifest\0" + self.to_bytes()).digest()

@@ -50,7 +50,7 @@ class SessionRecord:
     acceptable. `refused` names those of which a submission was refused, each with the latest reason.
     """
 
-    session: bytes
+    session: bytes  # the manifest's id, 16 bytes
     counted: tuple[str, ...]
     missing: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
@@ -201,7 +201,7 @@ class Aggregator(ABC):
 
 
 class Party(ABC, Generic[R]):
-    """Base of every protocol's party, whose name is one of the manifest's."""
+    """Base of every protocol's party; raises `EvaluationError` where its name is none of the manifest's."""
 
     rounds: ClassVar[int]
     """Rounds in which parties answer."""
@@ -364,7 +364,7 @@ def conduct(
     exchange : callable
         Takes a message for all, and yields (party, submission) as answers arrive, until no more are to be waited for.
     seconds : dict, optional
-        Time spent on "ingest" and "circuit" is added to it.
+        Wall-clock time spent on "ingest" and "circuit" is added to it.
     refused : callable, optional
         Told of each submission that is refused, and the session goes on; without it the error is raised.
 

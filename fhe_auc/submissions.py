@@ -35,12 +35,12 @@ class RunningSum:
         self._add(parts, self._unpacked)
 
     def partial(self) -> tuple[bytes, ...]:
-        """Return the sum so far, packed."""
+        """Return the sum so far, packed, for `add_partial`."""
         return tuple(each.polynomials.pack(each.words) for each in self._sums)
 
     @property
     def totals(self) -> list[Words]:
-        """Coefficients of the sum, part by part."""
+        """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
         return [each.words for each in self._sums]
 
     def _add(self, parts: Sequence[bytes], parse: Callable[[int, bytes], Words]) -> None:

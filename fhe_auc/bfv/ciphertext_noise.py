@@ -40,7 +40,8 @@ def product_deviation(parameters: BfvParameters, parties: int, *, joint_keys: bo
 
     A ciphertext decrypts to c0 + c1·s = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
     the modulus. A product, divided by Q/t, has noise t·(e·k' + e'·k) + m·e' + m'·e, and what key switching adds.
-    Either factor has a submission of each of `parties`; joint keys are the sum of one share of each.
+    Either factor has a submission of each of `parties`; joint keys are the sum of one share of each. So many `products`
+    are added up.
     """
     size = parameters.ring_dimension
     key_variance = _TERNARY_VARIANCE * (parties if joint_keys else 1)
@@ -76,7 +77,7 @@ def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: boo
 def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:
     """Return t times a ciphertext's noise, an integer between -Q/2 and Q/2 for each coefficient.
 
-    `words` are of the shape that submissions have, and `prime` is the index of the plaintext modulus t.
+    `words`, uint64, are of the shape that submissions have, and `prime` is the index of the plaintext modulus t.
     """
     half = secret.mask_shape
     first, second = np.split(words, 2)

@@ -26,7 +26,7 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
 Residues: TypeAlias = NDArray[np.uint64]
-"""Integers in [0, t), one a slot."""
+"""Integers in [0, t), one a slot: shape (N,)."""
 
 StoredPublic: TypeAlias = PublicKeys[BfvParameters]
 StoredSecret: TypeAlias = SecretKey[BfvParameters]
@@ -77,7 +77,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         return Ciphertext(prime, self._evaluators[prime].ciphertext(words))
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
-        """Return a fresh encryption under the public key; ValueError as `checked`."""
+        """Return a fresh encryption under the public key of integers in [0, t), shape (N,); ValueError as `checked`."""
         residues = checked(values, self.parameters, prime)
         return Ciphertext(prime, self._evaluators[prime].encrypt(self._schemes[prime].encoded(residues)))
 
@@ -91,7 +91,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         return Ciphertext(prime, self._evaluators[prime].multiply(left.item, right.item))
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
-        """Return `ciphertext` times plaintext values, slot by slot.
+        """Return `ciphertext` times plaintext values in [0, t), shape (N,), slot by slot.
 
         Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times. Raises ValueError as
         `checked`, or for nothing but zeros, a product that anyone could read.
@@ -108,7 +108,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         return Ciphertext(prime, evaluator.negate(product) if negative else product)
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
-        """Return `ciphertext` plus plaintext values, slot by slot; ValueError as `checked`."""
+        """Return `ciphertext` plus plaintext values in [0, t), shape (N,), slot by slot; ValueError as `checked`."""
         prime = ciphertext.prime
         summands = self._schemes[prime].encoded(checked(values, self.parameters, prime))
         return Ciphertext(prime, self._evaluators[prime].add_plain(ciphertext.item, summands))
@@ -146,7 +146,10 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         self._schemes = schemes
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
-        """Return `values` encrypted under the secret key, for `PublicContext`; ValueError as `checked`."""
+        """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.
+
+        Raises ValueError as `checked`.
+        """
         residues = checked(values, self.parameters, prime)
         scheme = self._schemes[prime]
         words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
@@ -154,7 +157,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
     def decrypt(self, data: bytes, prime: int) -> Residues:
-        """Return the integers in [0, t), one a slot, of a result that `PublicContext.dump_result` wrote.
+        """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
 
         Raises `DeserialisationError` for what is damaged, made for another context or another prime, or not a
         ciphertext of these parameters; or one that hides nothing.
@@ -179,9 +182,12 @@ FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
 
 
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:
-    """Return `values` as what a ciphertext holds.
+    """Return `values`, shape (N,), as what a ciphertext holds.
 
-    Raises ValueError where there is not one integer in [0, t) a slot, or no prime of that index.
+    Raises
+    ------
+    ValueError
+        Not one integer in [0, t) a slot, or no prime of that index.
     """
     given = np.asarray(values)
     if given.shape != (parameters.slots,) or given.dtype.kind not in "iu":
@@ -199,7 +205,7 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
 
 
 def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
-    """Say what a ciphertext is, and for which prime."""
+    """Say what a ciphertext is, and for which prime; ValueError where none has that index."""
     return f"{what} modulo {_modulus(parameters, prime)}"
 
 

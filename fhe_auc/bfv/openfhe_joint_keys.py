@@ -21,7 +21,10 @@ from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
 
 class JointSetup(BaseJointSetup[BfvParameters]):
-    """What everybody knows of one BFV session's joint keys."""
+    """What everybody knows of one BFV session's joint keys; `parameters` are of the openfhe backend.
+
+    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from.
+    """
 
     def __init__(self, parameters: BfvParameters, session: bytes) -> None:
         self.schemes = schemes_for(parameters)
@@ -44,7 +47,7 @@ class JointShare(BaseJointShare[BfvParameters]):
     setup: JointSetup
 
     def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
-        """Return this party's part of the encrypted sum of a ciphertext, of `values` of shape (N,).
+        """Return this party's part of the encrypted sum of a ciphertext, of `values` in [0, t), of shape (N,).
 
         `prime` is the index of the plaintext modulus, `block` the number of the ciphertext among all of the session,
         whatever its prime. Raises ValueError as `checked`, or where the ciphertext has been encrypted before: two

@@ -25,6 +25,7 @@ Ciphertext: TypeAlias = Any
 """A backend's own ciphertext object; it never leaves the process that made it."""
 
 Slots: TypeAlias = NDArray[np.complex128]
+"""One value a slot, shape (N/2,), in plain units."""
 
 
 class StoredPublic(PublicKeys[CkksParameters], frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -72,7 +73,13 @@ class PublicContext(BasePublicContext[CkksParameters]):
         self._rotation_keys = self._scheme.load_rotation_keys(stored)
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
-        """Return a fresh encryption of `values` under the public key, at scale Δ'^degree; ValueError as `checked`."""
+        """Return a fresh encryption of `values`, shape (N/2,), under the public key, at scale Δ'^degree.
+
+        Raises
+        ------
+        ValueError
+            Not one finite value a slot, or a value beyond the modulus.
+        """
         plaintext = self._scheme.encoded(checked(values, self.parameters, degree), degree)
         return self._scheme.at_degree(self._evaluator.encrypt(plaintext), degree)
 
@@ -136,10 +143,15 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         (self._scheme,), (self._decryptor,) = schemes, self._decryptors
 
     def encrypt(self, values: Slots, mask: Words | None = None) -> bytes:
-        """Return `values` encrypted under the secret key at degree 1, serialised, for `load_submission`.
+        """Return `values`, shape (N/2,), encrypted under the secret key at degree 1, serialised, for `load_submission`.
 
-        `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial. A uniform one leaves nothing
-        that could be decrypted, until masks that make up for it have been added. ValueError as `checked`.
+        `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial; None adds nothing. A uniform
+        one leaves nothing that could be decrypted, until masks that make up for it have been added.
+
+        Raises
+        ------
+        ValueError
+            Not one finite value a slot, or a value beyond the modulus.
         """
         packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
         if mask is not None:
@@ -147,7 +159,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         return container.seal("submission", self.fingerprint, packed)
 
     def decrypt(self, data: bytes) -> Slots:
-        """Return the slots of a result that `PublicContext.dump_result` wrote.
+        """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.
 
         Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
         parameters.
@@ -163,7 +175,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
 
 
 def checked(values: Slots, parameters: CkksParameters, degree: int) -> Slots:
-    """Return `values` as a contiguous complex vector that a ciphertext can hold.
+    """Return `values` as a contiguous complex vector, shape (N/2,), that a ciphertext of that degree can hold.
 
     Raises ValueError where there is not one finite value a slot, or a value beyond the modulus.
     """

@@ -17,7 +17,11 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 
 
 class JointSetup(BaseJointSetup[CkksParameters]):
-    """What everybody knows of one CKKS session's joint keys."""
+    """What everybody knows of one CKKS session's joint keys; `parameters` are of the openfhe backend.
+
+    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from; `multiplies` says whether
+    the circuit multiplies ciphertexts, which a sum does not.
+    """
 
     def __init__(self, parameters: CkksParameters, session: bytes, *, multiplies: bool) -> None:
         (self.scheme,) = schemes_for(parameters)
@@ -55,9 +59,13 @@ class JointShare(BaseJointShare[CkksParameters]):
     def encrypt(self, values: Slots, block: int, mask: Words | None = None, *, shift_bits: int = 0) -> bytes:
         """Return this party's part of the encrypted sum of a block; `values` and `mask` as of `SecretContext.encrypt`.
 
-        What is encrypted is 2^shift_bits times the values, from whose encoding nothing more is rounded off. Raises
-        ValueError as `checked`, or where the block has been encrypted before: two values under the same random
-        polynomials tell their difference.
+        What is encrypted is 2^shift_bits times the values, from whose encoding nothing more is rounded off.
+
+        Raises
+        ------
+        ValueError
+            Not one finite value a slot, or a value beyond the modulus; or the block has been encrypted before: two
+            values under the same random polynomials tell their difference.
         """
         setup = self.setup
         values = checked(values, setup.parameters, 1)

@@ -25,7 +25,7 @@ class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbi
 
     @property
     def fingerprint(self) -> bytes:
-        """Name of the context."""
+        """Name of the context, 32 bytes."""
         return self.parameters.fingerprint(hashlib.sha256(self.public_key).digest())
 
 
@@ -33,7 +33,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
     """What a secret context is made of."""
 
     parameters: P
-    public_key_digest: bytes
+    public_key_digest: bytes  # SHA-256
     secret_key: bytes
 
     def __repr__(self) -> str:
@@ -41,7 +41,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
 
     @property
     def fingerprint(self) -> bytes:
-        """Name of the context."""
+        """Name of the context, 32 bytes."""
         return self.parameters.fingerprint(self.public_key_digest)
 
 
@@ -83,7 +83,10 @@ class BasePublicContext(Generic[P]):
 
 
 class BaseSecretContext(Generic[P]):
-    """What a party holds: parameters and the secret key, which is never printed, pickled or logged."""
+    """What a party holds: parameters and the secret key, which is never printed, pickled or logged.
+
+    It is made like a public context, and has its `fingerprint`, 32 bytes.
+    """
 
     kind: ClassVar[str]
     """What its container says it is."""

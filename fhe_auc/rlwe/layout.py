@@ -41,8 +41,9 @@ Found: TypeAlias = tuple[Sequence[Run], Sequence[tuple[int, int]]]
 class Layout:
     """Where the coefficients of one kind of object stand.
 
-    It is learned from `template`, a serialised object of that kind that the receiver has made itself. `tag` is the
-    key's name in there; names are never sent, the receiver writes in its own.
+    It is learned from `template`, a serialised object of that kind that the receiver has made itself. `find` returns
+    where runs and seeds stand in bytes of the library's format. `tag` is the key's name in `template`; names are never
+    sent, the receiver writes in its own.
     """
 
     def __init__(self, template: bytes, find: Callable[[bytes], Found], *, tag: bytes = b"") -> None:
@@ -83,7 +84,10 @@ class Layout:
         return self.raw(self.polynomials.unpack(packed[:size]), tag, packed[size:])
 
     def raw(self, words: Words, tag: bytes = b"", seeds: bytes = b"") -> bytes:
-        """Return the same for coefficients that are not packed, and seeds."""
+        """Return the same for coefficients that are not packed, shape (polynomials, N), and seeds.
+
+        Raises `DeserialisationError` where `tag` has another length than the template's.
+        """
         if len(tag) != len(self._tag):
             raise DeserialisationError(f"expected a key name of {len(self._tag)} bytes, got {len(tag)}")
         raw = bytearray(self._template.replace(self._tag, tag) if self._tag else self._template)

@@ -58,8 +58,9 @@ class KeyParts(NamedTuple):
 class BaseJointSetup(ABC, Generic[P]):
     """What everybody knows of one session's joint keys: the common polynomials, and the shapes of all parts.
 
-    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from. Where the circuit never
-    `multiplies` ciphertexts, no relinearisation key is made, and all its parts are empty.
+    `parameters` are of the openfhe backend, and `library` is of these. `session` is 16 bytes, fresh and random, that
+    the common polynomials are expanded from. Where the circuit never `multiplies` ciphertexts, no relinearisation key
+    is made, and all its parts are empty.
     """
 
     def __init__(self, parameters: P, session: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
@@ -191,8 +192,8 @@ class BaseJointShare(Generic[P]):
     def relinearisation_part(self, total: Words) -> bytes:
         """Return this party's second part of the relinearisation key.
 
-        `total` is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody else the
-        answer would tell the share.
+        `total`, uint64, is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody
+        else the answer would tell the share.
         """
         setup, library = self.setup, self.setup.library
         half = setup.relinearisation_part

@@ -20,6 +20,7 @@ WORD = 8
 """Bytes of a coefficient in both libraries' formats."""
 
 Words = NDArray[np.uint64]
+"""Coefficients, or values at the roots of unity, of several polynomials: shape (polynomials, N)."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ class Polynomials:
             _reduce(row, modulus)
 
     def multiply(self, left: Words, right: Words) -> Words:
-        """Return the products, coefficient by coefficient, each modulo its prime; errors as `modular.multiply`."""
+        """Return the products, coefficient by coefficient, each modulo its prime.
+
+        Raises ValueError where a prime has more than 56 bits.
+        """
         product = np.empty(self.shape, np.uint64)
         for row, x, y, modulus in zip(product, left, right, self.moduli, strict=True):
             row[:] = modular.multiply(x, y, modulus)
