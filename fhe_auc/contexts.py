@@ -24,7 +24,7 @@ _SECRET = {each.secret.kind for each in _FACTORIES.values()}
 
 
 def generate(parameters: RingParameters) -> ckks.KeyPair | bfv.KeyPair:
-    """Return a context of the parameters' scheme with fresh keys."""
+    """Return a context of the parameters' scheme with fresh keys; errors as `ContextFactory.generate`."""
     pair: ckks.KeyPair | bfv.KeyPair = _FACTORIES[parameters.scheme].generate(parameters)
     return pair
 

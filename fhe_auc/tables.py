@@ -95,7 +95,8 @@ def read_parties(
 def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]) -> NDArray[np.float64]:
     """Read one or two columns of numbers, shape (n, columns); the rows of all files follow one another.
 
-    Files and errors are as for `read_parties`; the message names the file, the row, the column and the value.
+    Files are as for `read_parties`. Raises `InputError` as there, labels and sites apart; the message names the file,
+    the row, the column and the value.
     """
     if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
         raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")

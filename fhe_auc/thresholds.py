@@ -131,7 +131,7 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ThresholdError
-        If they are anything else; the message names the position (from 0) and the value.
+        If they are anything else, or m is out of range; the message names the position (from 0) and the value.
     """
     try:
         given = np.asarray(thresholds)

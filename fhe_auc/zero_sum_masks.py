@@ -14,7 +14,10 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 def zero_sum_masks(
     shape: Polynomials, manifest: Manifest, party: str, common_secret: bytes, *, blocks: int
 ) -> list[Words]:
-    """Return a party's masks for its ciphertexts, of that shape; all parties of the manifest have to take part."""
+    """Return a party's masks for its ciphertexts, of that shape, one a block; all parties have to take part.
+
+    `common_secret` is 32 bytes that the aggregator has not. ValueError where the manifest has no such party.
+    """
     parties = manifest.parties
     index = parties.index(party)
     masks = []
@@ -29,5 +32,5 @@ def zero_sum_masks(
 
 
 def pad_key(common_secret: bytes, manifest: Manifest, owner: int, block: int) -> bytes:
-    """Return the key from which G of the party with this index is expanded for a block."""
+    """Return the key, 32 bytes, from which G of the party with this index is expanded for a block."""
     return derived_key(common_secret, manifest.digest, b"fhe-auc zero-sum mask 1\0", owner, block)

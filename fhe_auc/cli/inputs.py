@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class PartyFiles:
     """The parties' files, and the names of the columns to read; without a site column each file is one party."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[Path, ...]  # ``.csv``, ``.parquet`` or ``.npz``
     site_column: str | None
     label_column: str
     score_column: str

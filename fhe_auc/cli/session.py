@@ -26,8 +26,8 @@ from fhe_auc.protocol import Protocol, Request
 class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
-    `specification` is how the thresholds were given, `thresholds` the grid, or "quantile:SIZE" where it is to be found
-    first. `options` are the protocol's. `common` are those of every session, by the names that
+    `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
+    to be found first. `options` are the protocol's. `common` are those of every session, by the names that
     `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits, max_rows and min_rows.
     """
 

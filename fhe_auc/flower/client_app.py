@@ -36,9 +36,10 @@ def query(message: Message, context: Context) -> Message:
 def answer(message: Message, context: Context, rows: Callable[[str], PartyData] | None = None) -> Message:
     """Return a site's reply to a message of a session, for the ClientApp of one's own too.
 
-    The context's node configuration names the site's key store (as `fhe_auc_keys.key_store_sites` takes it: ``store``,
-    ``passphrase-file``, ``holder``), its rows (``data``, ``label-column``, ``score-column``) and the file for its
-    ``result``. `rows`, if given, returns the rows in place of ``data``; the same ones in all rounds of a session.
+    The message is of type `fhe_auc.flower.payload.MESSAGE_TYPE`. The context's node configuration names the site's key
+    store (as `fhe_auc_keys.key_store_sites` takes it: ``store``, ``passphrase-file``, ``holder``), its rows (``data``,
+    ``label-column``, ``score-column``) and the file for its ``result``. `rows`, if given, returns the rows in place of
+    ``data``; the same ones in all rounds of a session.
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """

@@ -25,7 +25,7 @@ _ROOM = 4 * 2**30  # bytes free from which on we take some of it; a thousand sit
 
 
 class Processes(AbstractContextManager["Processes"]):
-    """A private folder, and processes that live in it; a context manager that ends them and removes it."""
+    """A private folder (mode 700), and processes that live in it; a context manager that ends them and removes it."""
 
     def __init__(self) -> None:
         # Its name is short: Ray's sockets have at most 107 bytes of path.

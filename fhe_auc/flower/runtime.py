@@ -33,8 +33,8 @@ class _EndedEarlyError(EvaluationError):
 class Runtime(AbstractContextManager["Runtime"]):
     """A SuperLink and what it runs; a context manager.
 
-    `secured`: the SuperLink speaks TLS only, as it must where nodes come in; a simulation has none. `app` is the folder
-    of the Flower app to run; by default this package's own.
+    `secured`: the SuperLink speaks TLS only, as it must where nodes come in; a simulation has no TLS. `app` is the
+    folder of the Flower app to run; by default this package's own.
     """
 
     def __init__(self, *, secured: bool, app: Path | None = None) -> None:

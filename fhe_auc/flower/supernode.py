@@ -20,7 +20,11 @@ FLOWER = "1.30.0"
 
 
 def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
-    """Run ``flower-supernode`` with its arguments in this process; any other bundle is refused, and not run."""
+    """Run ``flower-supernode`` with its arguments in this process; any other bundle is refused, and not run.
+
+    `bundle_sha256` is 64 hexadecimal digits. Raises `InputError` where Flower is missing, or of another version than
+    `FLOWER`.
+    """
     require_flower()
     import flwr
     from flwr.common.config import get_fab_config, get_metadata_from_config

@@ -90,7 +90,8 @@ class CalibrationCurve(NamedTuple):
 def histogram_binning(histogram: Histogram) -> CalibrationMap:
     """Map each bin's scores to its share of positive rows ([FCE] section 6).
 
-    At best, bins hold about equally many rows. One without rows says nothing: its scores become its middle.
+    The edges lie in [0, 1]; at best, bins hold about equally many rows. One without rows says nothing: its scores
+    become its middle.
 
     Raises
     ------
@@ -154,11 +155,18 @@ def expected_calibration_error(
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
-    Arguments and errors are those of `calibration_curve`. The range holds the error of the rows' own scores, in
-    evaluation bins that hold the same rows.
+    Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores, in evaluation bins
+    that hold the same rows.
 
     Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
     section 2.1.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1], or an argument is none of those.
     """
     curve = calibration_curve(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
     total = curve.rows.sum()

@@ -38,8 +38,8 @@ def brier_score_loss(histogram: Histogram) -> Estimate:
 def log_loss(histogram: Histogram) -> Estimate:
     """Compute the mean of -ln(score) over positive and -ln(1 - score) over negative rows: nats, from 0 to 36.04.
 
-    A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down to 0, widens the range a
-    lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
+    The edges lie in [0, 1]. A negative row in a bin that reaches up to 1, or a positive one in a bin that reaches down
+    to 0, widens the range a lot: scikit-learn gives such a score of 2.2e-16 from the end up to 36.04.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def normalised_entropy(histogram: Histogram) -> Estimate:
     """Compute the log loss over that of a classifier that always gives the share of positive rows; at least 0.
 
     He et al., "Practical Lessons from Predicting Clicks on Ads at Facebook", ADKDD 2014, eq. 3. Below 1 the scores say
-    more than that share does.
+    more than that share does. The edges lie in [0, 1].
 
     Raises
     ------

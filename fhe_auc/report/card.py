@@ -37,7 +37,7 @@ class Measure:
 class Decision:
     """The classifier at one threshold: a score at or above it is predicted positive.
 
-    `title` says which threshold this is, for people; `confusion` counts rows, as ``[[TN, FP], [FN, TP]]``.
+    `title` says which threshold this is, for people; `confusion` counts rows, shape (2, 2): ``[[TN, FP], [FN, TP]]``.
     """
 
     title: str

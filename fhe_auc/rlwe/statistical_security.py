@@ -15,13 +15,16 @@ _MIN_BITS, _MAX_BITS = 30, 80
 
 
 def check_flooding(flooding_bits: int) -> None:
-    """Raise `CapacityError` for flooding that hides nothing, or more than any plan has room for."""
+    """Raise `CapacityError` for flooding that hides nothing, or more than any plan has room for: outside 30 to 80."""
     if not _MIN_BITS <= flooding_bits <= _MAX_BITS:
         raise CapacityError(f"flooding_bits must lie between {_MIN_BITS} and {_MAX_BITS}, got {flooding_bits}")
 
 
 def check_smudging(joint_keys: bool, backend: BackendName, smudging_bits: int) -> None:
-    """Raise `CapacityError` for smudging that protects nothing, or that there is no use for."""
+    """Raise `CapacityError` for smudging that protects nothing, or that there is no use for.
+
+    With joint keys it is 30 to 80 bits, and needs the backend openfhe; otherwise it is 0.
+    """
     if not joint_keys:
         if smudging_bits:
             raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")

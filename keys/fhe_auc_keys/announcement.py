@@ -33,7 +33,7 @@ class Announcement:
     manifest: Manifest
     fingerprints: Mapping[str, bytes]  # party to that of the certificate that it takes part with
     holder: Peer  # who signed
-    not_after: datetime
+    not_after: datetime  # UTC
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -49,11 +49,17 @@ def announce(
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
     `peers` are exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`; the holder's own certificate is
-    checked before anything is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`.
+    checked before anything is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the
+    present, with a time zone.
 
-    Raise `UnfitNameError` where `peers` are not the manifest's parties, each once; `UnfitCertificateError` where two
-    share a certificate or a key; `ExpiredError` where a certificate ends before the announcement does, or `lifetime` is
-    out of range.
+    Raises
+    ------
+    UnfitNameError
+        `peers` are not the manifest's parties, each once.
+    UnfitCertificateError
+        Two parties share a certificate or a key.
+    ExpiredError
+        A certificate ends before the announcement does, or `lifetime` is out of range.
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
@@ -71,10 +77,17 @@ def announce(
 
 
 def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
-    """Return a session that its holder announces.
+    """Return a session that its holder announces, from `announce`.
 
-    Raise `TamperedError` where this is no announcement, damaged or forged; `ExpiredError` where it is outdated; where
-    it is somebody else's, or the holder's certificate does not hold, as `fhe_auc_keys.signed_documents.open_signed`.
+    `holder` names the one agreed on: a certificate alone does not make anyone holder. `at` is the present.
+
+    Raises
+    ------
+    TamperedError
+        Not an announcement, damaged or forged.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+        The holder's certificate, or another holder: as `fhe_auc_keys.signed_documents.open_signed`. `ExpiredError` also
+        for the announcement itself.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:

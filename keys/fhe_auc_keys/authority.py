@@ -36,8 +36,8 @@ class Issued(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     serial: str  # hexadecimal
     name: str
-    signing_key: bytes
-    encryption_key: bytes
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
     not_after: int  # Unix seconds
     revoked: int = 0  # Unix seconds; 0: not revoked
 
@@ -55,8 +55,8 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class Authority:
     """The consortium's certificate authority; never printed or pickled.
 
-    `certificate` is self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register` holds
-    all certificates ever issued.
+    `certificate` is X.509, self-signed (Ed25519), and parties get it by a way that cannot be tampered with. `register`
+    holds all certificates ever issued.
     """
 
     __slots__ = ("_key", "_list_number", "certificate", "register")
@@ -77,7 +77,10 @@ class Authority:
 
     @classmethod
     def create(cls, name: str, *, days: int = 5 * 365, at: datetime) -> Authority:
-        """Return a fresh authority called `name`, valid for `days` days from `at`."""
+        """Return a fresh authority called `name`, valid for `days` days from `at`.
+
+        Raises `UnfitNameError` where no authority may have that name.
+        """
         key = Ed25519PrivateKey.generate()
         subject = subject_of(check_name(name))
         builder = _builder(subject, key.public_key(), subject, key, at, timedelta(days=days), authority=True)
@@ -91,7 +94,7 @@ class Authority:
         """Return a certificate (PEM) for a party's request (PEM, from `fhe_auc_keys.identity.Identity.request`).
 
         `name` is whom the operator believes to have asked; the request must say the same. `days` are 1 to 398, and
-        within the authority's own validity.
+        within the authority's own validity. `at` is the present, with a time zone.
 
         Raises
         ------

@@ -120,10 +120,16 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 def seal_session(
     holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
 ) -> SealedSession:
-    """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters and errors as `announce`.
+    """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters as `announce`.
 
-    Raise also `WrongContextError` where keys are not those of the manifest; `SecretInBundleError` where the
-    aggregator's material is no public context, or holds secret key material.
+    Raises
+    ------
+    UnfitNameError, UnfitCertificateError, ExpiredError
+        As `announce`.
+    WrongContextError
+        Keys that are not those of the manifest.
+    SecretInBundleError
+        The aggregator's material is no public context, or holds secret key material.
     """
     peers = tuple(peers)
     manifest = session.manifest
@@ -156,9 +162,10 @@ def open_aggregator_bundle(
 ) -> tuple[Announcement, bytes]:
     """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
 
-    `session` None takes any. Errors as `open_announcement`; besides `WrongSessionError` for another session,
-    `WrongContextError` where the keys are of another context than the session's, and `SecretInBundleError` where they
-    are no public context, so that they may hold what the aggregator must not have.
+    `session` is the id of the session expected, None takes any. Errors as `open_announcement`; besides
+    `WrongSessionError` for another session, `WrongContextError` where the keys are of another context than the
+    session's, and `SecretInBundleError` where they are no public context, so that they may hold what the aggregator
+    must not have.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
@@ -197,8 +204,9 @@ def open_party_bundle(
 ) -> PartyKeys:
     """Return what the key holder sealed to the party `identity`, which is certified; a bundle can be opened once.
 
-    `session` and `context`, a fingerprint, are those expected; None takes what the key holder signed. `guard` learns
-    the bundle's id as the very last step, so that a refused bundle does not use it up.
+    `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on. `session`, an id, and `context`,
+    a fingerprint, are those expected; None takes what the key holder signed. `guard` learns the bundle's id as the very
+    last step, so that a refused bundle does not use it up.
 
     Raises
     ------

@@ -48,7 +48,7 @@ class Peer:
     signing_key: bytes  # Ed25519, 32 bytes
     encryption_key: bytes  # X25519, 32 bytes
     not_before: datetime  # UTC
-    not_after: datetime
+    not_after: datetime  # UTC
     serial: int  # of the certificate
     fingerprint: bytes  # 32 bytes
 
@@ -107,7 +107,7 @@ def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
 
 
 def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
-    """Return whom a credential, from `credential`, belongs to.
+    """Return whom a credential, from `credential`, belongs to; `at` is the present, with a time zone.
 
     Raises
     ------

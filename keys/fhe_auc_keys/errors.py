@@ -42,7 +42,7 @@ class WrongSessionError(KeysError):
 
 
 class WrongContextError(KeysError):
-    """Key material belongs to another CKKS context."""
+    """Key material belongs to another encryption context than that of the session."""
 
 
 class SecretInBundleError(KeysError):

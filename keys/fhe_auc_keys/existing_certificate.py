@@ -74,8 +74,9 @@ def bind_keys(
 ) -> bytes:
     """Return the binding of a party's keys to its certificate, signed with both private keys.
 
-    Raise `UnfitCertificateError` where `certified_key` is not the certificate's or too weak, or `days` beyond
-    `MAX_DAYS`; `UnfitNameError` where no party may have that name.
+    `signing` is the party's own key, and `encryption` its X25519 public key, 32 bytes; the binding holds for `days`, 1
+    to 398, from `at`, the present, with a time zone. Raise `UnfitCertificateError` where `certified_key` is not the
+    certificate's or too weak, or `days` out of range; `UnfitNameError` where no party may have that name.
     """
     at = check_time(at)
     if not 1 <= days <= MAX_DAYS:
@@ -101,7 +102,7 @@ def bind_keys(
 
 
 def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) -> Statement:
-    """Return what a binding states; the certificate itself must have been verified before.
+    """Return what a binding states at present, `at`; the certificate itself must have been verified before.
 
     Raise `TamperedError` where it is damaged, for another certificate, or one of the two signatures is not genuine;
     `ExpiredError` where it is outdated or not yet valid; `UnfitCertificateError` or `UnfitNameError` where a key or the

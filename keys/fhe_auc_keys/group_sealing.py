@@ -26,7 +26,7 @@ class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
     """Return `plaintext` sealed to several X25519 public keys, by name: 80 bytes and a name longer for each.
 
-    `info` and `associated` are what an opener must state alike.
+    `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.sealing.seal`.
     """
     key = ChaCha20Poly1305.generate_key()
     ciphertext = ChaCha20Poly1305(key).encrypt(_NONCE, plaintext, associated)

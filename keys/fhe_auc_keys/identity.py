@@ -34,7 +34,8 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 class Identity:
     """Private signing key (Ed25519) and encryption key (X25519) of one party; never printed or pickled.
 
-    `credential` is what to show to others; empty until certified.
+    `credential` is what to show to others, as bytes; empty until certified. Raises `UnfitNameError` where no party may
+    have that name.
     """
 
     __slots__ = ("_encryption", "_signing", "credential", "name")

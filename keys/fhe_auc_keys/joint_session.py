@@ -44,8 +44,14 @@ def prepare_joint_session(
     """Return a session with joint keys, or without any, as a document for all parties and the aggregator.
 
     `signer` convenes it, certified; any party, or somebody else. It gets no key by it. `credentials` are exactly those
-    of the manifest's parties. Errors as `fhe_auc_keys.certificates.verify` and `fhe_auc_keys.announcement.announce`,
-    and `WrongContextError` where the manifest is one for keys of a key holder.
+    of the manifest's parties. The session can be opened for `lifetime`, as `fhe_auc_keys.announcement.announce` says.
+
+    Raises
+    ------
+    KeysError
+        A credential that is not valid; see `fhe_auc_keys.certificates.verify` and `announce`.
+    WrongContextError
+        The manifest is one for keys of a key holder.
     """
     _check_no_holder(manifest)
     shown = {verify(each, trust, at=at): each for each in credentials}
@@ -59,9 +65,16 @@ def open_joint_session(
 ) -> tuple[Announcement, Roster]:
     """Return a session and its parties' public keys, each verified under `trust`.
 
-    `signer` is the party agreed on that must have convened it; `session` None takes any. Raise `TamperedError` where it
-    is damaged or forged, or holds other credentials than those announced; `WrongSessionError` for another session;
-    `WrongContextError` where its keys are a key holder's; for certificates as `fhe_auc_keys.certificates.verify`.
+    `signer` names whom the parties have agreed on to convene it; `session` is the id expected, None takes any.
+
+    Raises
+    ------
+    TamperedError
+        Damaged or forged, or credentials other than those announced.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+        The convener's certificate, or a party's; see `fhe_auc_keys.certificates.verify`.
+    WrongSessionError, WrongContextError
+        Another session; a session for keys of a key holder.
     """
     _, body = open_signed(KIND, data, _Body, trust, signer=signer, at=at)
     announcement = open_announcement(body.announcement, trust, holder=signer, at=at)

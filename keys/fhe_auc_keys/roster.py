@@ -26,8 +26,8 @@ _PURPOSE = b"contribution 1"
 class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Public keys of a session's parties, by name; everything hangs on their being right."""
 
-    signing_keys: dict[str, bytes]  # Ed25519
-    encryption_keys: dict[str, bytes]  # X25519
+    signing_keys: dict[str, bytes]  # Ed25519, 32 bytes
+    encryption_keys: dict[str, bytes]  # X25519, 32 bytes
 
     @classmethod
     def of(cls, peers: Iterable[Peer]) -> Roster:

@@ -60,7 +60,10 @@ def keep_for_party(
 def kept_for_party(
     store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, holder: str, at: datetime
 ) -> tuple[Announcement, bytes]:
-    """Return what `keep_for_party` put into `store`, verified again, and the party's material."""
+    """Return what `keep_for_party` put into `store`, verified again, and the party's material.
+
+    Errors as `fhe_auc_keys.bundles.kept_party_keys` and `fhe_auc_keys.joint_session.kept_joint_session`.
+    """
     if not is_joint(store.get("bundle", session.hex())):
         opened = kept_party_keys(store, session, trust, holder=holder, at=at)
         return opened.announcement, opened.material

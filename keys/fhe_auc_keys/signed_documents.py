@@ -58,8 +58,16 @@ def claimed_signer(kind: Kind, data: bytes) -> bytes:
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
     """Return signer and body, a `shape`, of a document that the party named `signer` must have signed.
 
-    Raise `TamperedError` where it is of another kind, damaged or forged; `UnknownIssuerError` where somebody else has
-    signed it; and for the signer's certificate as `fhe_auc_keys.certificates.verify`.
+    A certificate alone does not give the right to sign it. `at` is the present.
+
+    Raises
+    ------
+    TamperedError
+        Of another kind, damaged or forged.
+    UnknownIssuerError
+        Signed by somebody else.
+    UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
+        The signer's certificate; see `fhe_auc_keys.certificates.verify`.
     """
     try:
         signed = unframe(kind.magic, data, _Signed, kind.name)

@@ -94,8 +94,9 @@ class KeyStore:
     def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
         """Make an empty key store in a new or empty directory and open it.
 
-        Raise `ExistsError` where the directory is not empty, or a file; `UnsafeModeError` where somebody else than the
-        owner can read or write it; `WrongPassphraseError` where the passphrase is empty, or not text.
+        `log2_cost`, 10 to 20, is log2 of scrypt's n. Raise `ExistsError` where the directory is not empty, or a file;
+        `UnsafeModeError` where somebody else than the owner can read or write it; `WrongPassphraseError` where the
+        passphrase is empty, or not text; ValueError where `log2_cost` is out of range.
         """
         if log2_cost not in _LOG2_COSTS:
             raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
@@ -146,8 +147,9 @@ class KeyStore:
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry.
 
-        Raise `MissingError` where there is none; `DamagedFileError` where it is damaged, truncated, or another entry's
-        file; `UnsafeModeError` where somebody else than the owner can read or write the file.
+        Raise `MissingError` where there is none; `UnfitNameError` where the name cannot be a file's; `DamagedFileError`
+        where it is damaged, truncated, or another entry's file; `UnsafeModeError` where somebody else than the owner
+        can read or write the file.
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 
@@ -165,9 +167,16 @@ class KeyStore:
         """Put what an opened bundle held, and remember the bundle for good: a crash in between loses nothing.
 
         The entry is written first. A crash after that leaves the bundle unregistered, so that it can be opened again;
-        it then finds its own entry, and only has to be registered. Raise `ReplayedError` where the bundle has been
-        opened before; `ExistsError` where the entry is there with other contents, from another bundle: it is not
-        overwritten, nor the bundle used up.
+        it then finds its own entry, and only has to be registered.
+
+        Raises
+        ------
+        ReplayedError
+            The bundle has been opened before.
+        ExistsError
+            The entry is there with other contents, from another bundle; it is not overwritten, nor the bundle used up.
+        UnfitNameError
+            The name cannot be a file's.
         """
         self._unseen(bundle_id)
         if not self._has(kind, name):
