@@ -176,7 +176,10 @@ class Protocol(ABC, Generic[R]):
         plan: Plan | None = None,
         options: Mapping[str, bool | int | float | str] | None = None,
     ) -> Manifest:
-        """Return the manifest of a new session for a request; what only some protocols have is left empty."""
+        """Return the manifest of a new session for a request; what only some protocols have is left empty.
+
+        Raises `InputError` as `Manifest`.
+        """
         keys: Keys = "none" if plan is None else "sealed" if context else "joint"
         return Manifest(
             protocol=self.name,
@@ -199,7 +202,7 @@ class Protocol(ABC, Generic[R]):
 
     @abstractmethod
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
-        """Return the aggregator of a session."""
+        """Return the aggregator of a session; `material` is what `Delivery` has for it."""
 
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Aggregator:
         """Return a branch of the session's aggregator (`fhe_auc_keys.sealed_roles.Branch`), for these parties.
@@ -210,7 +213,7 @@ class Protocol(ABC, Generic[R]):
 
     @abstractmethod
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party whose rows are `data`."""
+        """Return the party whose rows are `data`; `material` is what `Delivery` has for it."""
 
 
 def new_session_id() -> bytes:

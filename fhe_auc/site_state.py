@@ -138,7 +138,7 @@ def answer(
     MessageError
         Not a message, or not the one that comes next in its session.
     FheAucError
-        The site is not in that session, or its rows have changed.
+        The site is not in that session; or (`InputError`) its rows have changed.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     manifest, material = site.session(session)

@@ -66,7 +66,7 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
 
 @lru_cache(maxsize=4)
 def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
-    """Return OpenFHE for these parameters, once for each plaintext modulus."""
+    """Return OpenFHE for these parameters, once for each plaintext modulus; errors as `PrimeScheme`."""
     schemes = tuple(PrimeScheme(parameters, prime) for prime in range(len(parameters.plain_moduli)))
     if len({scheme.submission.polynomials.moduli for scheme in schemes}) != 1:
         raise CapacityError("OpenFHE has chosen different ciphertext moduli for different plaintext moduli")

@@ -18,7 +18,8 @@ from fhe_auc.rlwe.polynomials import Words
 class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
     """A computation under the parties' CKKS keys; the plan is the manifest's.
 
-    `multiplies` says whether the circuit multiplies ciphertexts, which takes a relinearisation key.
+    `multiplies` says whether the circuit multiplies ciphertexts, which takes a relinearisation key. Raises `InputError`
+    where the plan is not one for joint keys.
     """
 
     plan: CkksPlan

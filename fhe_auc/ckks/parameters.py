@@ -25,9 +25,15 @@ class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     Attributes
     ----------
     log2_scale : float
-        log2 of the effective scale Δ' that counts are encoded with (library scale times fixed-point unit).
+        log2 of the effective scale Δ' that counts are encoded with (library scale times fixed-point unit): at least 1,
+        and below log2(Q)/2.
     rotations : tuple of int
-        Left rotations that evaluation keys exist for: powers of two, ascending.
+        Left rotations that evaluation keys exist for: powers of two below N/2, ascending.
+
+    Raises
+    ------
+    CapacityError
+        If they are anything else, or as `RingParameters`.
     """
 
     log2_scale: float

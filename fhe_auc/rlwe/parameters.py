@@ -41,11 +41,16 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backend : "openfhe" or "tenseal"
         Library; ciphertexts of the two are not interchangeable.
     ring_dimension : int
-        N, coefficients of a polynomial.
+        N, coefficients of a polynomial: one of `MAX_MODULUS_BITS`.
     modulus_bits : tuple of int
-        Bits of each prime of the ciphertext modulus Q.
+        Bits of each prime of the ciphertext modulus Q, 20 to 60.
     special_bits : int
-        Bits of the key-switching modulus P; 0 where there is none.
+        Bits of the key-switching modulus P, at most 60; 0 where there is none.
+
+    Raises
+    ------
+    CapacityError
+        If they are below 128-bit security, or not one of `chains`.
     """
 
     backend: BackendName

@@ -46,9 +46,16 @@ def ingest(
     The aggregator is started, and what it has been given so far stays in; `material` is what it was made from. So many
     `processes` run at a time, None: one for each inbox.
 
-    Raise `InputError` where a party is in two inboxes, and would be counted twice, or there is nothing to do, or nobody
-    to do it; `MessageError` where a party of an inbox has been counted already; `EvaluationError` where a branch's
-    process died; and whatever an inbox's `read` raised.
+    Raises
+    ------
+    InputError
+        A party is in two inboxes, and would be counted twice; or there is nothing to do, or nobody to do it.
+    MessageError
+        A party of an inbox has been counted already.
+    EvaluationError
+        A branch's process died.
+    OSError and others
+        Whatever an inbox's `read` raised.
     """
     if not inboxes or (processes is not None and processes < 1):
         raise InputError("ingesting takes an inbox and a process at least")

@@ -119,7 +119,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party.
 
-        `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`.
+        `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`;
+        raise `InputError` where it is not of this session.
         """
         self.plan_of(manifest)
         if not manifest.joint_keys:
@@ -146,7 +147,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         return SealedParty(manifest, computation, keys, self.task(manifest, data), common_secret=secrets.common_secret)
 
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
-        """Return a branch of the aggregator; sealed keys only."""
+        """Return a branch of the aggregator; raise `InputError` with joint keys, and as `Branch`."""
         if manifest.joint_keys:
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         computation = self.sealed_computation(manifest)

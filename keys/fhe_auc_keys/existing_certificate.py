@@ -38,7 +38,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     encryption_key: bytes  # X25519, 32 bytes
     certificate: bytes  # SHA-256 of the certificate whose key vouches
     not_before: int  # Unix seconds
-    not_after: int
+    not_after: int  # Unix seconds
 
     @property
     def begins(self) -> datetime:

@@ -25,9 +25,16 @@ def check_not_revoked(
 ) -> None:
     """Raise unless a current list of `issuer` is there and none of its lists names `certificate`.
 
-    That is `RevokedError` where a list names it, an outdated one too, since a revocation is for good; `TamperedError`
-    where a list bears the issuer's name and not its signature; `ExpiredError` where every list of the issuer is
-    outdated, or none is valid yet; `UnknownIssuerError` where there is none at all.
+    Raises
+    ------
+    RevokedError
+        A list names it; an outdated list counts too, since a revocation is for good.
+    TamperedError
+        A list bears the issuer's name and not its signature.
+    ExpiredError
+        Every list of the issuer is outdated, or none is valid yet.
+    UnknownIssuerError
+        There is no list of this issuer at all.
     """
     who = shown(certificate.subject)
     mine = [found for found in lists if _is_of(found, issuer)]
@@ -57,9 +64,14 @@ def newer_list(
     An earlier list would undo what was revoked since. Lists are in the order of their numbers, and of their dates where
     one has no number or both have the same.
 
-    Raise `UnknownIssuerError` where `new` is in another name than that of `issuer`, who is trusted; `TamperedError`
-    where it bears that name and not the signature, or is not a full list; `OutdatedListError` where it is older than
-    `old`, or another one of the same number and date.
+    Raises
+    ------
+    UnknownIssuerError
+        `new` is in another name than that of `issuer`, who is trusted.
+    TamperedError
+        It bears that name and not the signature, or is not a full list.
+    OutdatedListError
+        It is older than `old`, or another one of the same number and date.
     """
     if not _is_of(new, issuer):
         raise UnknownIssuerError("the revocation list is not in the name of this authority")

@@ -24,7 +24,10 @@ _PURPOSE = b"contribution 1"
 
 
 class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Public keys of a session's parties, by name; everything hangs on their being right."""
+    """Public keys of a session's parties, by name; everything hangs on their being right.
+
+    Raises ValueError where a party has not both keys, or one is not fit to be used.
+    """
 
     signing_keys: dict[str, bytes]  # Ed25519, 32 bytes
     encryption_keys: dict[str, bytes]  # X25519, 32 bytes

@@ -114,11 +114,11 @@ class Branch(SealedAggregator):
         return PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused).to_bytes()
 
     def finish_round(self) -> bytes | None:
-        """Refuse: a branch has no result; its `partial` goes to the aggregator."""
+        """Raise `EvaluationError`: a branch has no result; its `partial` goes to the aggregator."""
         raise EvaluationError(_NO_RESULT)
 
     def result(self) -> SessionRecord:
-        """Refuse: who took part is in the aggregator's record."""
+        """Raise `EvaluationError`: who took part is in the aggregator's record."""
         raise EvaluationError(_NO_RESULT)
 
 

@@ -68,9 +68,16 @@ class KeyStore:
 
     `directory` was made by `create`. The passphrase is not kept; the key derived from it is, until the process ends.
 
-    Raise `MissingError` where there is no key store; `LockedError` where another process has it open; `UnsafeModeError`
-    where somebody else than the owner can read or write it; `WrongPassphraseError` where the passphrase does not fit;
-    `DamagedFileError` where the header is damaged.
+    Raises
+    ------
+    MissingError
+        No key store there.
+    LockedError
+        Another process has it open.
+    UnsafeModeError
+        Somebody else than the owner can read or write it.
+    WrongPassphraseError, DamagedFileError
+        The passphrase does not fit; the header is damaged.
     """
 
     def __init__(self, directory: Path, passphrase: str) -> None:
@@ -94,9 +101,18 @@ class KeyStore:
     def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
         """Make an empty key store in a new or empty directory and open it.
 
-        `log2_cost`, 10 to 20, is log2 of scrypt's n. Raise `ExistsError` where the directory is not empty, or a file;
-        `UnsafeModeError` where somebody else than the owner can read or write it; `WrongPassphraseError` where the
-        passphrase is empty, or not text; ValueError where `log2_cost` is out of range.
+        `log2_cost`, 10 to 20, is log2 of scrypt's n.
+
+        Raises
+        ------
+        ExistsError
+            The directory is not empty, or a file.
+        UnsafeModeError
+            Somebody else than the owner can read or write it.
+        WrongPassphraseError
+            The passphrase is empty, or not text.
+        ValueError
+            `log2_cost` is out of range.
         """
         if log2_cost not in _LOG2_COSTS:
             raise ValueError(f"log2_cost must lie between {_LOG2_COSTS[0]} and {_LOG2_COSTS[-1]}, got {log2_cost}")
@@ -147,9 +163,14 @@ class KeyStore:
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry.
 
-        Raise `MissingError` where there is none; `UnfitNameError` where the name cannot be a file's; `DamagedFileError`
-        where it is damaged, truncated, or another entry's file; `UnsafeModeError` where somebody else than the owner
-        can read or write the file.
+        Raises
+        ------
+        MissingError, UnfitNameError
+            No such entry; no such name.
+        DamagedFileError
+            Damaged, truncated, or another entry's file.
+        UnsafeModeError
+            Somebody else than the owner can read or write the file.
         """
         return _decrypted(self._key, kind, name, _read(self._path(kind, name)))
 

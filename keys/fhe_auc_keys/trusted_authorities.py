@@ -40,7 +40,7 @@ class Trusted:
 
     @classmethod
     def stored(cls, store: KeyStore) -> Trusted:
-        """Return what a key store has, which may be nothing."""
+        """Return what a key store has, which may be nothing; raise `DamagedFileError` where it is malformed."""
         if OWN not in store.names("trust"):
             return cls()
         try:

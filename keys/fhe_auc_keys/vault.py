@@ -40,7 +40,10 @@ class Vault:
         return self.directory.is_dir() and any(self.directory.iterdir())
 
     def open(self) -> KeyStore:
-        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase."""
+        """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase.
+
+        `UnsafeModeError` also where others can read the passphrase's file.
+        """
         if not self.exists():
             raise MissingError(
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
@@ -49,7 +52,10 @@ class Vault:
         return KeyStore(self.directory, self._passphrase(new=False))
 
     def open_or_make(self) -> KeyStore:
-        """Open the store, or make it where there is none."""
+        """Open the store, or make it where there is none.
+
+        Errors as `open`, and `InputError` where a new passphrase is shorter than `LEAST_CHARACTERS`.
+        """
         if self.exists():
             return self.open()
         passphrase = self._passphrase(new=True)
