@@ -81,7 +81,7 @@ class Session:
 
     manifest: Manifest
     aggregator_material: bytes = field(repr=False)
-    party_material: bytes = field(repr=False)
+    party_material: bytes = field(repr=False)  # for parties only
 
 
 @dataclass(frozen=True)

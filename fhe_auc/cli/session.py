@@ -28,7 +28,8 @@ class SessionOptions:
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
     to be found first. `options` are the protocol's. `common` are those of every session, by the names that
-    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits, max_rows and min_rows.
+    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
+    max_rows and min_rows.
     """
 
     plugin: Protocol[Any]

@@ -79,7 +79,7 @@ class CalibrationMap:
 class CalibrationCurve(NamedTuple):
     """Points of the reliability diagram, for the K' evaluation bins that hold rows.
 
-    All are of shape (K',): the share of positive rows, the mean score, and the number of rows.
+    All are of shape (K',): `prob_true` is the share of positive rows, `prob_pred` the mean score, `rows` their number.
     """
 
     prob_true: NDArray[np.float64]

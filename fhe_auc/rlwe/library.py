@@ -91,7 +91,7 @@ class Library(ABC, Generic[P]):
 
     @abstractmethod
     def decoded(self, plaintext: Any) -> NDArray[Any]:
-        """Return the slots of what has been decrypted."""
+        """Return the slots of what has been decrypted, one value each."""
 
     def verify_reseeding(self, keys: Decryptor, secret: Words, plaintext: Any) -> None:
         """Check that reseeding an encryption under `keys`, the key `secret`, changes nothing; see `Seeded.verify`."""

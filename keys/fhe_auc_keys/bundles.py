@@ -122,6 +122,8 @@ def seal_session(
 ) -> SealedSession:
     """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters as `announce`.
 
+    They can be opened for `lifetime`, as long as the announcement.
+
     Raises
     ------
     UnfitNameError, UnfitCertificateError, ExpiredError

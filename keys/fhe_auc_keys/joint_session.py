@@ -63,7 +63,7 @@ def prepare_joint_session(
 def open_joint_session(
     data: bytes, trust: Trust, *, signer: str, session: bytes | None, at: datetime
 ) -> tuple[Announcement, Roster]:
-    """Return a session and its parties' public keys, each verified under `trust`.
+    """Return a session, from `prepare_joint_session`, and its parties' public keys, each verified under `trust`.
 
     `signer` names whom the parties have agreed on to convene it; `session` is the id expected, None takes any.
 
