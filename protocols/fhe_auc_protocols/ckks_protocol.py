@@ -25,12 +25,12 @@ class CkksProtocol(EncryptedProtocol[R, P]):
         """Return what the aggregator computes."""
 
     def sealed_computation(self, manifest: Manifest) -> SealedCkks:
-        """Return the computation of a session with sealed keys."""
+        """Return the computation of a session with sealed keys; raise `InputError` where the plan is another's."""
         plan = self.plan_of(manifest)
         return SealedCkks(manifest, plan, self.circuit(plan))
 
     def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, Any]:
-        """Return the computation of a session with joint keys."""
+        """Return the computation of a session with joint keys; errors likewise. Needs OpenFHE."""
         from fhe_auc.ckks.openfhe_joint_computation import JointCkks  # needs OpenFHE
 
         plan = self.plan_of(manifest)

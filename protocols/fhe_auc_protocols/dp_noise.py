@@ -34,8 +34,12 @@ def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
     """Return values of any shape with independent Laplace noise, of the same type, int64 or float64.
 
     Integers stay integers and saturate at the ends of int64. The scale for ε-differential privacy is the values' L1
-    sensitivity, over ε. Raise `InputError` where it is not positive and finite, or a value not finite or of another
-    type.
+    sensitivity, over ε. The array is a new one.
+
+    Raises
+    ------
+    InputError
+        The scale is not positive and finite, or a value is not finite or of another type.
     """
     return _added("laplace", values, _positive(scale, "scale"))
 
@@ -51,7 +55,8 @@ def gaussian(values: NDArray[_Number], sigma: float) -> NDArray[_Number]:
 def randomized_response(bits: NDArray[np.bool_], flip_probability: float) -> NDArray[np.bool_]:
     """Flip each bit, shape (n,), with the same probability in (0, 1/2], independently (Warner 1965).
 
-    For ε-differential privacy of each bit: 1 / (1 + e^ε). Raise `InputError` for other probabilities or arrays.
+    For ε-differential privacy of each bit: 1 / (1 + e^ε). Raise `InputError` for other probabilities, or where the bits
+    are no one-dimensional array of booleans.
     """
     if bits.ndim != 1 or bits.dtype != np.bool_:
         raise InputError(f"bits must be a one-dimensional boolean array, got {bits.dtype} of shape {bits.shape}")
@@ -78,8 +83,13 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     of them in turn, to this one, which has x of the first j units, with probability (x + 1/n)/(j + 1). That is a
     fraction of integers, (n x + 1)/(n (j + 1)), hence an exact Bernoulli trial, and x after G of them is NB(1/n, p).
 
-    The scale is that of the sum: for its ε-differential privacy the L1 sensitivity, over ε. Raise `InputError` where it
-    is not positive and finite, or for fewer than 0 shares (`size`) or 1 party.
+    There are `size` >= 0 shares, int64 of shape (size,). The scale is that of the sum: for its ε-differential privacy
+    the L1 sensitivity, over ε. `parties` is n >= 1, how many shares make up the whole noise.
+
+    Raises
+    ------
+    InputError
+        The scale is not positive and finite, or another number is out of range.
     """
     if size < 0 or parties < 1:
         raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")

@@ -17,7 +17,7 @@ EPSILON_ADVICE = "; give a privacy budget, as in fhe-auc evaluate … -o epsilon
 def positive_number(options: Mapping[str, Any], name: str, advice: str = "") -> float:
     """Return an option that has no default; raise `InputError` where it is missing, or not positive and finite.
 
-    `advice` is what to add to the message where it is missing.
+    The options are those of a request or a manifest; `advice` is what to add to the message where it is missing.
     """
     value = options.get(name)
     if value is None:

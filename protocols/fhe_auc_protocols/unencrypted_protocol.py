@@ -41,6 +41,7 @@ class Sums(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     """
 
     parties: int
+    """1 in a party's message."""
 
     @classmethod
     def integers(cls, manifest: Manifest, terms: Any) -> int:

@@ -54,7 +54,10 @@ class Outcome:
 
 
 def clopper_pearson(passes: int, trials: int, confidence: float = CONFIDENCE) -> float:
-    """Return the one-sided Clopper-Pearson upper bound on a probability, from so many passes in so many trials."""
+    """Return the one-sided Clopper-Pearson upper bound on a probability, from so many passes in so many trials.
+
+    The confidence is in (0, 1).
+    """
     if passes >= trials:
         return 1.0
     return float(stats.beta.ppf(confidence, passes + 1, trials - passes))

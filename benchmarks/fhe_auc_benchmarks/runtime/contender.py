@@ -22,7 +22,7 @@ class Contender(ABC):
     """One way to get the pooled AUC, with keys made and every party's submission in hand.
 
     After `begin`, which is not timed, come `submit`, `ingest`, `circuit` and `recover`, in this order; then again from
-    `begin` on. `keys` is what making keys took; one party sends and receives so many bytes.
+    `begin` on. `keys` is what making keys took, in seconds; one party sends and receives so many bytes.
     """
 
     name: str

@@ -54,7 +54,8 @@ class Measurement:
     """One contender on one problem.
 
     The phases are "keys" and `PHASES`, submit and recover of one party, ingest of all; the bytes those of one party.
-    Beside the AUC that came out stand that from exact integers at these thresholds, and scikit-learn's.
+    Beside the AUC that came out stand that from exact integers at these thresholds, and scikit-learn's on the pooled
+    rows.
     """
 
     contender: str

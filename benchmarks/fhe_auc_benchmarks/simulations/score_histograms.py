@@ -73,8 +73,8 @@ def unary_tallies(
 ) -> NDArray[np.int64]:
     """Draw tallies of the same law as `UnaryEncoding.tally`, shape (runs, d), from how many users each cell has.
 
-    A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a user are independent. So many
-    users `without` a value report besides.
+    Counts c_v have the shape (d,). A bit is set by Binomial(c_v, 1/2) + Binomial(n − c_v, q) of the reports; bits of a
+    user are independent. So many users `without` a value report besides.
     """
     others = int(counts.sum()) + without - counts
     shape = (runs, encoding.cells)

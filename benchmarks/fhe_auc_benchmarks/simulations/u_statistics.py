@@ -23,7 +23,7 @@ __all__ = ["IdealResponse", "all_pairs", "composed_epsilon", "krr_counts", "zeta
 
 
 def krr_counts(response: RandomisedResponse, counts: ArrayLike, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the counts of reports of so many users with each value; in O(k) draws.
+    """Return the counts of reports of so many users with each value, both shape (k,); in O(k) draws.
 
     Users of one value are exchangeable: how many keep it is binomial, the replaced ones are spread uniformly. The
     distribution is that of counting `RandomisedResponse.randomise`.

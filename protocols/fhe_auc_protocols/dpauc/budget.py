@@ -72,19 +72,22 @@ RR_OPTIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """The checked parameters of a session. Make it with `Budget.checked`."""
+    """The checked parameters of a session. Make it with `Budget.checked`, which has the errors."""
 
     mechanism: str
     """ "laplace", "gaussian" or "rr"."""
 
     epsilon: float
-    delta: float | None = None  # Gaussian only
+    """Of a label, above 0 and at most 100."""
+
+    delta: float | None = None
+    """In (0, 1); Gaussian only."""
 
     budget_thresholds: int | None = None
-    """|Θ|; Laplace and Gaussian only."""
+    """|Θ|, from the number of thresholds to 2^20; Laplace and Gaussian only."""
 
     score_epsilon: float | None = None
-    """Randomised response only; None leaves scores as they are."""
+    """Of a score, as `epsilon`; randomised response only. None leaves scores as they are."""
 
     curve: Curve = field(default_factory=Curve)
 
@@ -92,9 +95,13 @@ class Budget:
     def checked(cls, mechanism: str, options: Mapping[str, Any], thresholds: int) -> Budget:
         """Check the options of a session with so many thresholds.
 
-        Names that the mechanism does not know must have been refused. Raise `InputError` where a budget is missing or
-        out of range (an epsilon above 100 promises nothing), its noise would not fit the counts, or another option has
-        no sense.
+        Options are as in a request or a manifest; names that the mechanism does not know must have been refused.
+
+        Raises
+        ------
+        InputError
+            A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
+            counts, or another option has no sense.
         """
         epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
         delta = score_epsilon = budget_thresholds = None
@@ -162,7 +169,7 @@ class Budget:
 
     @property
     def flip_probability(self) -> float:
-        """Chance ρ = 1 / (1 + e^ε) of a label to be flipped."""
+        """Chance ρ = 1 / (1 + e^ε) of a label to be flipped, below 1/2."""
         return float(expit(-self.epsilon))
 
 

@@ -52,8 +52,13 @@ def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
 def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
     """Return the least σ for which Gaussian noise is (ε, δ)-differentially private.
 
-    Correct to 1e-11, and never too small: `delta_of` of it is at most `delta`. Raise `InputError` unless ε is in
-    (0, 1e6], δ in (0, 1), and the sensitivity, as of `delta_of`, positive and finite.
+    Correct to 1e-11, and never too small: `delta_of` of it is at most `delta`. The sensitivity is as of `delta_of`.
+
+    Raises
+    ------
+    InputError
+        ε is not in (0, 1e6], δ not in (0, 1) or too small for double precision, or the sensitivity not positive and
+        finite.
 
     Examples
     --------

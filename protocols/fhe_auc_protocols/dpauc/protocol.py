@@ -35,7 +35,7 @@ _SURELY = 4.0  # standard deviations of noise
 
 
 class NoisyCounts(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Noisy counts at each threshold, of one party or of all; they may be negative."""
+    """Noisy counts at each threshold, m of each kind, of one party or of all; they may be negative."""
 
     tp: list[int]
     fp: list[int]
@@ -62,12 +62,15 @@ class NoisyCounts(Sums, frozen=True, array_like=True, forbid_unknown_fields=True
             raise DeserialisationError("the counts are not those of flipped labels")
 
     def array(self) -> NDArray[np.int64]:
-        """Return the counts, shape (4, m)."""
+        """Return the counts, shape (4, m), in the order of `roc.STATISTICS`."""
         return np.array([self.tp, self.fp, self.fn, self.tn], dtype=np.int64)
 
 
 class DpaucParty(SummingParty[Evaluation, Budget]):
-    """Sends noisy counts, and computes the AUC from the sums of all."""
+    """Sends noisy counts, and computes the AUC from the sums of all.
+
+    Raises `InputError` where scores have a budget, and one lies outside [0, 1].
+    """
 
     sums = NoisyCounts
 
@@ -125,7 +128,7 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
     trust = "aggregator and parties compute what they should; a manifest whose budget every party has checked"
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the budget as options."""
+        """Return the budget as options; raise `InputError` for a wrong one."""
         return self.terms(request.options, len(request.thresholds)).as_options()
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:

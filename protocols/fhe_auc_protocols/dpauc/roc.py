@@ -35,7 +35,10 @@ class Curve:
 
 
 def statistics(y_true: NDArray[np.bool_], y_score: NDArray[np.float64], grid: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Count TP, FP, FN and TN of n rows at each of m ascending thresholds; return them as an array of shape (4, m)."""
+    """Count TP, FP, FN and TN at each threshold; return them as an array of shape (4, m).
+
+    Labels and scores have the shape (n,), the grid of ascending thresholds (m,).
+    """
     below = np.searchsorted(grid, y_score, side="right")  # thresholds at or below the score
     bins = [np.bincount(below[rows], minlength=len(grid) + 1) for rows in (y_true, ~y_true)]
     return statistics_of_bins(np.array(bins, dtype=np.int64))
@@ -69,7 +72,7 @@ def estimate(sums: NDArray[np.float64], curve: Curve, *, flip_probability: float
     """Return the AUC that a session releases, in [0, 1], from noisy counts of all parties, shape (…, 4, m).
 
     With the flip probability of randomised response, below 1/2, the counts are of flipped labels, and the area is
-    debiased. NaN where all flipped labels are the same, or there is none.
+    debiased. The AUC has the shape (…); it is NaN where all flipped labels are the same, or there is none.
     """
     return np.clip(unclipped(sums, curve, flip_probability=flip_probability), 0.0, 1.0)
 
@@ -87,7 +90,7 @@ def unclipped(sums: NDArray[np.float64], curve: Curve, *, flip_probability: floa
 
 
 def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
-    """Return the area under the curve of noisy sums, shape (…, 4, m), by trapezoids.
+    """Return the area under the curve of noisy sums, shape (…, 4, m), by trapezoids; the area has the shape (…).
 
     A rate whose denominator is not positive counts as 0. Unclipped curves may have areas outside [0, 1].
     """
@@ -111,7 +114,8 @@ def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
 def base_rate(flipped: NDArray[np.float64], flip_probability: float, rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Estimate the clean share π of positive rows from shares of positive labels after flips of probability ρ < 1/2.
 
-    (flipped − ρ) / (1 − 2ρ). An AUC supposes a row of each label, so with n >= 2 rows it is moved into [1/n, 1 − 1/n].
+    (flipped − ρ) / (1 − 2ρ), of the shape of `flipped`. An AUC supposes a row of each label, so with n >= 2 `rows` it
+    is moved into [1/n, 1 − 1/n].
     """
     unbiased = (flipped - flip_probability) / (1 - 2 * flip_probability)
     return np.clip(unbiased, 1 / rows, 1 - 1 / rows)

@@ -42,16 +42,19 @@ FIRST = 0
 
 @dataclass(frozen=True, repr=False)
 class Secrets:
-    """What all parties of a session know, for one prime t.
+    """What all parties of a session know, for one prime.
 
-    The `point` α, shape (…), the `keys` a_s, shape (…, sums), and the `totals` R^X and R^Y, shape (…, 2, pairs, n).
     Leading dimensions "…" are independent sessions, for simulations; a party has none.
     """
 
     prime: int
+    """t."""
     point: Residues
+    """α, not 0, shape (…)."""
     keys: Residues
+    """a_s, not 0, shape (…, sums)."""
     totals: Residues
+    """R^X and R^Y, shape (…, 2, pairs, n)."""
 
     @classmethod
     def draw(cls, stream: KeyStream, packing: ExactPacking, prime: int, *sessions: int) -> Secrets:
@@ -74,17 +77,16 @@ class Secrets:
 
 @dataclass(frozen=True, repr=False)
 class Pads:
-    """What the differences of neighbours are taken of: g of one party.
-
-    The `entries`, shape (…, 2, pairs, n), are for ρ^X and ρ^Y, the `offsets`, shape (…, sums), for u.
-    """
+    """What the differences of neighbours are taken of: g of one party."""
 
     entries: Residues
+    """For ρ^X and ρ^Y, shape (…, 2, pairs, n)."""
     offsets: Residues
+    """For u, shape (…, sums)."""
 
     @classmethod
     def draw(cls, stream: KeyStream, packing: ExactPacking, prime: int, *sessions: int) -> Pads:
-        """Draw one party's pads."""
+        """Draw one party's pads, of a session or of as many as the product of `sessions`."""
         return cls(
             modular.uniform(stream, prime, *sessions, 2, packing.pairs, packing.entries),
             modular.uniform(stream, prime, *sessions, packing.sums),

@@ -17,14 +17,19 @@ _LABEL = b"fhe-auc verified 1\0"
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CommonSecrets:
-    """The secrets of one session, from 32 bytes that its parties have in common and the aggregator does not know.
+    """The secrets of one session.
 
-    The transcript is the manifest's digest, which binds session id, ordered parties, thresholds, parameters and public
-    key: another session has other secrets. Raises `ValueError` for a secret of another length.
+    Raises
+    ------
+    ValueError
+        The secret has another length: a task that was not given it has none.
     """
 
     secret: bytes
+    """32 bytes that the session's parties have in common, and the aggregator does not know."""
     transcript: bytes
+    """The manifest's digest, which binds session id, ordered parties, thresholds, parameters and public key: another
+    session has other secrets."""
     packing: ExactPacking
     primes: tuple[int, ...]
 

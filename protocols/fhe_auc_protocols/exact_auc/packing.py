@@ -39,17 +39,24 @@ class Entries(NamedTuple):
 
 
 class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The layout of the m `bins` of an exact session in so many `pairs` of ciphertexts, each with so many `slots`.
+    """The layout of an exact session's ciphertexts.
 
-    With `ties`, tie is computed beside num and den; `authenticated` entries stand four times, with authenticators.
-    Raises `ValueError` where the bins do not fit.
+    Raises
+    ------
+    ValueError
+        The bins do not fit the pairs, or leave one empty.
     """
 
     slots: int
+    """Slots of a ciphertext, N."""
     bins: int
+    """m, bins of the session: at least 1."""
     pairs: int
+    """Pairs of ciphertexts, at least 1."""
     ties: bool
+    """Whether tie is computed beside num and den."""
     authenticated: bool
+    """Whether entries stand four times, with authenticators."""
 
     def __post_init__(self) -> None:
         if min(self.bins, self.pairs) < 1 or self.used > self.slots or (self.pairs - 1) * self.per_pair >= self.bins:
@@ -57,7 +64,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def fitting(cls, slots: int, bins: int, *, ties: bool, authenticated: bool) -> ExactPacking:
-        """Return the layout with the fewest pairs."""
+        """Return the layout with the fewest pairs; raise `ValueError` where not even one bin fits."""
         one = cls(slots, 1, 1, ties, authenticated)
         copies, behind = (4, 2 * one.sums) if authenticated else (1, 0)
         most = ((slots - behind) // copies - 1) // (one.sums - 1)
@@ -120,7 +127,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Entries(spread(rows, last[0]), spread(columns, last[1]))
 
     def plain(self, x: Residues, y: Residues) -> tuple[Residues, Residues]:
-        """Return left and right, of shape (…, pairs, slots), without authentication."""
+        """Return left and right, of shape (…, pairs, slots), from X and Y, (…, pairs, n), without authentication."""
         return self._filled([x]), self._filled([y])
 
     def tagged(
@@ -145,7 +152,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return whole
 
     def mask(self, stream: KeyStream, prime: int) -> Residues:
-        """Return a vector for all slots, uniform but for its sums over the groups, which are zero."""
+        """Return residues, shape (slots,), uniform but for their sums over the groups, which are zero."""
         drawn = modular.uniform(stream, prime, self.slots)
         groups = self.groups
         for group in range(self.group_count):

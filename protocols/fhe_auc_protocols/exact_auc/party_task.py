@@ -48,8 +48,12 @@ def result_parts(plan: ExactPlan, result: bytes) -> tuple[bytes, ...]:
 class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation]):
     """What one party of an exact session computes on its own rows: integers to encrypt, and what a result says.
 
-    Rows come rounded where the session rounds scores. Raises `InputError` where the manifest is of another kind, or the
-    party alone has more rows than the session may have.
+    Rows come rounded where the session rounds scores.
+
+    Raises
+    ------
+    InputError
+        The manifest is of another kind, or the party alone has more rows than the session may have.
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
@@ -61,7 +65,7 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
         self._data = data
 
     def derived(self, common_secret: bytes) -> CommonSecrets:
-        """Return what the parties derive from their common secret."""
+        """Return what the parties derive from their common secret; raise `ValueError` unless it has 32 bytes."""
         primes = self.plan.parameters.plain_moduli
         return CommonSecrets(common_secret, self._manifest.digest, self.plan.packing, primes)
 
@@ -83,7 +87,7 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
         return found
 
     def read(self, decrypted: Sequence[Residues], parties: int, common_secret: bytes) -> Evaluation:
-        """Return AUC and resolution from a result's slots, one vector for each prime.
+        """Return AUC and resolution from a result's slots, one vector of shape (slots,) for each prime.
 
         Raises
         ------

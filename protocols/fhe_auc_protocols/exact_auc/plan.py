@@ -52,10 +52,6 @@ _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an exact encrypted AUC.
 
-    With authenticators in its packing results are verified, which takes a larger T. `parties` is the most that submit,
-    `max_rows` a public bound on the pooled rows. For each prime, flooding hides but for a statistical distance of
-    2^-flooding_bits; each party's noise on its partial decryption for one of 2^-smudging_bits, 0 without joint keys.
-
     Raises
     ------
     CapacityError
@@ -66,12 +62,19 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: ClassVar[str] = "exact AUC"
 
     packing: ExactPacking
+    """Where values stand in the slots. With authenticators results are verified, which takes a larger T."""
     parties: int
+    """Most that submit, at least 1."""
     max_rows: int
+    """Public bound n on the pooled rows: at least 2, and below the smallest prime."""
     joint_keys: bool
+    """Whether each party holds a share of the secret key, instead of all the same key."""
     parameters: BfvParameters
+    """Their plaintext moduli are the smallest primes above 2^41, as many as T needs (`least_modulus`)."""
     flooding_bits: int
+    """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
+    """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
 
     def __post_init__(self) -> None:
         if self.packing.slots != self.parameters.slots:
@@ -143,7 +146,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def noise_bound(self) -> float:
-        """X: no coefficient of the noise is larger before flooding."""
+        """X: no coefficient of the noise is larger before flooding, in absolute value."""
         return noise_bound(self.parameters, self.parties, joint_keys=self.joint_keys, products=self.packing.pairs)
 
     @property
@@ -174,7 +177,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def key_bytes(self) -> int:
         """Bytes of one party's parts of joint keys, without envelopes: public key, and halves of switching keys.
 
-        One becomes the relinearisation key, both halves of another follow from it.
+        One becomes the relinearisation key, both halves of another follow from it. 0 without joint keys.
         """
         if not self.joint_keys:
             return 0

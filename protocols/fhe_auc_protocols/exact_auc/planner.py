@@ -30,7 +30,7 @@ def plan_exact(
     Raises
     ------
     CapacityError
-        No parameters with 128-bit security do.
+        An argument is out of range, or no parameters with 128-bit security do.
     """
     (chain,) = CHAINS[backend]
     if max_rows < 2:

@@ -21,12 +21,15 @@ _ONE_CLASS = "the pooled rows have one class only, so the AUC is undefined{}; no
 
 
 def soundness_of_check(primes: Sequence[int], sums: int) -> float:
-    """Return a bound on the probability that a wrong result passes `authentic`, where the rows have both classes."""
+    """Return a bound on the probability that a wrong result passes `authentic`, where the rows have both classes.
+
+    `sums` is how many there are (`ExactPacking.sums`); docs/security/verified.md has the proof.
+    """
     return _wrong_ratio(primes, sums) + _false_undefined(primes)
 
 
 def soundness(primes: Sequence[int], sums: int, bound: int) -> float:
-    """Return a bound on the probability that a wrong result is accepted, whatever the aggregator does.
+    """Return a bound on the probability that a wrong result is accepted, whatever the aggregator does; `bound` is D.
 
     Where the pooled rows have one class only, the check alone leaves a quotient that is uniform modulo the primes'
     product T, and is a fraction with a denominator of at most D with probability below (D + 1)²/T.
@@ -97,7 +100,7 @@ def fractions(constant: Sequence[Residues], primes: Sequence[int], bound: int) -
     """Return the sums before den as fractions of den, which are the same whatever each prime's multiplier.
 
     From r·num, r·tie (where there is one) and r·den for each prime, shape (sums,). The product of the primes exceeds
-    2·D², D the bound.
+    2·D², D the bound on den.
 
     Raises
     ------

@@ -67,7 +67,7 @@ class DistributedNoise(ExactCounts[R]):
 
 
 class NoisyCountsTask(CountsTask[R]):
-    """Sends a party's counts with its shares of noise, and reads the result off their sum.
+    """Sends a party's counts with its shares of noise, and reads the result off their sum; errors as `CountsTask`.
 
     `draw` draws the shares: `fhe_auc_protocols.dp_noise.polya`, and nothing else where it protects someone.
     """
@@ -101,7 +101,7 @@ class NoisyCountsTask(CountsTask[R]):
 
 
 def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:
-    """Return each level's part of the budget; raise `InputError` where it is missing or out of range."""
+    """Return each level's part of the budget, from 0.000001 to 32; raise `InputError` where it is missing or is not."""
     epsilon, levels = readout.budget(options), readout.levels(thresholds)
     try:
         return checked_epsilon(epsilon / levels)
@@ -120,7 +120,10 @@ def scale_of(epsilon: float) -> float:
 
 
 def noise_deviation(epsilon: float, wholes: float) -> float:
-    """Return the standard deviation of so many times the noise promised (s shares of n: s/n): √(2 p s/n)/(1 − p)."""
+    """Return the standard deviation of so many times the noise promised (s shares of n: s/n): √(2 p s/n)/(1 − p).
+
+    p = e^−ε; ε is that of one level.
+    """
     return math.sqrt(2 * wholes * math.exp(-epsilon)) / -math.expm1(-epsilon)
 
 
@@ -137,7 +140,7 @@ def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
 def fallen_short(epsilon: float, shares: int, needed: int) -> float:
     """Return the budget that is really spent where s `shares` hide a row, of the n `needed` (`noise_parties`) or fewer.
 
-    s are those of parties that neither vanished nor tell their share; epsilon is the session's.
+    s are those of parties that neither vanished nor tell their share, 0 or more; epsilon is the session's.
 
     The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
     k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential

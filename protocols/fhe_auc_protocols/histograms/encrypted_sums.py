@@ -39,25 +39,34 @@ _NO_SUM = (
 class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted sum.
 
-    A plan comes from whoever wrote the manifest; raise `CapacityError` where its parts do not fit together.
+    Raises
+    ------
+    CapacityError
+        The parts do not fit together. A plan comes from whoever wrote the manifest.
     """
 
     kind: ClassVar[str] = "sums"
 
     thresholds: int
-    vectors: int  # integers for each threshold
+    """Points of the session's grid, at least 1."""
+
+    vectors: int
+    """Integers for each threshold, at least 1; all of them fit one ciphertext."""
+
     parties: int
+    """Most that submit, at least 1."""
 
     max_total: int
-    """Public bound on the absolute value of every sum."""
+    """Public bound on the absolute value of every sum, at least 1."""
 
     joint_keys: bool
+    """Whether each party holds a share of the secret key, instead of all the same key."""
 
     parameters: CkksParameters
     """Without rotations."""
 
     smudging_bits: int = 0
-    """λ of partial decryptions; 0 without joint keys."""
+    """λ of partial decryptions, 30 to 80; 0 without joint keys."""
 
     def __post_init__(self) -> None:
         for name in ("thresholds", "vectors", "parties", "max_total"):

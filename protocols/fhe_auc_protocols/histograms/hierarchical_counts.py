@@ -26,12 +26,17 @@ class HierarchicalCounts:
     """Rows in each dyadic segment of [0, 1], of one party or pooled, with or without privacy noise.
 
     ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity.
+
+    Raises
+    ------
+    InputError
+        The levels cannot be that.
     """
 
     levels: tuple[NDArray[np.float64], ...]
-    """Level k = 1 ... h holds 2^k finite counts; with noise they need not be integers, positive, or agree between
-    levels. Segments include their lower and not their upper end, but for the last one of each level, which includes 1.
-    Read-only; `InputError` where they cannot be that."""
+    """Level k = 1 ... h holds 2^k finite counts, shape (2^k,); with noise they need not be integers, positive, or agree
+    between levels. Segments include their lower and not their upper end, but for the last one of each level, which
+    includes 1. Read-only."""
 
     def __post_init__(self) -> None:
         check_height(len(self.levels))
@@ -52,7 +57,13 @@ class HierarchicalCounts:
 
     @classmethod
     def from_lowest(cls, counts: ArrayLike) -> HierarchicalCounts:
-        """Add up the counts of the 2^h segments of the lowest level to those of all others."""
+        """Add up the counts of the segments of the lowest level, shape (2^h,), to those of all others.
+
+        Raises
+        ------
+        InputError
+            Their number is no power of two, or a count is not finite.
+        """
         lowest = np.asarray(counts, dtype=np.float64)
         height = lowest.size.bit_length() - 1
         if lowest.shape != (2**height,):
@@ -71,7 +82,7 @@ class HierarchicalCounts:
 
 
 def cell_starts(height: int) -> NDArray[np.float64]:
-    """Return the lower ends r/2^h of the segments of the lowest level."""
+    """Return the lower ends r/2^h of the segments of the lowest level, shape (2^h,)."""
     check_height(height)
     starts: NDArray[np.float64] = np.arange(2**height) / 2**height
     return starts
@@ -80,8 +91,12 @@ def cell_starts(height: int) -> NDArray[np.float64]:
 def cells(data: PartyData, height: int) -> NDArray[np.int64]:
     """Find the segment of the lowest level that holds each of n rows: floor(score 2^h), and 2^h - 1 for score 1.
 
-    The segment at level k is that number shifted right by h - k bits. Raise `InputError` where a score lies outside
-    [0, 1]; the message names party, row and value.
+    Of shape (n,), from 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
+
+    Raises
+    ------
+    InputError
+        A score lies outside [0, 1]; the message names party, row and value.
     """
     check_height(height)
     size = 2**height
@@ -122,13 +137,20 @@ def prefix_count(counts: HierarchicalCounts, r: int) -> float:
 
 
 def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:
-    """Find the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to a fraction of all.
+    """Find the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to each fraction of all.
+
+    Fractions in [0, 1] and what is found have the shape (q,).
 
     Binary search on prefix queries, for all fractions at once: each step compares the rows still wanted with those of
     the left half of the segment. Noisy prefixes may fall with r; the search then ends at one of the places where they
     cross the number wanted.
 
-    Raise `InputError` where a fraction is not in [0, 1], `EvaluationError` where the rows number 0 or, by noise, less.
+    Raises
+    ------
+    InputError
+        A fraction is not in [0, 1].
+    EvaluationError
+        The rows number 0 or, by noise, less.
     """
     wanted = np.atleast_1d(np.asarray(fractions, dtype=np.float64))
     unfit = ~((wanted >= 0) & (wanted <= 1))
@@ -148,10 +170,17 @@ def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[
 
 
 def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
-    """Cut [0, 1] into so many bins, 1 to 2^h, that hold about equally many rows; errors as `quantile_cells`.
+    """Cut [0, 1] into so many bins, 1 to 2^h, that hold about equally many rows.
 
     The edges, shape (at most bins + 1,), are strictly ascending multiples of 2^-h, from 0 to 1. There are fewer where
     quantiles coincide: where a single segment holds more rows than a bin should.
+
+    Raises
+    ------
+    InputError
+        The number of bins is out of range.
+    EvaluationError
+        The rows number 0 or, by noise, less.
     """
     size = 2**counts.height
     if not is_whole(bins, range(1, size + 1)):
@@ -162,6 +191,6 @@ def equi_depth_edges(counts: HierarchicalCounts, bins: int) -> NDArray[np.float6
 
 
 def check_height(height: int) -> None:
-    """Raise `InputError` where a hierarchy cannot have that height."""
+    """Raise `InputError` where a hierarchy cannot have that height: it is 1 to 20."""
     if not is_whole(height, range(1, _MAX_HEIGHT + 1)):
         raise InputError(f"the height of a hierarchy must be from 1 to {_MAX_HEIGHT}, not {height!r}")

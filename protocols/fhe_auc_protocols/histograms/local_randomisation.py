@@ -32,8 +32,12 @@ from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums
 class Tally(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Reports of one party's rows, or of all."""
 
-    reports: list[int]  # on each level
-    ones: list[list[int]]  # of them with each bit set, level by level
+    reports: list[int]
+    """On each level, highest first; a row reports on one of them."""
+
+    ones: list[list[int]]
+    """How many of them have each bit set, level by level; of the one level of a score histogram, positives in each bin,
+    then negatives."""
 
     @classmethod
     def integers(cls, manifest: Manifest, terms: UnaryHierarchy) -> int:
@@ -52,7 +56,10 @@ class Tally(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
 
 
 class TallyParty(SummingParty[R, UnaryHierarchy]):
-    """Randomises its rows one by one and tallies the reports; then estimates the counts from the sums."""
+    """Randomises its rows one by one and tallies the reports; then estimates the counts from the sums.
+
+    Raises `InputError` where a score lies in no cell.
+    """
 
     sums = Tally
 

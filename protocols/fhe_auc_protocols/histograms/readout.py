@@ -29,11 +29,14 @@ class PooledCounts:
     """The rows of all parties in each cell, as a way of counting finds them."""
 
     levels: Sequence[NDArray[Any]]
-    """Counts, highest level first: int64, or float64 where they are estimates."""
+    """Counts of each level, one-dimensional, highest first: int64, or float64 where they are estimates."""
 
     parties: int
+    """Whose rows are counted."""
+
     backend: str = "none"
     security_bits: int = 0
+    """Of the encryption; 0 where there is none."""
 
     noise_deviation: float | None = None
     """Standard deviation of the noise on one count; None where there is no noise, or levels differ in it."""
@@ -72,10 +75,10 @@ class Readout(ABC, Generic[R]):
 
     @abstractmethod
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows in each cell; raise `InputError` for a score that lies in none."""
+        """Count a party's rows in each cell, shape (cells,); raise `InputError` for a score that lies in none."""
 
     def check_own_rows(self, pooled: NDArray[np.int64], own: NDArray[np.int64], party: str) -> None:
-        """Raise `ResultCheckError` where exact pooled counts cannot hold this party's own rows."""
+        """Raise `ResultCheckError` where exact pooled counts cannot hold this party's own rows; both shape (cells,)."""
 
     @abstractmethod
     def read(self, manifest: Manifest, pooled: PooledCounts) -> R:
@@ -87,7 +90,7 @@ class PrivateReadout(Readout[R]):
 
     @abstractmethod
     def budget(self, options: Mapping[str, Any]) -> float:
-        """Return ε of all counts together; raise `InputError` where it is missing or out of range."""
+        """Return ε of all counts together; raise `InputError` unless it is there and from 0.000001 to 32."""
 
 
 class ReadoutProtocol(Protocol[R]):
@@ -106,5 +109,5 @@ class ReadoutProtocol(Protocol[R]):
 
 
 def all_levels(counts: NDArray[np.int64], levels: int) -> list[NDArray[np.int64]]:
-    """Return the counts of so many levels from those of the cells, highest level first."""
+    """Return the counts of so many levels from those of the cells, a multiple of 2^(levels-1); highest level first."""
     return [counts.reshape(-1, 2 ** (levels - k)).sum(axis=1) for k in range(1, levels + 1)]

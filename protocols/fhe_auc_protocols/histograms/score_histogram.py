@@ -112,7 +112,7 @@ def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]
 
 
 def pooled_histogram(grid: NDArray[np.float64], bins: NDArray[np.int64] | NDArray[np.float64]) -> Histogram:
-    """Return positives and negatives in each bin, shape (2, m), with the bins' edges.
+    """Return positives and negatives in each bin, shape (2, m), with the bins' edges, from m ascending thresholds.
 
     Bin k begins at threshold k, but the first one at 0 where that is lower; the last one ends at 1, or at the last
     threshold where that is higher.

@@ -34,7 +34,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
 
 
 def staged(request: Request, bins: int) -> tuple[Request, Request]:
-    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`."""
+    """Return the requests of both sessions, as `fhe_auc.protocol.Protocol.staged`; errors as `left_for_counts`."""
     options = {_SPENT: SHARE * privacy_budget(request.options), **request.options}
     first = {"bins": bins, "epsilon": options[_SPENT]}
     if _HEIGHT in options:
@@ -44,7 +44,10 @@ def staged(request: Request, bins: int) -> tuple[Request, Request]:
 
 
 def left_for_counts(options: Mapping[str, Any]) -> float:
-    """Return the budget of the session that counts; raise `InputError` where there is none, or a wrong option."""
+    """Return the budget of the session that counts, from 0.000001 to 32.
+
+    Raise `InputError` where there is none, or an option is wrong.
+    """
     total = privacy_budget(options)
     if _HEIGHT in options:
         raise InputError("height is for quantile thresholds only: these thresholds are given")

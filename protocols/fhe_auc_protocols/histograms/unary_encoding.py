@@ -44,7 +44,13 @@ _WORDS = 2**22  # drawn at a time
 
 
 class UnaryEncoding:
-    """OUE over d >= 1 cells, with a budget for one user's report; raise `InputError` where one is out of range."""
+    """OUE over d >= 1 cells, with a budget for one user's report from 0.000001 to 32.
+
+    Raises
+    ------
+    InputError
+        One of them is out of range.
+    """
 
     def __init__(self, cells: int, epsilon: float) -> None:
         if cells < 1:
@@ -61,8 +67,13 @@ class UnaryEncoding:
     def tally(self, cells: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
         """Randomise one report for each of n users, and return how many have each bit set, shape (d,).
 
-        Cells are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects someone.
-        Raise `InputError` where a cell is out of range; the message names the user, not the cell.
+        Cells, shape (n,), are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects
+        someone.
+
+        Raises
+        ------
+        InputError
+            A cell is out of range; the message names the user, not the cell.
         """
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
         if unfit.any():
@@ -78,13 +89,13 @@ class UnaryEncoding:
         return reports
 
     def estimate(self, tally: ArrayLike, reports: int) -> NDArray[np.float64]:
-        """Return the unbiased estimate Ĉ of the users in each cell, from a tally of so many reports."""
+        """Return the unbiased estimate Ĉ of the users in each cell, shape (d,), from a tally of so many reports."""
         q = self.flip_probability
         found: NDArray[np.float64] = (np.asarray(tally, np.float64) - reports * q) / (0.5 - q)
         return found
 
     def variance(self, counts: ArrayLike, reports: int) -> NDArray[np.float64]:
-        """Return the variance of each estimate where the cells hold so many users."""
+        """Return the variance of each estimate, shape (d,), where the cells hold so many of the users who report."""
         q = self.flip_probability
         c = np.asarray(counts, np.float64)
         found: NDArray[np.float64] = (c / 4 + (reports - c) * q * (1 - q)) / (0.5 - q) ** 2
@@ -92,7 +103,7 @@ class UnaryEncoding:
 
 
 class LevelTally(NamedTuple):
-    """Reports on one level: how many, and with each bit set. Those of several parties add up."""
+    """Reports on one level: how many, and with each bit set, shape (its cells,). Those of several parties add up."""
 
     reports: int
     ones: NDArray[np.int64]
@@ -101,7 +112,13 @@ class LevelTally(NamedTuple):
 class UnaryHierarchy:
     """One report a user, on a level of its own choice, of L = 1 to 20; each has half as many cells as the one below.
 
-    `cells` are those of the lowest level, a multiple of 2^(L-1); default 2^L.
+    `height` is L, `epsilon` the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of
+    the lowest level, a multiple of 2^(L-1); default 2^L.
+
+    Raises
+    ------
+    InputError
+        The height or the budget is out of range.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
@@ -111,7 +128,10 @@ class UnaryHierarchy:
         self.epsilon = self.levels[0].epsilon
 
     def tallies(self, cells: NDArray[np.int64], source: Source) -> list[LevelTally]:
-        """Randomise users in these cells of the lowest level, or with `NO_VALUE`; the highest level comes first."""
+        """Randomise n users in these cells of the lowest level, or with `NO_VALUE`; the highest level comes first.
+
+        Cells and errors are as of `UnaryEncoding.tally`.
+        """
         chosen = exact_sampling.integers(source, len(self.levels), len(cells))
         found = []
         for level, encoding in enumerate(self.levels):
@@ -121,7 +141,7 @@ class UnaryHierarchy:
         return found
 
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
-        """Return unbiased estimates of all users' counts on every level; they do not agree between levels.
+        """Return unbiased estimates of all users' counts on every level, highest first; levels do not agree.
 
         Raise `EvaluationError` where nobody has reported on some level.
         """

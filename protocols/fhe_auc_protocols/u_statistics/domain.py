@@ -13,11 +13,17 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The values that one column may have. They are public, and must not come from the data."""
+    """The values that one column may have. They are public, and must not come from the data.
+
+    Raises
+    ------
+    InputError
+        The points are not two or more finite numbers in ascending order.
+    """
 
     points: Floats
-    """Strictly ascending, at least 2. A device rounds to the nearest (simple rounding, the π of [USTAT] Algorithm 1);
-    what lies outside becomes the first or last."""
+    """Strictly ascending, shape (k,), k >= 2. A device rounds to the nearest (simple rounding, the π of [USTAT]
+    Algorithm 1); what lies outside becomes the first or last."""
 
     def __post_init__(self) -> None:
         points = np.asarray(self.points, float)
@@ -27,7 +33,13 @@ class Axis:
 
     @classmethod
     def bins(cls, low: float, high: float, k: int) -> Axis:
-        """Return the middles of k bins of equal width on [low, high]."""
+        """Return the middles of k >= 2 bins of equal width on [low, high].
+
+        Raises
+        ------
+        InputError
+            There are fewer bins, or the range is not two finite numbers, the lower one first.
+        """
         if not (np.isfinite([low, high]).all() and low < high):
             raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
         if k < 2:
@@ -35,7 +47,7 @@ class Axis:
         return cls(low + (high - low) * (np.arange(k) + 0.5) / k)
 
     def index(self, values: ArrayLike) -> Integers:
-        """Return the index of the nearest point to each value; the upper one where two are equally near."""
+        """Return the index of the nearest point to each value, 0 to k - 1; the upper one where two are equally near."""
         middles = (self.points[1:] + self.points[:-1]) / 2
         return np.searchsorted(middles, np.asarray(values, float), side="right").astype(np.int64)
 
@@ -59,7 +71,7 @@ class Domain:
         return np.stack([column.ravel() for column in grid], axis=-1)
 
     def index(self, rows: ArrayLike) -> Integers:
-        """Return where in `points` each row of shape (n, d) is rounded to."""
+        """Return where in `points` each row is rounded to, shape (n,); `InputError` unless rows are of shape (n, d)."""
         columns = np.asarray(rows, float).T
         if len(columns) != len(self.axes):
             raise InputError(f"records have {len(columns)} columns, but the domain has {len(self.axes)}")

@@ -49,7 +49,13 @@ class Reports(NamedTuple):
 
 
 class HadamardTree:
-    """The oracle of depth α, 1 to 20; raise `InputError` where that or the budget is out of range."""
+    """The oracle of depth α, 1 to 20, whose leaves are [0, 2^α), with a budget from 0.000001 to 32.
+
+    Raises
+    ------
+    InputError
+        One of them is out of range.
+    """
 
     def __init__(self, depth: int, epsilon: float) -> None:
         if not 1 <= depth <= MAX_DEPTH:
@@ -70,7 +76,10 @@ class HadamardTree:
         return self.constant * users * self.depth
 
     def randomise(self, leaves: Integers, source: Source) -> Reports:
-        """Return what users with these leaves report: what each does on its own device."""
+        """Return what n users with these leaves, shape (n,), report: what each does on its own device.
+
+        The source is `exact_sampling.secure` where it protects someone. Raise `InputError` for a leaf out of range.
+        """
         if len(leaves) and not 0 <= leaves.min() <= leaves.max() < 2**self.depth:
             raise InputError(f"leaves must lie in [0, 2^{self.depth})")
         level = 1 + exact_sampling.integers(source, self.depth, len(leaves))
@@ -85,7 +94,10 @@ class HadamardTree:
         return 2, 2 << self.depth
 
     def tally(self, reports: Reports) -> Integers:
-        """Return the numbers of plus (first row) and minus signs at position 2^level + row; tallies add up."""
+        """Return the numbers of plus (first row) and minus signs at position 2^level + row; shape `tally_shape`.
+
+        Tallies add up.
+        """
         size = self.tally_shape[1]
         position = reports.minus * size + (1 << reports.level) + reports.row
         return np.bincount(position, minlength=2 * size).reshape(2, size).astype(np.int64)

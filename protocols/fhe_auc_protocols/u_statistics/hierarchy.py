@@ -37,8 +37,11 @@ class HierarchyEstimate(NamedTuple):
     auc: float
     """Not clipped to [0, 1]."""
 
-    recursed: int  # nodes
+    recursed: int
+    """Nodes that were recursed on."""
+
     discarded: int
+    """Nodes that were not."""
 
     tied: float
     """Estimated share of pairs that reach a leaf together, which the domain cannot tell apart."""
@@ -52,9 +55,14 @@ class HierarchyEstimate(NamedTuple):
 
 
 class HierarchicalAuc:
-    """The protocol for n⁺ and n⁻ users, which are public; raise `UndefinedAucError` where there are none of a class.
+    """The protocol for n⁺ and n⁻ users, which are public, at least one of each class.
 
-    `a`, which says where to discard, makes theorem 3's bound smallest.
+    `a`, above 1, which says where to discard, makes theorem 3's bound smallest.
+
+    Raises
+    ------
+    UndefinedAucError
+        A class is empty.
     """
 
     def __init__(self, tree: HadamardTree, positives: int, negatives: int) -> None:
@@ -67,13 +75,13 @@ class HierarchicalAuc:
         self.a = 1 + math.exp(float(found.x))
 
     def error_bound(self) -> float:
-        """Return `theorem_3` with this `a`; NaN where the theorem's condition α <= √n fails."""
+        """Return `theorem_3` with this `a`, a mean squared error; NaN where the theorem's condition α <= √n fails."""
         if self.tree.depth**2 > self.positives + self.negatives:
             return math.nan
         return self.theorem_3(self.a)
 
     def theorem_3(self, a: float) -> float:
-        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores.
+        """Return theorem 3's expression for the mean squared error of the AUC, given the users' scores; a > 1.
 
         C n⁺n⁻ α² (2n + (4a + 1) min(n⁺, n⁻) + 21 √(2nCa) / (√a - 1)) / (n⁺n⁻)², with the C of `HadamardTree`. The
         theorem's levels are independent, those of `HadamardTree` nearly so: a formula that measured errors stay below,
@@ -85,11 +93,14 @@ class HierarchicalAuc:
         return c * self.tree.depth**2 * terms / (self.positives * self.negatives)
 
     def estimate(self, positive_tally: Integers, negative_tally: Integers) -> HierarchyEstimate:
-        """Return the AUC from the sums of both classes' tallies."""
+        """Return the AUC from the sums of both classes' tallies, each of shape `HadamardTree.tally_shape`."""
         return self.recurse(self.tree.estimate(positive_tally), self.tree.estimate(negative_tally))
 
     def recurse(self, plus: Sequence[Floats], minus: Sequence[Floats], *, discard: bool = True) -> HierarchyEstimate:
-        """Return the AUC from two hierarchical histograms, level by level; `discard=False` recurses on every node."""
+        """Return the AUC from two hierarchical histograms, of shape (2^level,) at level 0 … α.
+
+        `discard=False` recurses on every node.
+        """
         v_plus, v_minus = (self.tree.variance_bound(n) for n in (self.positives, self.negatives))
         threshold = self.a * math.sqrt(v_plus * v_minus) if discard else -math.inf
         total, variance, recursed, discarded = 0.0, 0.0, 0, 0
@@ -126,7 +137,10 @@ class HierarchicalAuc:
 
 
 def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
-    """Return which of 2^depth bins of equal width on [low, high] each score lies in; outside it, the first or last."""
+    """Return which of 2^depth bins of equal width on [low, high] each score lies in; outside it, the first or last.
+
+    Raise `InputError` where the range is not two finite numbers, the lower one first.
+    """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
     position = (np.asarray(scores, float) - low) / (high - low) * 2**depth

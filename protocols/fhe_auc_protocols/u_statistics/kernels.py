@@ -24,6 +24,11 @@ class Kernel:
 
     The noise of `pairs` is scaled to the range's width, so that a value outside would not be protected: of public
     points it is refused, of users it is moved to the range's end.
+
+    Raises
+    ------
+    InputError
+        The range is not two finite numbers, the lower one first.
     """
 
     name: str
@@ -60,13 +65,13 @@ class Kernel:
         return values
 
     def clipped(self, x: ArrayLike, y: ArrayLike) -> Floats:
-        """Return f of users' records, moved into the range (NaN to its high end): no error tells a value."""
+        """Return f of users' records, (..., d), moved into the range (NaN to its high end): no error tells a value."""
         return np.asarray(np.fmax(np.fmin(self._values(x, y), self.high), self.low))
 
     def check_symmetry(self, points: ArrayLike) -> None:
         """Raise `InputError` where the kernel is not symmetric on these records, up to rounding, or loses their shape.
 
-        The error tells no value: the records may be users'.
+        Records have the shape (k, d). The error tells no value: they may be users'.
         """
         rows = np.asarray(points, float)
         values = self.clipped(rows[:, None, :], rows[None, :, :])
@@ -81,7 +86,10 @@ class Kernel:
     def matrix(self, points: ArrayLike) -> Floats:
         """Return A with A_ij = f(point i, point j); points are public, of shape (k, d), the result (k, k).
 
-        Errors as of a call, and of `check_symmetry`.
+        Raises
+        ------
+        InputError
+            As for a call; or the kernel is not symmetric on these points, or does not keep their shape.
         """
         rows = np.asarray(points, float)
         values = self(rows[:, None, :], rows[None, :, :])

@@ -34,7 +34,13 @@ MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 
 
 class RandomisedResponse:
-    """k-ary randomised response on 2 to 4,096 values; raise `InputError` where k or the budget is out of range."""
+    """k-ary randomised response on 2 to 4,096 values, with a budget from 0.000001 to 32.
+
+    Raises
+    ------
+    InputError
+        One of them is out of range.
+    """
 
     def __init__(self, k: int, epsilon: float) -> None:
         if not 2 <= k <= MAX_VALUES:
@@ -46,7 +52,10 @@ class RandomisedResponse:
         self.kept = exact_sampling.complement(self._replaced_below)  # 1 - β, without cancellation where ε is small
 
     def randomise(self, values: Integers, source: Source) -> Integers:
-        """Return what users with these values in [0, k) report: what each does on its own device."""
+        """Return what users with these values in [0, k) report, shape (n,): what each does on its own device.
+
+        The source is `exact_sampling.secure` where it protects someone. Raise `InputError` for a value out of range.
+        """
         if len(values) and not 0 <= values.min() <= values.max() < self.k:
             raise InputError(f"values must lie in [0, {self.k})")
         replaced = exact_sampling.choose(source, self._replaced_below, len(values))
@@ -57,7 +66,10 @@ class RandomisedResponse:
         return np.bincount(reports, minlength=self.k).astype(np.int64)
 
     def estimate(self, reported: ArrayLike, matrix: Floats) -> float:
-        """Return the unbiased estimate of the U-statistic of that kernel matrix; counts of reports, shape (k,)."""
+        """Return the unbiased estimate of the U-statistic from counts of reports, shape (k,), and the matrix, (k, k).
+
+        Raise `InputError` where there are fewer than two reports.
+        """
         counts = np.asarray(reported, float)
         n = checked_users(counts.sum())
         centred = counts - n * self.beta / self.k
@@ -67,7 +79,15 @@ class RandomisedResponse:
         return float((centred @ matrix @ centred - counts @ own) / (n * (n - 1) * self.kept**2))
 
     def shares(self, reported: ArrayLike) -> Floats:
-        """Return unbiased estimates of the share of users with each value; they add up to 1 and may be negative."""
+        """Return unbiased estimates of the share of users with each value, from counts of reports, both shape (k,).
+
+        They add up to 1 and may be negative.
+
+        Raises
+        ------
+        InputError
+            There are no reports.
+        """
         counts = np.asarray(reported, float)
         if counts.sum() < 1:
             raise InputError("there are no reports")
@@ -76,8 +96,9 @@ class RandomisedResponse:
     def estimate_between(self, first: ArrayLike, second: ArrayLike, matrix: Floats) -> float:
         """Return the unbiased estimate of the average kernel between two groups whose membership is public.
 
-        With the classes as groups and `kernels.between_classes` it is the AUC. Unbiased, since users of different
-        groups report independently.
+        From counts of either group's reports, shape (k,), and the matrix, (k, k). With the classes as groups and
+        `kernels.between_classes` it is the AUC. Unbiased, since users of different groups report independently. Raise
+        `InputError` where a group has no reports.
         """
         return float(self.shares(first) @ matrix @ self.shares(second))
 
@@ -112,7 +133,7 @@ class RandomisedResponse:
         return width**2 * (1 / (n * kept**2) + (1 + self.beta) ** 2 / (2 * n * (n - 1) * kept**4))
 
     def variance_bound_between(self, first: int, second: int) -> float:
-        """Return the same for two groups of public membership, n⁺ and n⁻ users.
+        """Return the same for two groups of public membership, n⁺ and n⁻ users, and kernels on [0, 1].
 
         Var = V₁₀ / n⁺ + V₀₁ / n⁻ + V₁₁ / (n⁺n⁻) with (1 - β)² V₁₀, (1 - β)² V₀₁ and (1 - β)⁴ V₁₁ at most ¼, as above.
         """
@@ -130,7 +151,7 @@ def quantisation_bound(k: int, lipschitz: float, length: float = 1.0) -> float:
 
 
 def bins_by_rule(users: int, epsilon: float, lipschitz: float = 1.0) -> int:
-    """Return the number of bins that balances noise and quantisation: k = n^¼ √(L ε), at least 2.
+    """Return the number of bins that balances noise and quantisation: k = n^¼ √(L ε), 2 to 4,096.
 
     Corollary 1, which is stated for ε <= 1; beyond that the rule is cautious, as noise then falls faster than 1/ε.
     """

@@ -19,9 +19,9 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
 
 def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
-    """Return the average kernel over all pairs of different records, from the records of each of k values.
+    """Return the average kernel over all pairs of different records, from counts of each of k values, shape (k,).
 
-    The matrix is `Kernel.matrix` of the values. Raise `InputError` where there are fewer than two records.
+    The matrix, shape (k, k), is `Kernel.matrix` of the values. Raise `InputError` for fewer than two records.
     """
     weights = np.asarray(counts, float)
     n = checked_users(weights.sum())
@@ -29,7 +29,10 @@ def u_statistic(counts: ArrayLike, matrix: Floats) -> float:
 
 
 def gini(values: ArrayLike) -> float:
-    """Return Gini's mean difference, by sorting: Σ_i (2i - n + 1)·x_(i) / (n(n-1)/2), i from 0."""
+    """Return Gini's mean difference, by sorting: Σ_i (2i - n + 1)·x_(i) / (n(n-1)/2), i from 0.
+
+    Raise `InputError` for fewer than two values, of shape (n,).
+    """
     ordered = np.sort(np.asarray(values, float))
     n = int(checked_users(len(ordered)))
     # From their middle, so that a common offset costs no digits.
@@ -37,7 +40,7 @@ def gini(values: ArrayLike) -> float:
 
 
 def collision(values: ArrayLike) -> float:
-    """Return the share of pairs of rows that are equal."""
+    """Return the share of pairs of rows, shape (n,) or (n, d), that are equal; `InputError` for fewer than two."""
     counts = np.unique(np.asarray(values), axis=0, return_counts=True)[1].astype(float)
     n = checked_users(counts.sum())
     return float(counts @ (counts - 1) / (n * (n - 1)))
@@ -51,7 +54,10 @@ class Kendall(NamedTuple):
 
 
 def kendall(rows: ArrayLike) -> Kendall:
-    """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy."""
+    """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy.
+
+    Raise `InputError` for fewer than two.
+    """
     from scipy.stats import kendalltau
 
     pairs = np.asarray(rows, float)
@@ -68,7 +74,10 @@ def tau_b(tau_a: float, tied_first: float, tied_second: float) -> float:
 
 
 def auc(positives: Integers, negatives: Integers) -> float:
-    """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,)."""
+    """Return the AUC, ties counted half, from the records of each class at ascending scores; both of shape (k,).
+
+    Raise `UndefinedAucError` where a class is empty.
+    """
     tp, fp = (side[::-1].cumsum()[::-1].astype(np.int64) for side in (positives, negatives))
     return trapezoid(Counts(tp, fp)).auc
 

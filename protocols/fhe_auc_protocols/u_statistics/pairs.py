@@ -63,7 +63,8 @@ class PairStep(ABC):
 class IdealLaplace(PairStep):
     """Ideal functionality: a trusted third adds Laplace(width/ε₁) to the kernel's value; ε₁ = ε/P is the step's budget.
 
-    `laplace` is `fhe_auc_protocols.dp_noise.laplace`, which protects, or for experiments `seeded_laplace`.
+    `epsilon` is ε₁. `laplace` is `fhe_auc_protocols.dp_noise.laplace`, which protects, or for experiments
+    `seeded_laplace`.
     """
 
     def __init__(self, kernel: Kernel, epsilon: float, laplace: Laplace) -> None:
@@ -94,8 +95,13 @@ class ValueResponse:
     β = q / (e^ε₁ + q - 1). Here the probabilities are multiples of 1/M, rounded to the private side, since a table of M
     residues is what the two-party step can hold; beyond ε₁ = ln(M - q + 1) it is as private as there.
 
-    The values are ascending, evenly spaced or not. Raise `InputError` where there is but one, or the table is too small
-    to say anything at this budget.
+    The values, shape (q,), q >= 2, are ascending, evenly spaced or not; `epsilon` is the step's budget ε₁ = ε/P, and
+    `table_size` is M.
+
+    Raises
+    ------
+    InputError
+        There is but one value, or the table is too small to say anything at this budget.
     """
 
     def __init__(self, values: ArrayLike, epsilon: float, table_size: int) -> None:
@@ -128,7 +134,7 @@ class ValueResponse:
 def pairings(users: int, number: int, generator: np.random.Generator) -> Integers:
     """Return `number` random pairings, shape (number·⌊users/2⌋, 2): users' indices, each at most once a pairing.
 
-    The pairings are public and protect nothing.
+    The pairings are public and protect nothing. Raise `InputError` for fewer than two users or one pairing.
     """
     checked_users(users)
     if number < 1:
@@ -147,7 +153,7 @@ class PairsEstimate(NamedTuple):
 def estimate(
     rows: Floats, step: PairStep, pairs: Integers, progress: Progress = lambda done, total: None
 ) -> PairsEstimate:
-    """Return the mean of the step's answers over pairs of the rows of shape (n, d)."""
+    """Return the mean of the step's answers over pairs, shape (number, 2), of the rows of shape (n, d)."""
     total = squares = 0.0
     for start in range(0, len(pairs), step.chunk):
         progress(start, len(pairs))

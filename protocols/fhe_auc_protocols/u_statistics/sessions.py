@@ -71,23 +71,24 @@ class Mechanism(ABC):
     """How a class's rows turn into counts of reports, and those into an estimate.
 
     A tally of one class, by `oracle`, has `size` numbers, each a count of reports: they add up to the class's rows.
+    `bins` is how many of scores there are.
     """
 
     def __init__(self, oracle: RandomisedResponse | HadamardTree, bins: int, size: int) -> None:
         self._oracle, self.bins, self.size = oracle, bins, size
 
     def tally(self, bins: Integers, source: Source) -> Integers:
-        """Randomise rows in these bins; return the counts of reports, shape (size,)."""
+        """Randomise n rows in these bins, shape (n,), 0 to bins - 1; return the counts of reports, shape (size,)."""
         reports: Any = self._oracle.randomise(bins, source)
         return self._oracle.tally(reports).ravel()
 
     @abstractmethod
     def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
-        """Return what the pooled tallies of both classes say; neither is empty."""
+        """Return what the pooled tallies of both classes, shape (size,), say; neither is empty."""
 
 
 class KrrMechanism(Mechanism):
-    """k-ary randomised response on the bin."""
+    """k-ary randomised response on the bin; errors as `RandomisedResponse`."""
 
     def __init__(self, bins: int, epsilon: float) -> None:
         self._response = RandomisedResponse(bins, epsilon)
@@ -106,7 +107,7 @@ class KrrMechanism(Mechanism):
 
 
 class HierarchyMechanism(Mechanism):
-    """One-bit reports on a tree whose first leaves are the bins."""
+    """One-bit reports on a tree whose first leaves are the bins; errors as `HadamardTree`."""
 
     def __init__(self, bins: int, epsilon: float) -> None:
         self._tree = HadamardTree(max(1, math.ceil(math.log2(bins))), epsilon)
@@ -121,7 +122,7 @@ class HierarchyMechanism(Mechanism):
 
 
 class Tallies(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Counts of reports of each class, of one party or of all."""
+    """Counts of reports of each class, `Mechanism.size` of them, of one party or of all."""
 
     positives: tuple[int, ...]
     negatives: tuple[int, ...]
@@ -207,11 +208,14 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
         self._source = source
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the manifest's options."""
+        """Return the manifest's options; raise `InputError` for a wrong one."""
         return {"epsilon": privacy_budget(request.options)}
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
-        """Return the party whose rows are `data`; `material` is empty."""
+        """Return the party whose rows are `data`; raise `InputError` where the manifest is not this protocol's.
+
+        `material` is empty.
+        """
         return LocalParty(manifest, self.checked(manifest), data, self._source())
 
 
@@ -228,7 +232,7 @@ class UstatKrr(LocalProtocol):
     )
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return the manifest's options, the number of bins among them."""
+        """Return the manifest's options, the number of bins, 2 to that of thresholds, among them."""
         found = super().agreed(request)
         most = len(request.thresholds)
         bins = request.options.get("bins", min(most, bins_by_rule(request.min_rows, float(found["epsilon"]))))
@@ -237,7 +241,7 @@ class UstatKrr(LocalProtocol):
         return {**found, "bins": bins}
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
-        """Return randomised response on the session's bins."""
+        """Return randomised response on the session's bins; raise `InputError` for a wrong option."""
         bins = options.get("bins")
         if not is_whole(bins, range(2, thresholds + 1)):
             raise InputError(f"the session's manifest has no number of bins that fits its thresholds: {bins!r}")
@@ -252,5 +256,5 @@ class UstatHierarchy(LocalProtocol):
     options = MappingProxyType({"epsilon": LocalProtocol._epsilon})
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
-        """Return the tree over the session's bins."""
+        """Return the tree over the session's bins; raise `InputError` for a wrong option."""
         return HierarchyMechanism(thresholds, privacy_budget(options))

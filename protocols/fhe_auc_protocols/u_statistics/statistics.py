@@ -39,6 +39,7 @@ class Randomness:
     """Of the randomisers."""
 
     laplace: pairs.Laplace
+    """Adds Laplace noise, for the ideal two-party step."""
 
     pairing: np.random.Generator
     """Draws the pairings, which are public."""
@@ -57,7 +58,14 @@ class Randomness:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What to estimate and how; the domain is public, and must not come from the data."""
+    """What to estimate and how; the domain is public, and must not come from the data.
+
+    Raises
+    ------
+    InputError
+        A name is unknown, the budget is out of range, or an option does not go with the method or with another one.
+        What needs the rows to be checked is refused by `run`.
+    """
 
     statistic: str | Kernel
     """One of `STATISTICS`, or any kernel (methods krr and pairs)."""
@@ -66,22 +74,22 @@ class Setting:
     """One of `METHODS`."""
 
     epsilon: float
-    """Budget of one user."""
+    """Budget of one user, from 0.000001 to 32."""
 
     values: tuple[tuple[float, ...], ...] = ()
-    """Possible values, for each column or once for all."""
+    """Possible values, for each column or once for all: ascending, at least two. Not with method hierarchy."""
 
     ranges: tuple[tuple[float, float], ...] = ()
     """Instead of values: lowest and highest, for each column or once for all. Scores of the AUC: (0, 1) by default."""
 
     bins: int | None = None
-    """Bins of a range (krr). None: by the rule of corollary 1, for a column of two its root."""
+    """Bins of a range, at least 2 (krr). None: by the rule of corollary 1, for a column of two its root."""
 
     alpha: int | None = None
-    """Depth of the tree (hierarchy); None: 10."""
+    """Depth of the tree, 1 to 20 (hierarchy); None: 10."""
 
     pairings: int | None = None
-    """P (pairs), fewer than users; None: 1, which is best where privacy dominates."""
+    """P (pairs), at least 1 and fewer than users; None: 1, which is best where privacy dominates."""
 
     step: str = "ideal-laplace"
     """Two-party step (pairs), one of `STEPS`: ideal-laplace is simulated, bfv runs on ciphertexts and needs values."""
@@ -151,8 +159,12 @@ def run(
 ) -> Result:
     """Estimate a statistic of rows of shape (n, d); those of the AUC are (score, label), label 0 or 1.
 
-    Raise `InputError` where the setting lacks what the method needs or does not fit the rows, or an entry is not
-    finite; `UndefinedAucError` where all labels are equal.
+    Raises
+    ------
+    InputError
+        The setting lacks what the method needs, or does not fit the rows; an entry is not finite.
+    UndefinedAucError
+        All labels are equal.
     """
     if rows.ndim != 2 or not rows.shape[1]:
         raise InputError(f"{setting.name} is of rows of shape (users, columns), not of an array of shape {rows.shape}")

@@ -34,16 +34,22 @@ Submission: TypeAlias = "Sequence[Ciphertext]"
 
 
 class Earlier(NamedTuple):
-    """What an aggregator may have kept of another session under the same keys; the message carried the ciphertext."""
+    """What an aggregator may have kept of another session under the same keys."""
 
     submissions: Mapping[str, Submission]
+    """By party's name; a submission has a ciphertext a block."""
     ciphertext: bytes
+    """Of the result."""
     message: bytes
+    """The one that carried it."""
 
 
 @dataclass
 class View:
-    """What a lying aggregator has in hand, beside what parties have sent: about how many rows they have."""
+    """What a lying aggregator has in hand, beside what parties have sent: about how many rows they have.
+
+    The generator is for its choices.
+    """
 
     context: PublicContext
     plan: AucPlan
@@ -74,7 +80,7 @@ class View:
         return np.tile([1.0, 0.0], self.plan.packing.classes // 2)
 
     def scaled(self, ciphertext: Ciphertext, weights: Slots | Floats) -> Ciphertext:
-        """Return a ciphertext times `weights`, one a slot, and times the multiplier."""
+        """Return a ciphertext times `weights`, shape (slots,), and times the multiplier."""
         return self.context.multiply_integers(ciphertext, self.multiplier * np.asarray(weights, complex))
 
     def totals(self, sums: Sequence[Ciphertext] | None = None) -> Ciphertext:
@@ -86,7 +92,7 @@ class View:
     def result(
         self, totals: Ciphertext, weights: Slots | Floats | None = None, *, plus: Ciphertext | None = None
     ) -> bytes:
-        """Return a result's bytes: totals times the multiplier, and times one of `weights` each, with `plus` added."""
+        """Return a result's bytes: totals times the multiplier and weights, shape (classes,), with `plus` added."""
         chosen = np.ones(self.plan.packing.classes) if weights is None else weights
         blinded = self.scaled(totals, self.plan.packing.class_vector(np.asarray(chosen, complex)))
         if plus is not None:
@@ -143,7 +149,7 @@ class Positions:
         """Return the totals of X·Y times `x_weights` and the multiplier, Y `shift` bins further on.
 
         Every product is there twice, as X·Y and, half a period further on, as Y·X. `y_weights` are for the second;
-        None: the same.
+        None: the same. Weights have the shape `shape`.
         """
         context, packing = self._view.context, self._view.plan.packing
         weights = self._slots(x_weights, x_weights if y_weights is None else y_weights)

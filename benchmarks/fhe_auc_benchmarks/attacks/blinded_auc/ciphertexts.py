@@ -66,7 +66,8 @@ _CONFIDENCE = 10.0
 class LyingAggregator(SealedAggregator):
     """An aggregator that plays one attack, with what every aggregator holds, and what is left of an earlier session.
 
-    `change` is that of the `View`; None: drawn anew, small, which is the likeliest to pass.
+    `change` is that of the `View`; None: drawn anew, small, which is the likeliest to pass. `rows` is about how many
+    all parties have; the generator is for the attack's choices.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class BlindedAucAttacks(Attacks):
     descriptions = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
 
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
-        """Return an aggregator that plays a strategy."""
+        """Return an aggregator that plays a strategy; raise `InputError` for another name, or joint keys."""
         if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys only")
         generator = np.random.default_rng(0)
@@ -237,11 +238,12 @@ def run(
     options: Mapping[str, Any] | None = None,
     change: float | None = None,
 ) -> Outcome:
-    """Play a strategy against honest parties, once a trial; `options` are the protocol's, such as ``executions``.
+    """Play a strategy against honest parties of "semi-honest" or "malicious", once a trial.
 
     Every trial is a session of its own, with its own id, rows and common secret. The CKKS keys are those of all trials,
     which takes nothing from the liar, and gives it earlier sessions under the same keys. Rows and the liar's choices
-    follow from the seed; keys do not, and with them neither noise nor what the common secret derives.
+    follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
+    protocol's, such as ``executions``; `change` is as for `LyingAggregator`.
 
     Raises
     ------

@@ -54,8 +54,10 @@ def terms(multipliers: Complex) -> Complex:
 def pair_rate(coefficients: Complex, window: float, *, draws: int = 200_000, seed: int = 0) -> float:
     """Return the share of pairs, among so many executions drawn, for which |q - q'| ≤ √2·window·|q|.
 
+    Coefficients have the shape (11,); the window is above 0 and below 1/√2.
+
     Two executions agree if real and imaginary part of their shifts differ by at most w, and do harm only if these are
-    larger than h - w; with window = w/(h - w), below 1/√2, that is no more pairs than these, whatever θ.
+    larger than h - w; with window = w/(h - w) that is no more pairs than these, whatever θ.
     """
     multipliers = draw_multipliers(np.random.default_rng(seed), draws)
     logs = np.log(terms(multipliers) @ coefficients)

@@ -33,14 +33,17 @@ _MOST_NEIGHBOURS = 2_000
 
 
 class Verdicts(NamedTuple):
-    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·resolution as the party reads it."""
+    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·resolution as the party reads it.
+
+    Both have the shape (trials,).
+    """
 
     refused_by: NDArray[np.str_]
     values: Complex
 
 
 def checked(trials: Trials, totals: Totals) -> Verdicts:
-    """Return what `result_check.accept` says to every trial with these totals."""
+    """Return what `result_check.accept` says to every trial with these totals, of shape (trials, E)."""
     chosen, allowed = trials.setting.plan, trials.windows
     zero = chosen.least_multiplier * chosen.packing.gain * np.abs(trials.products[..., 2])
     with np.errstate(all="ignore"):
@@ -135,7 +138,7 @@ def _shifted(name: str, of: Setting, parameters: tuple[Parameter, ...], draws: i
 
 
 def run(name: str, of: Setting, trials: int, seed: int = 0, parameter: Parameter | None = None) -> Outcome:
-    """Play one of `STRATEGIES`, with its `best` parameter where none is given."""
+    """Play one of `STRATEGIES`, with its `best` parameter where none is given; raise `InputError` for another name."""
     if name not in STRATEGIES:
         raise InputError(f"there is no attack {name!r}; there are {', '.join(STRATEGIES)}")
     lie, value = STRATEGIES[name].simulated_lie, best(name, of, seed) if parameter is None else parameter

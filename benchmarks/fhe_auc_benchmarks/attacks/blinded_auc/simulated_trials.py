@@ -74,7 +74,10 @@ def setting(
     thresholds: str = "uniform:100",
     published: bool = False,
 ) -> Setting:
-    """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive."""
+    """Return what the malicious protocol plans for ten parties, and 2,000 made-up rows, 30 % of them positive.
+
+    `executions` are 2, 4 or 8, `thresholds` a grid as on the command line; without a tolerance the plan's own.
+    """
     grid = grids.resolve(thresholds)
     workload = Workload(thresholds=len(grid), parties=_PARTIES, classes=2 * executions, splits=DEFAULT_SPLITS)
     chosen = plan(workload, "tenseal", flooding_bits=FLOODING_BITS, tolerance=tolerance)
@@ -123,12 +126,12 @@ class Trials:
 
     @cached_property
     def nums(self) -> Complex:
-        """What num' of an honest aggregator is, relative to `size`."""
+        """What num' of an honest aggregator is, relative to `size`: shape (trials, E)."""
         return np.asarray(self.products[..., 0] * self.setting.honest + self.products[..., 1])
 
     @property
     def dens(self) -> Complex:
-        """What den' of an honest aggregator is, relative to `size`."""
+        """What den' of an honest aggregator is, relative to `size`: shape (trials, E)."""
         return np.asarray(self.products[..., 2])
 
     def totals(self, nums: Complex, dens: Complex) -> Totals:
@@ -163,7 +166,10 @@ class Trials:
 
     @cached_property
     def position_factors(self) -> tuple[Complex, Complex]:
-        """X/(2P) and Y/N at every position, turned by its phase, in the same order; single precision is enough here."""
+        """X/(2P) and Y/N at every position, turned by its phase, in the same order: shape (trials, E, L) each.
+
+        Single precision is enough here.
+        """
         heights, negatives = (each.astype(np.complex64) for each in self._bins)
         roles = self.rng.random((*self.shape, 1, self.setting.plan.workload.thresholds), dtype=np.float32) < 0.5
         weights, one = self._weights.astype(np.complex64), np.complex64(1)
@@ -222,7 +228,7 @@ class Trials:
         return np.asarray(np.take_along_axis(self.position_products, chosen, axis=-1).sum(axis=-1))
 
     def garbage(self) -> Complex:
-        """Return values as large as the modulus leaves room for, in plain units."""
+        """Return values as large as the modulus leaves room for, in plain units: shape (trials, E)."""
         chosen = self.setting.plan
         largest = 2.0 ** (chosen.parameters.log2_modulus - 2 * chosen.parameters.log2_scale)
         return np.asarray(largest * _complex_normal(self.rng, self.shape))

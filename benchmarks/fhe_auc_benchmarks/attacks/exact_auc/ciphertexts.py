@@ -126,9 +126,13 @@ def lying_aggregator(
     generator: np.random.Generator | None = None,
     earlier: Submissions | None = None,
 ) -> LyingAggregator:
-    """Return an aggregator that plays a strategy; raise `InputError` where there is none.
+    """Return an aggregator that plays a strategy; without a generator it draws its choices anew.
 
-    Some need an earlier session, and none is played on several pairs of ciphertexts or rotates them.
+    Raises
+    ------
+    InputError
+        There is no such strategy, it needs rotation keys or an earlier session, or the session has several pairs of
+        ciphertexts.
     """
     strategy = STRATEGIES.get(attack)
     if strategy is None:
@@ -159,7 +163,8 @@ class ExactAucAttacks(Attacks):
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
-    Sessions have three parties with 20 to 60 rows each, all under one set of keys.
+    Sessions have three parties with 20 to 60 rows each, all under one set of keys; rows and the liar's choices follow
+    from the seed. Errors as `lying_aggregator`.
     """
     plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
     generator = np.random.default_rng(seed)

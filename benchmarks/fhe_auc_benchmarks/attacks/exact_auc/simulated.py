@@ -50,8 +50,9 @@ class SimulatedSessions:
 def run(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) -> Outcome:
     """Play one of `STRATEGIES`, or `GUESS`, in so many sessions, with or without ties, and count what passes.
 
-    `GUESS` needs sessions without ties. The prime t may be of any size from the number of rows on. "passed" are results
-    that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or undefined where it should not be.
+    All follows from the seed. `GUESS` needs sessions without ties. The prime t may be of any size from the number of
+    rows on. "passed" are results that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or
+    undefined where it should not be.
     """
     used = ExactPacking.fitting(8192, _BINS, ties=ties, authenticated=True).used
     packing = ExactPacking(used, _BINS, 1, ties, True)
