@@ -141,7 +141,10 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def pack(self, integers: ArrayLike) -> Slots:
         """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
 
-        Raise `ValueError` for another shape, a value that is not an integer, or one beyond the bound.
+        Raises
+        ------
+        ValueError
+            Another shape, a value that is not an integer, or one beyond the bound.
         """
         given = np.asarray(integers)
         if given.shape != (self.vectors, self.thresholds) or given.dtype.kind not in "iu":
@@ -155,8 +158,10 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def sums(self, slots: Slots) -> NDArray[np.int64]:
         """Return the sums, shape (vectors, thresholds), from the decrypted slots of the result.
 
-        Raise `EvaluationError` where these are not sums within the plan's bounds: the keys are wrong, or the result is
-        damaged.
+        Raises
+        ------
+        EvaluationError
+            The slots are not those of sums within the plan's bounds: the keys are wrong, or the result is damaged.
         """
         if not np.isfinite(slots).all():
             raise EvaluationError(_NO_SUM)
@@ -228,7 +233,10 @@ def plan_sum(
 ) -> SumPlan:
     """Return the plan with the smallest upload; parameters as of `SumPlan`.
 
-    Raise `CapacityError` where no parameters with 128-bit security do.
+    Raises
+    ------
+    CapacityError
+        An argument is out of range, or no parameters with 128-bit security do.
     """
     scale_bits = min(_MOST_SCALE_BITS, EXACT_BITS - math.ceil(math.log2(max(max_total, 1))))
     reason = ""

@@ -121,7 +121,12 @@ def count(data: PartyData, height: int) -> HierarchicalCounts:
 def prefix_count(counts: HierarchicalCounts, r: int) -> float:
     """Count the rows in [0, r/2^h), as a sum of at most one segment a level.
 
-    At r = 2^h it is the whole of [0, 1], from the first level. Raise `InputError` where r is not from 0 to 2^h.
+    At r = 2^h it is the whole of [0, 1], from the first level.
+
+    Raises
+    ------
+    InputError
+        r is not from 0 to 2^h.
     """
     size = 2**counts.height
     if not 0 <= r <= size:

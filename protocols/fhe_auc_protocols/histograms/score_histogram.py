@@ -104,8 +104,11 @@ def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Count a party's rows of label 1 and 0 in each bin, shape (2, m).
 
-    Raise `InputError` where a score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the
-    message names the party, the row and the value.
+    Raises
+    ------
+    InputError
+        A score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the message names the
+        party, the row and the value.
     """
     own = Histogram.from_rows(data, _edges(grid))
     return np.stack([own.positives, own.negatives]).astype(np.int64)
@@ -127,7 +130,10 @@ def _edges(grid: NDArray[np.float64]) -> NDArray[np.float64]:
 def pooled_counts(bins: NDArray[np.int64]) -> Counts:
     """Return the counts at each threshold from positives and negatives in each bin, shape (2, m).
 
-    Raise `EvaluationError` where a bin has fewer than no rows.
+    Raises
+    ------
+    EvaluationError
+        A bin has fewer than no rows.
     """
     if bins.min() < 0:
         raise EvaluationError(

@@ -143,7 +143,10 @@ class UnaryHierarchy:
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
         """Return unbiased estimates of all users' counts on every level, highest first; levels do not agree.
 
-        Raise `EvaluationError` where nobody has reported on some level.
+        Raises
+        ------
+        EvaluationError
+            Nobody has reported on some level.
         """
         users = sum(tally.reports for tally in pooled)
         if not all(tally.reports for tally in pooled):

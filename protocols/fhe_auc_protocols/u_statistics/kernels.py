@@ -54,7 +54,10 @@ class Kernel:
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return f of public records of shape (..., d); for those of users there is `clipped`.
 
-        Raise `InputError` where a value is not finite, or outside the range; the message names the value.
+        Raises
+        ------
+        InputError
+            A value is not finite, or outside the range; the message names the value.
         """
         values = self._values(x, y)
         wrong = ~((values >= self.low) & (values <= self.high))

@@ -139,8 +139,12 @@ class FirstUser:
     def answer(self, reply: bytes) -> int:
         """Return y in [0, q), which goes to the aggregator.
 
-        Raise `DeserialisationError` where the reply is damaged, after which another one may follow; `InputError` where
-        nothing has been asked, or the answer has been given.
+        Raises
+        ------
+        DeserialisationError
+            The reply is damaged; another one may follow.
+        InputError
+            Nothing has been asked, or the answer has been given.
         """
         if self._keys is None or self._answered:
             raise InputError("a two-party step answers once, after its request; make a new FirstUser")
@@ -173,8 +177,12 @@ class SecondUser:
     def reply(self, request: bytes) -> bytes:
         """Return the message that answers the first user's.
 
-        Raise `DeserialisationError` where the request is damaged, after which another one may follow; `InputError`
-        where this user has replied: a second reply would spend the budget again.
+        Raises
+        ------
+        DeserialisationError
+            The request is damaged; another one may follow.
+        InputError
+            This user has replied: a second reply would spend the budget again.
         """
         if self._replied:
             raise InputError("a two-party step answers once; make a new SecondUser")
