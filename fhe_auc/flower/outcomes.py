@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fhe_auc import errors
-from fhe_auc.errors import EvaluationError, FheAucError
+from fhe_auc.errors import EvaluationError, FheAucError, ResultCheckError, VerificationError
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
 from fhe_auc.rounds import Party
@@ -30,6 +30,8 @@ def write(path: Path, party: Party[Any]) -> None:
         told = {kind: fields_of}
     except EvaluationError as error:
         told = {"error": {"type": type(error).__name__, "message": str(error)}}
+        if check := getattr(error, "check", None):
+            told["error"]["check"] = check
     write_json(path, {"party": party.name, "session": party.manifest.session.hex(), **told})
 
 
@@ -75,4 +77,6 @@ def told_error(told: Mapping[str, str]) -> FheAucError:
     kind = getattr(errors, told["type"], None)
     if not (isinstance(kind, type) and issubclass(kind, FheAucError)):
         kind = EvaluationError
+    if "check" in told and issubclass(kind, ResultCheckError | VerificationError):
+        return kind(told["message"], check=told["check"])  # type: ignore[arg-type] # as it was written
     return kind(told["message"])

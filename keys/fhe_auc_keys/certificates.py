@@ -124,8 +124,8 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
     try:
         parts = unframe(MAGIC, shown, _Credential, "credential")
         chain = [_loaded(each) for each in parts.chain]
-    except (DeserialisationError, *MALFORMED):
-        raise TamperedError("a credential is damaged") from None
+    except (DeserialisationError, *MALFORMED) as error:
+        raise TamperedError(f"a credential is damaged: {error}") from None
     if not 1 <= len(chain) <= _MAX_CHAIN or not all(whole_bytes(each) for each in chain):
         raise TamperedError("a credential holds no certificate, too many, or one not encoded as it was signed")
     try:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from fhe_auc import registry
+from fhe_auc.errors import UnknownProtocolError
+from fhe_auc.manifest import Manifest
 from fhe_auc.serialise import encode
 from fhe_auc_keys import joint_session
 from fhe_auc_keys.announcement import Announcement
-from fhe_auc_keys.bundles import keep_party_bundle, kept_party_keys, open_aggregator_bundle
+from fhe_auc_keys.bundles import (
+    PARTY_KIND,
+    announced_in_bundle,
+    keep_party_bundle,
+    kept_party_keys,
+    open_aggregator_bundle,
+)
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
@@ -27,10 +36,13 @@ def open_for_aggregator(
 
     `holder` must have signed; other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
     """
-    if not is_joint(data):
-        return open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
-    announcement, roster = open_joint_session(data, trust, signer=holder, session=session, at=at)
-    return announcement, roster.to_bytes()
+    if is_joint(data):
+        announcement, roster = open_joint_session(data, trust, signer=holder, session=session, at=at)
+        material = roster.to_bytes()
+    else:
+        announcement, material = open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
+    _check_plan(announcement.manifest)
+    return announcement, material
 
 
 def keep_for_party(
@@ -46,8 +58,14 @@ def keep_for_party(
 ) -> Announcement:
     """Open such a file as the party `identity`, once, and put what the rounds need into `store`.
 
-    `holder` must have signed; other parameters and errors as `keep_party_bundle` and `keep_joint_session`.
+    `holder` must have signed; other parameters and errors as `keep_party_bundle` and `keep_joint_session`. Raise
+    `InputError` where the protocol here cannot read the plan; then nothing is kept, and the file can be opened again.
     """
+    if is_joint(data):
+        announced, _ = open_joint_session(data, trust, signer=holder, session=session, at=at)
+    else:
+        announced, _ = announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)
+    _check_plan(announced.manifest)
     if is_joint(data):
         announcement, _ = keep_joint_session(
             data, identity, trust, store, signer=holder, session=session, at=at, grid=grid
@@ -69,3 +87,12 @@ def kept_for_party(
         return opened.announcement, opened.material
     announcement, roster = kept_joint_session(store, session, trust, signer=holder, at=at)
     return announcement, encode(PartyMaterial(roster, identity.to_bytes()))
+
+
+def _check_plan(manifest: Manifest) -> None:
+    """Raise `InputError` where the session's protocol is installed, and refuses its plan."""
+    try:
+        protocol = registry.load(manifest.protocol)
+    except UnknownProtocolError:  # a site may take in what another of its machines evaluates
+        return
+    protocol.plan_of(manifest)

@@ -263,7 +263,8 @@ def _unlocked(data: bytes, passphrase: str) -> bytes:
     try:
         header = unframe(MAGIC, data, _Header, "key store header")
     except DeserialisationError as error:
-        raise DamagedFileError(f"{error}; restore it from the backup") from None
+        remedy = "make the key store again" if error.field == "version" else "restore it from the backup"
+        raise DamagedFileError(f"{error}; {remedy}") from None
     if header.log2_cost not in _LOG2_COSTS or len(header.salt) != _SALT_BYTES:
         raise DamagedFileError("the key store's header is malformed; restore it from the backup")
     root = _stretch(passphrase, header.salt, header.log2_cost)

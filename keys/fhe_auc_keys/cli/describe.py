@@ -41,6 +41,8 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     if plan is not None:
         rows += plan.terms().rows
         rows.append(("encryption", f"{SECURITY_BITS}-bit security", plan.parameters.backend))
+    elif manifest.plan is not None:
+        rows.append(("encryption", "yes", "its parameters: unknown, this protocol is not installed here"))
     if manifest.joint_keys:
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
     if manifest.context:

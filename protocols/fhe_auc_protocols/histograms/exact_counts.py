@@ -109,7 +109,8 @@ class CountsTask(PartyTask[Slots, Slots, R]):
         *levels, rest = np.split(sums, ends)
         if rest.any():
             raise ResultCheckError(
-                "the sum has counts where none belong: the aggregator has not computed what it should"
+                "the sum has counts where none belong: the aggregator has not computed what it should",
+                check="unused slots",
             )
         return levels
 

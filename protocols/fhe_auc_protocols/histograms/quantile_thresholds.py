@@ -124,7 +124,8 @@ class ExactQuantiles(_Quantiles):
         if (pooled < own).any():
             raise ResultCheckError(
                 f"the sum does not hold all rows of party {party!r}: the aggregator, or a party, has not computed what "
-                "it should"
+                "it should",
+                check="own rows",
             )
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> QuantileThresholds:

@@ -36,7 +36,7 @@ from flwr.supernode import start_client_internal as internals
 
 from fhe_auc import federated_auc, registry
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
+from fhe_auc.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
 from fhe_auc.flower.bundle import write_config
@@ -170,6 +170,19 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     assert isinstance(read, Evaluation)
     assert read == found
     assert read.fraction == Fraction(3, 4)
+
+
+def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -> None:
+    class Site:
+        name, manifest = "a", SimpleNamespace(session=bytes(16))
+
+        def result(self) -> Evaluation:
+            raise ResultCheckError("refused", check="own rows")
+
+    outcomes.write(tmp_path / "result", cast(Any, Site()))
+    with pytest.raises(ResultCheckError, match=r"^refused$") as read:
+        outcomes.read(tmp_path / "result")
+    assert read.value.check == "own rows"
 
 
 def exact(sites: Iterable[PartyData]) -> float:

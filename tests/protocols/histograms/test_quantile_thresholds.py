@@ -301,6 +301,8 @@ def test_where_some_may_be_missing_a_party_refuses_a_sum_without_its_rows(
         assert isinstance(found, QuantileThresholds if number in told else ResultCheckError)
         if number not in told:
             assert str(found).startswith(f"the sum does not hold all rows of party 'site {number}'")
+            assert isinstance(found, ResultCheckError)
+            assert found.check == "own rows"
 
 
 def test_parties_that_were_told_different_sums_do_not_take_part_in_one_evaluation(
@@ -505,6 +507,17 @@ def test_each_level_has_noise_for_its_part_of_the_budget() -> None:
     expected = 2 * math.exp(-0.2) / (1 - math.exp(-0.2)) ** 2
     assert 0.3 < (noise**2).mean() / expected < 2.5
     assert (found[-2:] == 0).all()
+
+
+def test_counts_where_none_belong_are_refused() -> None:
+    plugin = QuantilesDistributedDp()
+    manifest = plugin.prepare(request(1, backend="tenseal", options={"bins": 10, "epsilon": 8.0})).manifest
+    plan = plugin.plan_of(manifest)
+    sums = np.zeros((plan.vectors, plan.thresholds), np.int64)
+    sums[-1, -1] = 1  # one of the two that are zero
+    with pytest.raises(ResultCheckError) as refused:
+        plugin.task(manifest, sites(1)[0]).read(plan.pack(sums), 1, bytes(32))
+    assert refused.value.check == "unused slots"
 
 
 def test_with_hardly_any_noise_the_thresholds_are_nearly_those_of_exact_counts() -> None:

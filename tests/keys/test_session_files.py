@@ -1,0 +1,96 @@
+"""A session that this installation cannot play is refused before anything is kept, so that its file opens later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fhe_auc.errors import InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.plan import EncodedPlan
+from fhe_auc.protocol import Session
+from fhe_auc_keys.bundles import SealedSession, seal_session
+from fhe_auc_keys.joint_session import prepare_joint_session
+from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
+from fhe_auc_keys.store import KeyStore
+from tests.support.certified import NOW, Consortium
+
+HOLDER = "key holder"
+PARTIES = "north", "south", "east"
+LIFETIME = timedelta(days=7)
+
+
+@pytest.fixture(scope="module")
+def consortium() -> Consortium:
+    return Consortium(*PARTIES, HOLDER)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    with KeyStore.create(tmp_path / "store", "long enough", log2_cost=10) as made:
+        yield made
+
+
+def of_a_newer_version(manifest: Manifest) -> Manifest:
+    """A manifest whose plan has a field that the protocol here does not know."""
+    assert manifest.plan is not None
+    fields = msgspec.msgpack.decode(manifest.plan.content)
+    newer = EncodedPlan(manifest.plan.kind, msgspec.msgpack.encode({**fields, "new": 1}))
+    return msgspec.structs.replace(manifest, plan=newer)
+
+
+def sealed(consortium: Consortium, session: Session) -> SealedSession:
+    peers = consortium.peers(*session.manifest.parties)
+    holder = consortium.identities[HOLDER]
+    return seal_session(holder, session, peers, consortium.trust(), lifetime=LIFETIME, at=NOW)
+
+
+def announced(consortium: Consortium, manifest: Manifest) -> bytes:
+    credentials = [consortium.identities[name].credential for name in manifest.parties]
+    holder = consortium.identities[HOLDER]
+    return prepare_joint_session(holder, manifest, credentials, consortium.trust(), lifetime=LIFETIME, at=NOW)
+
+
+def keep(consortium: Consortium, data: bytes, store: KeyStore) -> None:
+    identity = consortium.identities["north"]
+    keep_for_party(data, identity, consortium.trust(), store, holder=HOLDER, session=None, at=NOW)
+
+
+def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
+    consortium: Consortium, prepared: Session, store: KeyStore
+) -> None:
+    newer = sealed(consortium, replace(prepared, manifest=of_a_newer_version(prepared.manifest)))
+    for _ in range(2):  # the second time would say "opened before"
+        with pytest.raises(InputError, match="no valid plan"):
+            keep(consortium, newer.parties["north"], store)
+    assert store.names("bundle") == ()
+    with pytest.raises(InputError, match="no valid plan"):
+        open_for_aggregator(newer.aggregator, consortium.trust(), holder=HOLDER, session=None, at=NOW)
+    keep(consortium, sealed(consortium, prepared).parties["north"], store)
+
+
+def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
+    consortium: Consortium, prepare: Callable[..., Session], store: KeyStore
+) -> None:
+    pytest.importorskip("openfhe")
+    manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
+    newer = announced(consortium, of_a_newer_version(manifest))
+    for _ in range(2):
+        with pytest.raises(InputError, match="no valid plan"):
+            keep(consortium, newer, store)
+    assert store.names("bundle") == ()
+    with pytest.raises(InputError, match="no valid plan"):
+        open_for_aggregator(newer, consortium.trust(), holder=HOLDER, session=None, at=NOW)
+    keep(consortium, announced(consortium, manifest), store)
+
+
+def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(
+    consortium: Consortium, prepared: Session, store: KeyStore
+) -> None:
+    elsewhere = msgspec.structs.replace(of_a_newer_version(prepared.manifest), protocol="elsewhere")
+    keep(consortium, sealed(consortium, replace(prepared, manifest=elsewhere)).parties["north"], store)
