@@ -130,8 +130,8 @@ def debias(
 
         α = (1−π)ρ / (π(1−ρ) + (1−π)ρ)      β = πρ / (πρ + (1−π)(1−ρ))      AUC = (AUC_noisy − (α+β)/2) / (1−α−β)
 
-    ρ is the flip probability, below 1/2, and π in (0, 1) the share of positive rows. The estimate may lie outside
-    [0, 1] where rows are few.
+    ρ is the flip probability, below 1/2, and π in (0, 1) the share of positive rows, of the shape of the AUCs. The
+    estimate may lie outside [0, 1] where rows are few.
     """
     rho, pi = flip_probability, positive_share
     alpha = (1 - pi) * rho / (pi * (1 - rho) + (1 - pi) * rho)

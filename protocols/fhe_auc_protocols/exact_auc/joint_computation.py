@@ -73,7 +73,7 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
         return b"".join(partial_decryption(share, each, which, self.plan.smudging_exponent) for which, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
-        """Return the slots for each prime."""
+        """Return the decrypted slots, shape (slots,), for each prime."""
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
             fuse(self.setup, each, which, [parts[which] for parts in by_party])

@@ -91,19 +91,25 @@ class CountsTask(PartyTask[Slots, Slots, R]):
         return [self.packed(np.concatenate(self._own))]
 
     def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> R:
-        """Return what the pooled counts say; errors as `SumPlan.sums` and `Readout.read`, and `ResultCheckError`."""
+        """Return what the pooled counts say; errors as `levels`, `Readout.check_own_rows` and `Readout.read`."""
         levels = self.levels(decrypted)
         self._readout.check_own_rows(levels[-1], self._own[-1], self.party)
         return self.outcome(levels, parties)
 
     def packed(self, counts: NDArray[np.int64]) -> Slots:
-        """Return the slots that encode the counts of all levels, and zeros where the plan has room for more."""
+        """Return the slots that encode the counts of all levels, one after the other, and zeros where there is room.
+
+        Errors as `SumPlan.pack`.
+        """
         padded = np.zeros(self.plan.integers, np.int64)
         padded[: counts.size] = counts
         return self.plan.pack(padded.reshape(self.plan.vectors, self.plan.thresholds))
 
     def levels(self, decrypted: Slots) -> list[NDArray[np.int64]]:
-        """Return the pooled counts of each level."""
+        """Return the pooled counts of each level, highest first; errors as `SumPlan.sums`.
+
+        Raise `ResultCheckError`, too, where there are counts where none belong.
+        """
         sums = self.plan.sums(decrypted).ravel()
         ends = np.cumsum([level.size for level in self._own])
         *levels, rest = np.split(sums, ends)

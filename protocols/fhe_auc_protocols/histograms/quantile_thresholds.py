@@ -81,7 +81,7 @@ class _Quantiles(Readout[QuantileThresholds]):
         return thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's rows in each cell; raise `InputError` for a score outside [0, 1]."""
+        """Count a party's rows in each cell, shape (2^h,); raise `InputError` for a score outside [0, 1]."""
         return np.bincount(hierarchy.cells(data, _height(len(grid))), minlength=len(grid))
 
     def _found(
@@ -198,7 +198,7 @@ class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
 def equi_depth_grid(counts: HierarchicalCounts, bins: int) -> NDArray[np.float64]:
     """Return thresholds so that bins hold about equally many rows; errors as `hierarchical_counts.equi_depth_edges`.
 
-    Fewer than `bins` where one cell holds more rows than a bin should, two at least.
+    Ascending, of shape (bins,): fewer than `bins` where one cell holds more rows than a bin should, two at least.
     """
     grid = hierarchy.equi_depth_edges(counts, bins)[:-1]
     if len(grid) < MIN_SIZE:  # all rows in the first cell, and two bins wanted

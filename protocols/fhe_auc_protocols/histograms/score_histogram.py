@@ -41,7 +41,7 @@ class ExactScoreHistogram(Readout[Evaluation]):
         return _LABELS * thresholds
 
     def count(self, data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count a party's positives in each bin, then its negatives; errors as `rows_by_bin`."""
+        """Count a party's positives in each bin, then its negatives, shape (2m,); errors as `rows_by_bin`."""
         return rows_by_bin(data, grid).ravel()
 
     def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:

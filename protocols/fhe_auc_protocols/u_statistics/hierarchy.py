@@ -137,7 +137,7 @@ class HierarchicalAuc:
 
 
 def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
-    """Return which of 2^depth bins of equal width on [low, high] each score lies in; outside it, the first or last.
+    """Return which of 2^depth bins of equal width on [low, high] each score is in, shape (n,); outside, an outermost one.
 
     Raise `InputError` where the range is not two finite numbers, the lower one first.
     """
