@@ -137,9 +137,9 @@ class HierarchicalAuc:
 
 
 def leaves(scores: ArrayLike, depth: int, low: float = 0.0, high: float = 1.0) -> Integers:
-    """Return which of 2^depth bins of equal width on [low, high] each score is in, shape (n,); outside, an outermost one.
+    """Return which of 2^depth bins of equal width on [low, high] each score is in; outside, the first or last.
 
-    Raise `InputError` where the range is not two finite numbers, the lower one first.
+    Of shape (n,). Raise `InputError` where the range is not two finite numbers, the lower one first.
     """
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")
