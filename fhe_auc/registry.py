@@ -1,4 +1,7 @@
-"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``."""
+"""Installed protocols, and attacks on them: entry-point groups ``fhe_auc.protocols`` and ``fhe_auc.attacks``.
+
+A package adds its own there: `fhe_auc.protocol` says what a protocol is, docs/guide/write-a-protocol.md writes one.
+"""
 
 from __future__ import annotations
 
