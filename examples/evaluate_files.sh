@@ -28,5 +28,5 @@ echo '$ fhe-auc evaluate north.csv south.csv west.csv'
 fhe-auc evaluate north.csv south.csv west.csv
 
 echo
-echo '$ fhe-auc evaluate all.csv --site-column hospital --label-column outcome --score-column risk --release-digits 3 --json'
-fhe-auc evaluate all.csv --site-column hospital --label-column outcome --score-column risk --release-digits 3 --json
+echo '$ fhe-auc evaluate all.csv --site-column hospital --label-column outcome --score-column risk --json'
+fhe-auc evaluate all.csv --site-column hospital --label-column outcome --score-column risk --json

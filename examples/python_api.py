@@ -23,8 +23,8 @@ def main() -> None:
         make_hospital(random, rows=40, prevalence=0.05, signal=1.2),
     ]
 
-    evaluation = federated_auc(hospitals, release_digits=3)
-    print(f"encrypted     {evaluation.auc} ± {evaluation.resolution:.3f}")
+    evaluation = federated_auc(hospitals)
+    print(f"encrypted     {evaluation.auc:.6f} ± {evaluation.resolution:.6f}")
     print(f"backend       {evaluation.backend}, {evaluation.security_bits}-bit security")
     print(f"upload        {evaluation.upload_bytes_per_party / 1000:.0f} kB a hospital")
 

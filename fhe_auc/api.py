@@ -66,7 +66,7 @@ def federated_auc(
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
     **options
-        Options of the protocol; semi-honest has ``release_digits``; those of dpauc and ustat need ``epsilon``.
+        Options of the protocol, as ``fhe-auc protocols`` lists them; dpauc and ustat need ``epsilon``.
 
     Raises
     ------

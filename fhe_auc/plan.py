@@ -31,12 +31,11 @@ class Parameter(NamedTuple):
 class Terms(NamedTuple):
     """What the parties of a session agree to, beside thresholds and options.
 
-    `rows` are for people; `data` the same for programs: of "max_rows", "min_rows", "release_digits" and "sums" those
-    that the plan has.
+    `rows` are for people; `data` the same for programs: of "max_rows", "min_rows" and "sums" those that the plan has.
     """
 
     rows: list[Parameter]
-    data: dict[str, int | None]
+    data: dict[str, int]
 
 
 @runtime_checkable

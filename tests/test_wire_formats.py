@@ -127,7 +127,7 @@ LAYOUTS = {
     "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...]]",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
     "unencrypted_protocol.Sums": "[parties: int]",
-    "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, release_digits: int | None, splits: int, joint_keys: bool}",
+    "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
 }
 
 AT = datetime(2026, 1, 2, tzinfo=timezone.utc)
@@ -330,7 +330,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 
 PINNED = {
     "manifest, nothing encrypted": "89a870726f746f63... 173 bytes, SHA-256 251ba3217b7f320411a8056f43e67147b870787c1a4cf11fa1d6ed0d4046a2cd",
-    "manifest, AUC": "89a870726f746f63... 564 bytes, SHA-256 693a940134d6625caae03387bd13a6a932ff0ff519b6a6eb416b590b5a4c15df",
+    "manifest, AUC": "89a870726f746f63... 548 bytes, SHA-256 bf0b13942b25f3b344636a0b424c12f6e7d99cd9d8b0e89733516aba8192e949",
     "manifest, sum": "89a870726f746f63... 395 bytes, SHA-256 6f212c4a9032bf1e8cd40a7d7548e209601731492b2d531b1a6206fd8d3f5084",
     "manifest, exact": "89a870726f746f63... 447 bytes, SHA-256 192221831bf67536fc2b833301fe6634705692d7b490ec2cf263356b3273fbc2",
     "digest of a manifest": "a030699bae04017f0bc4058bd6cfe62896a3d3ca57c818b61059bb47b17e49ac",
@@ -353,7 +353,7 @@ PINNED = {
     "material of a party of a joint session": "929282a56e6f7274... 174 bytes, SHA-256 63f75ed1b7e591df7e3d99b3d0ef3f298f2f2e16f3445e4cb96c4bd478d2d1d8",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 1193 bytes, SHA-256 b32bf5f4df4fc95fe7416a23613ce8d7977825faf2f9da93fc5a20ed30eedfe1",
+    "announcement": "666865616e6e6f02... 1177 bytes, SHA-256 7dc1ef41919b5de54fc5c335d7af3bf9b6b9e2250813bceb4b81238ef39b348f",
     "joint session": "6668656a6f696e02... 2223 bytes, SHA-256 d655a87b7f77ac74aaaee772bf6e9631305c5a1d5d7445f840af0ea451e6f625",
     "aggregator bundle": "6668656261676702... 570 bytes, SHA-256 aa4aa2a4c7bc5bf21b699b61ec98edf2b00f837b0291c9e891892a250acf8743",
     "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",

@@ -14,7 +14,7 @@ from fhe_auc.cli.session import SessionOptions, session_options
     epilog=output.examples(
         "fhe-auc evaluate north.csv south.csv west.csv",
         "fhe-auc evaluate all.parquet --site-column hospital --label-column outcome --score-column risk",
-        "fhe-auc evaluate *.csv --thresholds uniform:100 --release-digits 3",
+        "fhe-auc evaluate *.csv --thresholds uniform:100 --backend tenseal",
         "fhe-auc evaluate *.csv --thresholds quantile:200",
         "fhe-auc evaluate *.csv --keys joint",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",

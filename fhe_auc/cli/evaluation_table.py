@@ -58,7 +58,7 @@ def print_evaluation(
         encryption = ("none", "noise protects what parties send")
     output.print_table(
         [
-            _auc(evaluation, session.options.get("release_digits"), auc_note),
+            _auc(evaluation, auc_note),
             *beside_auc,
             ("parties", f"{evaluation.parties:,}", ""),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
@@ -108,8 +108,8 @@ def _step(decimals: int) -> str:
     return f"{10**-decimals:.{decimals}f}"
 
 
-def _auc(evaluation: Evaluation, digits: int | None, own_note: str) -> tuple[output.Cell, ...]:
-    value = interval_text(evaluation, digits)
+def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
+    value = interval_text(evaluation)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
     elif rounded := evaluation.settings.get("round_scores"):
@@ -142,14 +142,12 @@ def _sent(evaluation: Evaluation) -> str:
     return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
 
 
-def interval_text(evaluation: Evaluation, digits: int | None) -> str:
-    """Write AUC ± resolution, with no more decimals than were released; the AUC alone where there is no resolution."""
-    decimals = 6 if digits is None else digits
+def interval_text(evaluation: Evaluation) -> str:
+    """Write AUC ± resolution; the AUC alone where there is no resolution."""
     if math.isnan(evaluation.resolution):
-        return f"{evaluation.auc:.{decimals}f}"
-    shown = round(evaluation.auc, decimals)
-    # What is rounded off must not push the AUC out of the interval; the released digits' half-width covers all.
-    hidden = abs(evaluation.auc - shown) + evaluation.precision if digits is None else 0.0
-    half_width = (evaluation.resolution + hidden) * 10**decimals
-    upwards = math.ceil(round(half_width, 6)) / 10**decimals  # 0.027 may be 0.0270…04
-    return f"{shown:.{decimals}f} ± {upwards:.{decimals}f}"
+        return f"{evaluation.auc:.6f}"
+    shown = round(evaluation.auc, 6)
+    # What is rounded off must not push the AUC out of the interval.
+    half_width = (evaluation.resolution + abs(evaluation.auc - shown) + evaluation.precision) * 1e6
+    upwards = math.ceil(round(half_width, 6)) / 1e6  # 0.027 may be 0.0270…04
+    return f"{shown:.6f} ± {upwards:.6f}"

@@ -92,10 +92,6 @@ backend_option = click.option(
     help="Encryption library. Default: openfhe where it can be imported, else tenseal (of `plan`: both).",
 )
 
-release_digits_option = whole_number(
-    "--release-digits", 1, 6, about="Let the parties learn the AUC to N decimals only. Default: all."
-)
-
 round_scores_option = whole_number(
     "--round-scores",
     1,

@@ -198,7 +198,7 @@ def _number(value: object) -> str:
 def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
     estimates = {measure.name: measure for measure in card.measures}
-    auc = interval_text(pooled.evaluation, None) if pooled.exact else f"{card.auc.value:.6f}"
+    auc = interval_text(pooled.evaluation) if pooled.exact else f"{card.auc.value:.6f}"
     rows: list[tuple[output.Cell, ...]] = [
         (output.styled("AUC", "bold"), output.styled(auc, "bold"), _ABOUT_AUC[pooled.exact]),
         *(

@@ -110,7 +110,6 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option
         @shared_options
-        @inputs.release_digits_option
         @inputs.round_scores_option
         @functools.wraps(command)
         def with_session(
@@ -118,11 +117,10 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             protocol: str,
             options: Mapping[str, int | float | str],
             chosen: Mapping[str, Any],
-            release_digits: int | None,
             round_scores: int | None,
             **others: Any,
         ) -> Any:
-            flags = inputs.with_flags(options, release_digits=release_digits, round_scores=round_scores)
+            flags = inputs.with_flags(options, round_scores=round_scores)
             _check_together(flags, chosen)
             return command(*args, session=SessionOptions.checked(plugin(protocol), flags, **chosen), **others)
 

@@ -1,10 +1,14 @@
-"""What the reader of any result ought to know: who is in it, and what the thresholds leave out."""
+"""What the reader of any result ought to know: who is in it, what the thresholds leave out, and what the AUC tells."""
 
 from __future__ import annotations
 
 from fhe_auc.manifest import Manifest
 
 _COARSE = 0.01  # a half-width above this is worth a warning
+_ALL_DIGITS = (
+    "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "
+    "differential privacy (as of dpauc-laplace) bounds what a result tells"
+)
 
 
 def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
@@ -26,3 +30,8 @@ def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ..
             "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
         )
     return found
+
+
+def of_precise_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
+    """Return the warnings on an AUC of which all digits are released, and no counts beside it."""
+    return (*of_auc(manifest, parties, resolution), _ALL_DIGITS)

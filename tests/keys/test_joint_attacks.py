@@ -835,7 +835,7 @@ def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
     flood = circuit.flood
     for bound, refused in ((60, True), (90, False)):
         play = JointPlay(site_rows, delivery=other.delivery)
-        weights = play.plan.packing.class_vector(np.array([100, bound]))
+        weights = np.tile(np.array([100, bound], complex), play.plan.packing.slots // 2)
         monkeypatch.setattr(
             circuit,
             "flood",

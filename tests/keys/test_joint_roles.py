@@ -96,19 +96,6 @@ def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]
     assert play.plan.packing.blocks == 2
 
 
-@pytest.mark.parametrize("digits", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_limited_digits_are_what_comes_out(site_rows: list[PartyData], digits: int) -> None:
-    play = JointPlay(site_rows, options={"release_digits": digits})
-    message: bytes | None = play.until(1)
-    while message is not None:
-        message = play.deliver(play.answers(message))
-    for party in play.parties.values():
-        evaluation = party.result()
-        assert evaluation.auc == round(evaluation.auc, digits)
-        assert abs(evaluation.auc - exact_auc(site_rows, GRID)) <= 1.001 * 10.0**-digits
-        assert evaluation.resolution > 0
-
-
 def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -> None:
     play = JointPlay(clinics(10), thresholds.resolve("uniform:100"))
     name = play.sites[3].name

@@ -23,21 +23,11 @@ A candidate d survives when there are an integer r = Z1/d in the public range an
 near Z0/Z1·d, each within its tolerance. For comparison, "exact AUC" counts the dens that remain for somebody who is
 told AUC and resolution as exact fractions and nothing of r; only noise in the two can leave more.
 
-With ``release_digits`` num and tie are each moved by an unknown of their own, |δ|, |δ'| ≤ ½·10^-digits:
-
-    Z0 ≈ r·(num + i·tie) + r·(δ + i·δ')·den
-
-and a candidate survives when there are integers num and tie of equal parity within reach. The rounding of the blur
-(`PublicContext.multiply_integers`) counts as noise.
-
-Tables go to standard output, every session's counts to standard error as they come.
+The table goes to standard output, every session's counts to standard error as they come.
 
 `--estimate` goes beyond what can be counted: how many wrong pairs (P, N) would pass by chance, from the same
-tolerances, all digits released. Pairs that pass because of common factors (of r and of the AUC's denominator) come on
-top.
-
-With ``release_digits``, where more than `--dens` distinct den are possible, a fresh random sample of that many is
-tested and the count scaled up. That the tests are not too strict shows in how often the true den passes them.
+tolerances. Pairs that pass because of common factors (of r and of the AUC's denominator) come on top. That the tests
+are not too strict shows in how often the true den passes them.
 """
 
 from __future__ import annotations
@@ -71,18 +61,15 @@ ROWS = (30, 100, 300, 1000, 10_000)
 ESTIMATED_ROWS = (1000, 10_000, 30_000, 100_000, 10**6)
 POSITIVES = (0.5, 0.1)
 MAX_ROWS = (10**6, 10**4)
-DIGITS = (None, 4)
 PRIOR = 4  # the attacker knows the pooled rows to this factor
 SIGMAS = 5.0
-ROUNDING = 1.5
-"""The blur's weights are off by up to 1.3: so much of den gets into num and tie, and of num and tie into den."""
 
 
 class Observation(NamedTuple):
     """What one party reads off a session, per copy, and the standard deviations it is given."""
 
     plan: AucPlan
-    z0: complex  # r·(num + i·tie), perhaps blurred
+    z0: complex  # r·(num + i·tie)
     z1: float  # r·den
     sd0: float  # of the real, and of the imaginary part of z0
     sd1: float
@@ -111,21 +98,11 @@ def all_dens(seen: Observation, rows: int) -> Iterator[NDArray[np.int64]]:
         yield 2 * products[start : min(start + CHUNK, int(last))].astype(np.int64)
 
 
-def some_dens(rng: np.random.Generator, rows: int, limit: int) -> tuple[NDArray[np.int64], float]:
-    """Return candidate dens, and how many each of them stands for."""
-    products = possible_products(PRIOR * rows)
-    if len(products) <= limit:
-        return 2 * products.astype(np.int64), 1.0
-    return 2 * products[rng.integers(0, len(products), limit)].astype(np.int64), len(products) / limit
-
-
 class Engine:
     """One plan and its keys; sessions differ in rows, encryptions, multiplier and flooding."""
 
-    def __init__(self, backend: str, max_rows: int, digits: int | None) -> None:
-        workload = Workload(
-            thresholds=len(GRID), parties=PARTIES, max_rows=max_rows, min_rows=min(100, max_rows), release_digits=digits
-        )
+    def __init__(self, backend: str, max_rows: int) -> None:
+        workload = Workload(thresholds=len(GRID), parties=PARTIES, max_rows=max_rows, min_rows=min(100, max_rows))
         self.plan = plan(workload, ckks.choose_backend(backend))
         self.public, self.secret = ckks.generate(self.plan.parameters)
 
@@ -177,13 +154,11 @@ def multiplier_fits(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.
     """Tell for which dens z1/den is an integer in the public range, within the error."""
     r = seen.z1 / dens
     slack = SIGMAS * seen.sd1 / dens + 2.0**-48 * r
-    if seen.plan.release_digits is not None:
-        slack += ROUNDING
     highest = 2.0**seen.plan.blinding_bits
     return (r >= highest * 2.0**-MULTIPLIER_RANGE_BITS - slack) & (r <= highest + slack) & near_integer(r, slack)
 
 
-def without_blur(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
+def numerators_fit(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell for which dens num and tie are integers of equal parity."""
     ratio = seen.z0 / seen.z1
     numerator = SIGMAS * math.hypot(seen.sd0, abs(ratio.real) * seen.sd1) / seen.z1 * dens
@@ -193,31 +168,10 @@ def without_blur(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.boo
     return near_integer(ratio.imag * dens, tie) & near_integer(half, (numerator + tie) / 2)
 
 
-def with_blur(seen: Observation, dens: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell for which dens there are integers num and tie of equal parity as near as their blurs leave them."""
-    ratio = seen.z0 / seen.z1
-    blur = 0.5 * 10.0**-seen.plan.release_digits + ROUNDING / seen.plan.least_multiplier
-    numerator = (blur + SIGMAS * math.hypot(seen.sd0, abs(ratio.real) * seen.sd1) / seen.z1) * dens
-    tie = (blur + SIGMAS * math.hypot(seen.sd0, abs(ratio.imag) * seen.sd1) / seen.z1) * dens
-    lowest_num, most_num = integers_near(ratio.real * dens, numerator)
-    lowest_tie, most_tie = integers_near(ratio.imag * dens, tie)
-    only_one_each = (most_num == lowest_num) & (most_tie == lowest_tie)
-    exists = (most_num >= lowest_num) & (most_tie >= lowest_tie)
-    return exists & ~(only_one_each & ((lowest_num - lowest_tie) % 2 == 1))
-
-
-def integers_near(
-    values: NDArray[np.float64], tolerance: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the greatest integer within reach; the least is the greater of the two if there is none."""
-    return np.ceil(values - tolerance), np.floor(values + tolerance)
-
-
 def remaining(seen: Observation, dens: NDArray[np.int64]) -> int:
     """Count the dens that pass both tests."""
     possible = dens[multiplier_fits(seen, dens)].astype(float)
-    fits = without_blur if seen.plan.release_digits is None else with_blur
-    return int(fits(seen, possible).sum())
+    return int(numerators_fit(seen, possible).sum())
 
 
 def with_exact_fractions(truth: Trapezoid, rows: int) -> int:
@@ -232,39 +186,31 @@ def with_exact_fractions(truth: Trapezoid, rows: int) -> int:
 class Line(NamedTuple):
     backend: str
     max_rows: int
-    digits: int | None
     blinding_bits: int
     rows: int
     positives: int
     possible: float  # distinct dens before anything is seen
-    candidates: list[float]
+    candidates: list[int]
     exact: list[int]  # dens that exact fractions alone would leave
     kept: float
 
 
-def measure(
-    backend: str, max_rows: int, digits: int | None, rows: int, sessions: int, limit: int, seed: int
-) -> Iterator[Line]:
-    engine = Engine(backend, max_rows, digits)
-    rng = np.random.default_rng([seed, max_rows, digits or 0])
+def measure(backend: str, max_rows: int, rows: int, sessions: int, seed: int) -> Iterator[Line]:
+    engine = Engine(backend, max_rows)
+    rng = np.random.default_rng([seed, max_rows])
     for share in POSITIVES:
         positives = round(share * rows)
-        candidates: list[float] = []
+        candidates = []
         exact = []
         kept = 0
         for _ in range(sessions):
             seen, truth = engine.session(rng, positives, rows - positives)
-            if digits is None:
-                candidates.append(sum(remaining(seen, dens) for dens in all_dens(seen, rows)))
-                exact.append(with_exact_fractions(truth, rows))
-            else:
-                dens, weight = some_dens(rng, rows, limit)
-                candidates.append(weight * remaining(seen, dens))
+            candidates.append(sum(remaining(seen, dens) for dens in all_dens(seen, rows)))
+            exact.append(with_exact_fractions(truth, rows))
             kept += remaining(seen, np.array([truth.den]))
         yield Line(
             backend=backend,
             max_rows=max_rows,
-            digits=digits,
             blinding_bits=engine.plan.blinding_bits,
             rows=rows,
             positives=positives,
@@ -294,7 +240,7 @@ def print_estimates(sessions: int, seed: int) -> None:
     print("| backend | rows | pairs before | left by chance: median | range |")
     print("| --- | --- | --- | --- | --- |")
     for backend in ckks.available_backends():
-        engine = Engine(backend, max(MAX_ROWS), None)
+        engine = Engine(backend, max(MAX_ROWS))
         rng = np.random.default_rng(seed)
         for rows in ESTIMATED_ROWS:
             found = [
@@ -312,28 +258,23 @@ def number(value: float) -> str:
     return f"{value:.0f}" if value < 1000 else f"{float(f'{value:.3g}'):,.0f}"
 
 
-def print_tables(lines: Sequence[Line]) -> None:
-    """Print a table each for all digits and for few; cells are median (smallest to largest) of the sessions."""
+def print_table(lines: Sequence[Line]) -> None:
+    """Print a table; cells are median (smallest to largest) of the sessions."""
     pools = list(dict.fromkeys((line.rows, line.positives) for line in lines))
-    for limited in (False, True):
-        chosen = [line for line in lines if (line.digits is not None) == limited]
-        columns = list(dict.fromkeys(line[:2] for line in chosen))
-        head = ["rows", "P", "dens before"]
-        head += [f"{backend}, {n:,}" for backend, n in columns]
-        head += [] if limited else ["one left", "exact AUC"]
-        body = []
-        for pool in pools:
-            cells = {line[:2]: line for line in chosen if (line.rows, line.positives) == pool}
-            some = next(iter(cells.values()))
-            row = [f"{some.rows:,}", f"{some.positives:,}", number(some.possible)]
-            for column in columns:
-                left = np.array(cells[column].candidates)
-                row.append(f"{number(np.median(left))} ({number(left.min())} to {number(left.max())})")
-            if not limited:
-                row.append(f"{np.mean([left == 1 for cell in cells.values() for left in cell.candidates]):.0%}")
-                row.append(number(np.median([count for cell in cells.values() for count in cell.exact])))
-            body.append(row)
-        print(table(head, body))
+    columns = list(dict.fromkeys(line[:2] for line in lines))
+    head = ["rows", "P", "dens before", *(f"{backend}, {n:,}" for backend, n in columns), "one left", "exact AUC"]
+    body = []
+    for pool in pools:
+        cells = {line[:2]: line for line in lines if (line.rows, line.positives) == pool}
+        some = next(iter(cells.values()))
+        row = [f"{some.rows:,}", f"{some.positives:,}", number(some.possible)]
+        for column in columns:
+            left = np.array(cells[column].candidates)
+            row.append(f"{number(np.median(left))} ({number(left.min())} to {number(left.max())})")
+        row.append(f"{np.mean([left == 1 for cell in cells.values() for left in cell.candidates]):.0%}")
+        row.append(number(np.median([count for cell in cells.values() for count in cell.exact])))
+        body.append(row)
+    print(table(head, body))
     kept = min(line.kept for line in lines)
     print(f"The true den passed the tests in at least {kept:.0%} of the sessions behind every cell.\n")
 
@@ -343,7 +284,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         description="Count the values of den = 2PN that a decrypted result leaves possible."
     )
     parser.add_argument("--sessions", type=int, default=20, help="sessions per line (default 20)")
-    parser.add_argument("--dens", type=int, default=400_000, help="test at most so many candidates (default 400,000)")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--estimate", action="store_true", help="estimate, up to a million rows, instead of counting")
     parser.add_argument("--seed", type=int, default=0, help="of the data; keys, multipliers and noise are always fresh")
@@ -355,14 +295,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     lines: list[Line] = []
     for rows in arguments.rows:  # so that the list of products is made once for each
         for max_rows in MAX_ROWS:
-            for digits in DIGITS:
-                for backend in ckks.available_backends():
-                    for line in measure(
-                        backend, max_rows, digits, rows, arguments.sessions, arguments.dens, arguments.seed
-                    ):
-                        lines.append(line)
-                        print(*line, sep="\t", file=sys.stderr, flush=True)
-    print_tables(lines)
+            for backend in ckks.available_backends():
+                for line in measure(backend, max_rows, rows, arguments.sessions, arguments.seed):
+                    lines.append(line)
+                    print(*line, sep="\t", file=sys.stderr, flush=True)
+    print_table(lines)
     print(f"{arguments.sessions} sessions a cell, {time.perf_counter() - started:.0f} s")
 
 

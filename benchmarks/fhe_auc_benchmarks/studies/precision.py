@@ -93,9 +93,6 @@ class SmallestMultiplier:
     def randbits(self, k: int, /) -> int:
         return 2**k - 1
 
-    def randbelow(self, exclusive_upper_bound: int, /) -> int:
-        return secrets.randbelow(exclusive_upper_bound)
-
 
 def random_counts(rng: np.random.Generator, size: int, positives: int, negatives: int) -> Counts:
     edges = np.linspace(0, 1, size + 1)

@@ -68,7 +68,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
-        **{name: agreed.get(name) for name in ("max_rows", "min_rows", "release_digits", "sums")},
+        **{name: agreed.get(name) for name in ("max_rows", "min_rows", "sums")},
         "backend": plan and plan.parameters.backend,
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
     }

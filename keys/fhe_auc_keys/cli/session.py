@@ -25,7 +25,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
     short_help="Make a session, its keys sealed to each party.",
     epilog=output.examples(
         "fhe-auc keys session north.credential south.credential --store keystore --out week-18",
-        "fhe-auc keys session *.credential --revocation-list ca.crl --release-digits 3 --days 3",
+        "fhe-auc keys session *.credential --revocation-list ca.crl --max-rows 50000 --days 3",
         "fhe-auc keys session *.credential --keys joint",
         "fhe-auc keys session *.credential --thresholds quantile:200",
         "fhe-auc keys session *.credential --thresholds uniform:100 --json | jq -r .session",

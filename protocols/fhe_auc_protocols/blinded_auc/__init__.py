@@ -7,7 +7,7 @@ What is special to `semi-honest` is this package and its two roles (`fhe_auc_key
     semi_honest          what a party encodes, whom one has to trust, who learns what
     packing              where values sit in the slots
     encrypted_trapezoid  what the aggregator computes; it does nothing else with a submission but add it
-    blinding             its secret multiplier, and the blur of limited digits
+    blinding             its secret multiplier
     result_check         what a party checks in the decrypted result before it shows a number
     error_bound          how far that number may be off
     protocol             what is common with `malicious`, which has `split_shares` besides

@@ -1,7 +1,7 @@
-"""The aggregator's blinding: one secret multiplier r a session, and the blur of limited digits.
+"""The aggregator's blinding: one secret multiplier r a session, from `secrets`.
 
-Both come from `secrets`. CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers
-that would fit (docs/security/blinding.md). Flooding noise: `fhe_auc.ckks.flooding`.
+CKKS blinding is a blur, not a theorem: it hides the size of num and den among the multipliers that would fit
+(docs/security/blinding.md). Flooding noise: `fhe_auc.ckks.flooding`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,8 @@ class Randomness(Protocol):
     def randbits(self, k: int, /) -> int:
         """Return an integer of k random bits: uniform on [0, 2^k)."""
 
-    def randbelow(self, exclusive_upper_bound: int, /) -> int:
-        """Return an integer, uniform on those from 0 up to the bound, without it."""
-
 
 def multiplier(blinding_bits: int, randomness: Randomness = secrets) -> int:
     """Return a fresh blinding multiplier: an integer, log-uniform in [2^(blinding_bits-16), 2^blinding_bits]."""
     fraction = randomness.randbits(UNIFORM_BITS) / 2**UNIFORM_BITS
     return round(math.pow(2, blinding_bits - MULTIPLIER_RANGE_BITS * fraction))
-
-
-def symmetric_integer(bound: float, randomness: Randomness = secrets) -> int:
-    """Return a fresh integer, uniform on all integers of absolute value at most `bound`."""
-    limit = int(bound)
-    return randomness.randbelow(2 * limit + 1) - limit

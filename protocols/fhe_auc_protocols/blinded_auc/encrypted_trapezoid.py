@@ -21,7 +21,7 @@ from fhe_auc.ckks import Ciphertext, PublicContext
 from fhe_auc.ckks.flooding import flood
 from fhe_auc_protocols.blinded_auc import blinding
 from fhe_auc_protocols.blinded_auc.blinding import Randomness
-from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing
+from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 
 
@@ -30,20 +30,11 @@ def blinded_totals(
 ) -> Ciphertext:
     """Return the class totals of an AUC from the sums of all submissions, one a block, times one multiplier, flooded.
 
-    Where the plan limits the digits released, (δ + i·δ')·den is added to class 0, δ and δ' independent and uniform
-    in ±½·10^-digits. The multiplier is fresh; `randomness` is `secrets` where it protects someone.
+    The multiplier is fresh; `randomness` is `secrets` where it protects someone.
     """
     product = trace(context, plan.packing, products(context, plan.packing, sums))
     multiplier = blinding.multiplier(plan.blinding_bits, randomness)
     result = context.multiply_integers(product, np.full(plan.packing.slots, multiplier, complex))
-    if plan.release_digits is not None:
-        # num and tie need a blur each: a common one leaves one combination of the two alone, which tells both.
-        bound = 0.5 * 10.0**-plan.release_digits * multiplier
-        blur = complex(blinding.symmetric_integer(bound, randomness), blinding.symmetric_integer(bound, randomness))
-        # One rotation brings den·(1 + iκ) to the slots of class 0; r is in the blur.
-        weights = plan.packing.class_vector(np.array([blur / (1 + 1j * CHECK_WEIGHT), 0]))
-        neighbour = context.rotate(product, 1)
-        context.add_in_place(result, context.multiply_integers(neighbour, weights))
     return flood(context, result, plan.flooding_deviation, plan.unit)
 
 

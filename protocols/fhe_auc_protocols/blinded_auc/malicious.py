@@ -133,7 +133,7 @@ class MaliciousTask(BlindedTask):
         recovered = recover_verified(decrypted, self.plan, self.executions(common_secret))
         workload = self.plan.workload
         settings = {"executions": workload.classes // 2, "splits": workload.splits, "tolerance": self.plan.tolerance}
-        return self.evaluation(recovered, parties, _loose(self.plan), verified=True, settings=settings)
+        return self.evaluation(recovered, parties, *_loose(self.plan), verified=True, settings=settings)
 
     def executions(self, common_secret: bytes) -> list[Execution]:
         """Return the secrets of all executions, the same for every party of the session."""

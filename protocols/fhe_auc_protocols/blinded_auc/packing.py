@@ -25,8 +25,8 @@ CHECK_WEIGHT = 2.0 ** (-5 / 3)
 
 A total that exceeds the modulus Q is off by integer multiples of Q in the four coefficients that carry two classes. In
 the slots these are numbers of Q(√2), in which κ, a cube root, does not lie: no such multiple keeps Im = κ·Re. For small
-multiples the gap is far above the tolerance (about 10^-6 of den, 10^-5 with limited digits); a workload a million times
-too large comes out as good as random, and passes with about that probability.
+multiples the gap is far above the tolerance (about 10^-6 of den); a workload a million times too large comes out as
+good as random, and passes with about that probability.
 """
 
 _MAX_X_BITS = 32
@@ -84,7 +84,7 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trace_steps(self) -> tuple[int, ...]:
-        """Rotations of the full trace: c, 2c, 4c, … below the number of slots."""
+        """Rotations of the full trace: c, 2c, 4c, … below the number of slots; cB is one of them."""
         steps = []
         step = self.classes
         while step < self.slots:
@@ -114,10 +114,6 @@ class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def by_class(self, slots: Slots) -> Slots:
         """Return a result's slots as an array of shape (c, slots/c): row q holds the copies of class q's total."""
         return slots.reshape(-1, self.classes).T
-
-    def class_vector(self, values: Slots) -> Slots:
-        """Return slots, shape (slots,), that hold ``values[q]`` in every slot of class q; values have shape (c,)."""
-        return np.tile(np.asarray(values, complex), self.slots // self.classes)
 
 
 def split_norms(workload: Workload, bins: int) -> tuple[float, float]:

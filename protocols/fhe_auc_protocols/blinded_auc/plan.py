@@ -5,7 +5,7 @@ Capacity, in bits: nothing may wrap around the modulus Q,
     2·log2 Δ' + (2·log2 n - 1) + ρ + log2(gain) + 1 + ε  ≤  log2 Q
 
 with n the bound on pooled rows, n²/2 the largest den = 2PN, ρ the blinding bits, gain what packing multiplies totals
-by, and ε for the redundancy in den's imaginary part and for the blur of limited digits.
+by, and ε for the redundancy in den's imaginary part.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ LEAST_POSITIONS = 256
 
 _CHECK_BITS = math.log2((1 + math.hypot(1, CHECK_WEIGHT)) / 2)
 _SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which is at most half of it
-_BLUR_LEVELS_BITS = 3  # the digit blur has at least 2·2^3 + 1 levels, 2^16 times as many at the largest multiplier
 
 
 class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,11 +63,11 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     workload: Workload
     """What the session is to carry; everything below follows from it, or is checked against it."""
     parameters: CkksParameters
-    """Ring, modulus and scale Δ', with exactly the rotations of the circuit (`rotations_of`)."""
+    """Ring, modulus and scale Δ', with exactly the rotations of the circuit (`Packing.trace_steps`)."""
     packing: Packing
     """The one for this workload and these parameters (`fitting_packing`)."""
     blinding_bits: int
-    """ρ, 17 to 50: multipliers lie in [2^(ρ-16), 2^ρ]. With limited digits at least `blur_bits`."""
+    """ρ, 17 to 50: multipliers lie in [2^(ρ-16), 2^ρ]."""
     flooding_bits: int
     """λ, 30 to 80: the aggregator's flooding exceeds the noise it hides by 2^λ."""
     smudging_bits: int = 0
@@ -84,13 +83,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         check_smudging(workload.joint_keys, self.parameters.backend, self.smudging_bits)
         if packing != fitting_packing(workload, self.parameters.slots):
             raise CapacityError("the plan's packing is not the one for its workload and parameters")
-        if self.parameters.rotations != rotations_of(workload, packing):
+        if self.parameters.rotations != packing.trace_steps:
             raise CapacityError("the plan's rotations are not exactly those of the circuit")
-        if self.blinding_bits < blur_bits(workload):
-            raise CapacityError(
-                f"the plan's blur of {workload.release_digits} digits has too few levels: blinding_bits is "
-                f"{self.blinding_bits}, at least {blur_bits(workload)} are needed"
-            )
         check_tolerance(workload, self.tolerance)
         if self.capacity_bits < 0:
             raise CapacityError("the plan's workload does not fit its modulus")
@@ -114,11 +108,6 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def blocks(self) -> int:
         """Ciphertexts of a submission."""
         return self.packing.blocks
-
-    @property
-    def release_digits(self) -> int | None:
-        """Decimal digits of the AUC that parties may learn, 1 to 6; None: all."""
-        return self.workload.release_digits
 
     @property
     def least_multiplier(self) -> float:
@@ -215,7 +204,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Parameter(
                 "rotation keys",
                 str(len(parameters.rotations)),
-                "those of the sum over all slots (and of the blur of limited digits), and no others",
+                "those of the sum over all slots, and no others",
             ),
             Parameter(
                 "blinding",
@@ -263,19 +252,14 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
         workload = self.workload
-        digits = "all digits" if workload.release_digits is None else f"{workload.release_digits} decimals"
         return Terms(
             [
                 Parameter(
                     "rows", f"{workload.min_rows:,} to {workload.max_rows:,}", "of all parties together, a public bound"
                 ),
-                Parameter("AUC released", digits, "to the parties, and to nobody else"),
+                Parameter("AUC released", "with all digits", "to the parties, and to nobody else"),
             ],
-            {
-                "max_rows": workload.max_rows,
-                "min_rows": workload.min_rows,
-                "release_digits": workload.release_digits,
-            },
+            {"max_rows": workload.max_rows, "min_rows": workload.min_rows},
         )
 
 
@@ -295,22 +279,6 @@ def check_tolerance(workload: Workload, tolerance: float) -> None:
             f"tolerance must lie above 0 and at most at {MAX_TOLERANCE:g} where counts are split, and be 0 where "
             f"they are not, got {tolerance:g}"
         )
-
-
-def blur_bits(workload: Workload) -> int:
-    """Return the least ρ that gives the blur of limited digits its levels at the smallest multiplier, 2^(ρ-16).
-
-    0 where all digits are released.
-    """
-    if workload.release_digits is None:
-        return 0
-    return math.ceil(MULTIPLIER_RANGE_BITS + math.log2(2 * 10**workload.release_digits) + _BLUR_LEVELS_BITS)
-
-
-def rotations_of(workload: Workload, packing: Packing) -> tuple[int, ...]:
-    """Return the steps of the circuit: the trace's (which include cB), and one between classes for limited digits."""
-    blur = set() if workload.release_digits is None else {1}
-    return tuple(sorted(blur.union(packing.trace_steps)))
 
 
 def fitting_packing(workload: Workload, slots: int) -> Packing | None:
@@ -335,9 +303,8 @@ def _x_bits(workload: Workload, bins: int) -> int:
 def needed_bits(workload: Workload, packing: Packing, log2_scale: float, blinding_bits: int) -> float:
     """Return the left-hand side of the capacity inequality, in bits."""
     largest_den = 2 * math.log2(workload.max_rows) - 1
-    blur = 0.0 if workload.release_digits is None else math.log2(1 + 0.5 * 10.0**-workload.release_digits)
     redundancy = _SPLIT_BITS if workload.is_split else _CHECK_BITS
-    return 2 * log2_scale + largest_den + blur + blinding_bits + math.log2(packing.gain) + 1 + redundancy
+    return 2 * log2_scale + largest_den + blinding_bits + math.log2(packing.gain) + 1 + redundancy
 
 
 def switching_noise_bits(ring_dimension: int, shares: int = 0) -> float:

@@ -22,12 +22,10 @@ from fhe_auc_protocols.blinded_auc.plan import (
     MAX_BLINDING_BITS,
     MAX_TOLERANCE,
     AucPlan,
-    blur_bits,
     check_blinding,
     check_tolerance,
     fitting_packing,
     needed_bits,
-    rotations_of,
 )
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
@@ -54,9 +52,8 @@ def plan(
     """Return the plan with the smallest upload; ranges as of `AucPlan`, `smudging_bits` for joint keys only.
 
     `blinding_bits` is the least ρ: more is used where capacity and precision allow. `precision` is the largest error of
-    the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. With
-    `release_digits` a twentieth of the last digit is enough, and is what is asked for. Where `tolerance` is None, it is
-    the plan's `disagreement`, below which honest results would be refused.
+    the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. Where
+    `tolerance` is None, it is the plan's `disagreement`, below which honest results would be refused.
 
     Raises
     ------
@@ -66,9 +63,6 @@ def plan(
     if precision is None:
         loose = workload.joint_keys or workload.is_split
         precision = DEFAULT_LOOSE_PRECISION if loose else DEFAULT_PRECISION
-    if workload.release_digits is not None:
-        precision = max(precision, 0.05 * 10.0**-workload.release_digits)
-        blinding_bits = max(blinding_bits, blur_bits(workload))
     check_blinding(blinding_bits)
     if tolerance is not None:
         check_tolerance(workload, tolerance)
@@ -80,8 +74,7 @@ def plan(
         raise CapacityError(
             f"no parameters with 128-bit security hold {workload.max_rows:,} pooled rows, {workload.thresholds:,} "
             f"thresholds and {workload.parties:,} parties with an AUC error below {precision:g} from "
-            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows or release fewer digits, or take fewer "
-            "thresholds or splits"
+            f"{workload.min_rows:,} rows on; lower max_rows, raise min_rows, or take fewer thresholds or splits"
         )
     return min(fitting, key=lambda found: (found.submission_bytes, found.parameters.ring_dimension))
 
@@ -104,9 +97,8 @@ def _filled(
         log2_scale = math.floor(2 * spare) / 4  # quarter bits
         if log2_scale < 1:
             continue
-        rotations = rotations_of(workload, packing)
         parameters = CkksParameters(
-            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, rotations
+            backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, log2_scale, packing.trace_steps
         )
         candidate = AucPlan(
             workload=workload,

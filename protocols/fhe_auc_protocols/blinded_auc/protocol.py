@@ -22,7 +22,7 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from fhe_auc_protocols.ckks_protocol import CkksProtocol
-from fhe_auc_protocols.result_warnings import of_auc
+from fhe_auc_protocols.result_warnings import of_precise_auc
 
 _RARER_CLASS = f"the precision stated holds if at least one row in {RAREST:,} is of the rarer class"
 
@@ -60,7 +60,7 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
         """Return the counts of this party's rows at the session's thresholds."""
         return count(self._data, self._manifest.thresholds)
 
-    def evaluation(self, recovered: Recovered, parties: int, warnings: tuple[str, ...], **own: Any) -> Evaluation:
+    def evaluation(self, recovered: Recovered, parties: int, *warnings: str, **own: Any) -> Evaluation:
         """Return what a party tells of its result; `warnings` and other fields (`own`) are the protocol's own."""
         if self.plan.workload.max_rows > RAREST:
             warnings = (_RARER_CLASS, *warnings)
@@ -73,6 +73,6 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
             parties=parties,
             thresholds=self.plan.thresholds,
             security_bits=SECURITY_BITS,
-            warnings=of_auc(self._manifest, parties, recovered.resolution) + warnings,
+            warnings=of_precise_auc(self._manifest, parties, recovered.resolution) + warnings,
             **own,
         )

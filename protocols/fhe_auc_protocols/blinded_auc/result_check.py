@@ -74,14 +74,15 @@ def recover(slots: ckks.Slots, plan: AucPlan) -> Recovered:
     if not np.isfinite(slots).all() or np.abs(by_class - totals[:, None]).max() > one_slot:
         raise ResultCheckError(_REFUSED.format("the slots of a class differ"), check="slots")
     num, den = totals
-    # With limited digits the blur's rounding moves up to 1.3·num into den (`PublicContext.multiply_integers`).
-    rounding = 0.0 if plan.release_digits is None else 2.0 / plan.least_multiplier * size
-    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 2 * fresh_error(plan) * abs(den) + rounding
+    broken = abs(den.imag - CHECK_WEIGHT * den.real) > 2 * total_error + 2 * fresh_error(plan) * abs(den)
     if abs(den.real) < _largest_zero(plan, noise_shows=broken):
         raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
     if broken:
         raise ResultCheckError(_REFUSED.format("the redundancy of the denominator is broken"), check="redundancy")
-    return _ratio(num / den.real, plan)
+    ratio, slack = complex(num / den.real), 100 * error_bound(plan)
+    if not -slack <= ratio.real <= 1 + slack:
+        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
+    return Recovered(float(np.clip(ratio.real, 0, 1)), max(ratio.imag, 0.0))
 
 
 def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
@@ -95,21 +96,6 @@ def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
         return plan.least_multiplier * plan.packing.gain
     noise = 2.0**plan.blinding_bits * plan.packing.gain * error_bound(plan) * 2 * plan.workload.max_rows
     return max(noise, plan.least_multiplier * plan.packing.gain)
-
-
-def _ratio(ratio: complex, plan: AucPlan) -> Recovered:
-    """Return AUC and resolution from the complex ratio, rounded where digits are limited."""
-    slack = 100 * error_bound(plan)
-    if plan.release_digits is not None:
-        slack += 10.0**-plan.release_digits
-    if not -slack <= ratio.real <= 1 + slack:
-        raise ResultCheckError(_REFUSED.format("the ratio is outside its range"), check="range")
-    auc, resolution = float(np.clip(ratio.real, 0, 1)), max(float(ratio.imag), 0.0)
-    if plan.release_digits is None:
-        return Recovered(auc, resolution)
-    # The blur of both, and rounding, go into the half-width.
-    unit = 10.0**-plan.release_digits
-    return Recovered(round(auc, plan.release_digits), math.ceil(resolution / unit + 1.5) * unit)
 
 
 def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:

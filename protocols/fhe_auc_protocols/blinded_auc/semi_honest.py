@@ -10,14 +10,12 @@ second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ
 refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
 
 The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den times a multiplier r unknown to
-them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N,
-unless `release_digits` is set. A lying aggregator is not caught, and anyone with the secret key can read whatever
-ciphertext the aggregator hands over: the aggregator must not collude with a party.
+them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N. A
+lying aggregator is not caught, and anyone with the secret key can read whatever ciphertext the aggregator hands over:
+the aggregator must not collude with a party.
 """
 
 from __future__ import annotations
-
-from types import MappingProxyType
 
 import numpy as np
 
@@ -33,10 +31,6 @@ from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
 _CLASSES = 2
-_ALL_DIGITS = (
-    "all digits released: assume that parties can work out how many pooled rows have each label; "
-    "limit release_digits to prevent it"
-)
 
 
 class SemiHonest(BlindedAuc):
@@ -45,16 +39,14 @@ class SemiHonest(BlindedAuc):
     name = "semi-honest"
     summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
     trust = "the aggregator computes what it should and does not collude with a party"
-    options = MappingProxyType({"release_digits": "decimals of the AUC that parties may learn, 1 to 6; default: all"})
 
     def workload(self, request: Request) -> Workload:
-        """Return what the parameters must carry; option: ``release_digits`` (1 to 6; default: all)."""
+        """Return what the parameters must carry; there are no options."""
         return Workload(
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
             min_rows=request.min_rows,
-            release_digits=request.options.get("release_digits"),
             joint_keys=request.keys == "joint",
         )
 
@@ -83,9 +75,7 @@ class SemiHonestTask(BlindedTask):
 
     def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
-        recovered = recover(decrypted, self.plan)
-        warnings = (_ALL_DIGITS,) if self.plan.release_digits is None else ()
-        return self.evaluation(recovered, parties, warnings, verified=False)
+        return self.evaluation(recover(decrypted, self.plan), parties, verified=False)
 
 
 def class_vectors(counts: Counts) -> tuple[Slots, Slots]:

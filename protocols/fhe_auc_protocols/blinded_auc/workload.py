@@ -35,8 +35,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Public bound on the pooled rows, at least `min_rows`."""
     min_rows: int = DEFAULT_MIN_ROWS
     """Public bound from below, at least 2."""
-    release_digits: int | None = None
-    """Decimals of the AUC that parties may learn, 1 to 6; None: all. Not with split shares."""
     splits: int = 1
     """S, 1 to 4: shares that a bin's counts are split into (`split_shares`), a position each; 1: counts are whole."""
     joint_keys: bool = False
@@ -58,13 +56,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise CapacityError(f"classes must be a power of two, got {self.classes}")
         if self.max_rows < self.min_rows:
             raise CapacityError(f"max_rows must be at least min_rows = {self.min_rows}, got {self.max_rows}")
-        if self.release_digits is not None:
-            digits = integer(self.release_digits)
-            if digits is None or not 1 <= digits <= 6:
-                raise CapacityError(f"release_digits must be between 1 and 6, got {self.release_digits!r}")
-            msgspec.structs.force_setattr(self, "release_digits", digits)
-            if self.is_split:
-                raise CapacityError("release_digits does not go with split shares")
 
     @property
     def is_split(self) -> bool:

@@ -21,12 +21,7 @@ from fhe_auc_protocols.exact_auc import result_check
 from fhe_auc_protocols.exact_auc.authenticator import submission
 from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.result_warnings import of_auc
-
-_RELEASED = (
-    "the exact fraction is released: assume that parties can work out how many pooled rows have each label; "
-    "semi-honest with release_digits prevents that"
-)
+from fhe_auc_protocols.result_warnings import of_precise_auc
 
 
 def exact_plan(manifest: Manifest) -> ExactPlan:
@@ -122,5 +117,5 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
                 "primes": len(primes),
                 "flooding_bits": round(self.plan.flooding_margin, 1),
             },
-            warnings=(*of_auc(self._manifest, parties, float(resolution)), _RELEASED),
+            warnings=of_precise_auc(self._manifest, parties, float(resolution)),
         )

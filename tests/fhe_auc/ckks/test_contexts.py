@@ -395,7 +395,7 @@ def test_multiplying_by_one_integer_is_exact(pair: ckks.KeyPair, seed: int, weig
 
 
 def test_multiplying_by_zero_gives_zero(pair: ckks.KeyPair) -> None:
-    # The blur of limited digits is an integer that may be 0.
+    # SEAL itself refuses to make a product that anyone could read.
     product = pair.public.multiply_integers(square(pair, values(5)), np.zeros(SLOTS, complex))
     total = added(pair.public, product, pair.public.encrypt(np.ones(SLOTS, complex), degree=2))
     assert np.allclose(decrypted(pair, total), 1, atol=1e-6)

@@ -40,7 +40,7 @@ class TestRequests:
     @pytest.mark.parametrize(
         ("options", "shown"),
         [
-            ({"release_digits": 3}, "no option 'release_digits'"),
+            ({"round_scores": 3}, "no option 'round_scores'"),
             ({"split": 2}, "no option 'split'"),
             ({"splits": 1}, "splits must lie between 2 and 4, got 1"),
             ({"splits": 0}, "splits must lie between 2 and 4"),
@@ -210,10 +210,6 @@ class TestManifests:
     def test_a_workload_with_splits_out_of_range_is_refused(self, splits):
         with pytest.raises(CapacityError, match="splits"):
             workload_for(splits=splits)
-
-    def test_release_digits_do_not_go_with_split_shares(self):
-        with pytest.raises(CapacityError, match="release_digits does not go with split shares"):
-            workload_for(release_digits=3)
 
     def test_a_party_larger_than_the_bound_is_refused(self):
         manifest = manifest_for(chosen=plan_for(max_rows=100))

@@ -32,7 +32,7 @@ from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.result_check import recover
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, MAX_SPLITS, Workload
 from tests.support.blinded_auc import counts_of, encoded, encrypted_result, submission
-from tests.support.pinned_randomness import LARGEST_MULTIPLIER, NO_BLUR, SMALLEST_MULTIPLIER, Pinned
+from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 BACKENDS = ("openfhe", "tenseal")  # planning needs no library
 
@@ -48,7 +48,6 @@ def workloads(draw: st.DrawFn) -> Workload:
         classes=2 ** draw(st.integers(0, 4)),
         min_rows=min_rows,
         max_rows=draw(st.integers(min_rows, 10**11)),
-        release_digits=draw(st.none() | st.integers(1, 6)),
     )
 
 
@@ -75,11 +74,6 @@ def typical(**changes: Any) -> Workload:
         ({"classes": 0}, "classes must be at least 1, got 0"),
         ({"min_rows": 1}, "min_rows must be at least 2, got 1"),
         ({"min_rows": 100, "max_rows": 99}, "max_rows must be at least min_rows = 100, got 99"),
-        ({"release_digits": 0}, "release_digits must be between 1 and 6, got 0"),
-        ({"release_digits": 7}, "release_digits must be between 1 and 6, got 7"),
-        ({"release_digits": 2.5}, "release_digits"),
-        ({"release_digits": "3"}, "release_digits"),
-        ({"release_digits": True}, "release_digits"),
         ({"max_rows": 1e6}, "max_rows"),
         ({"max_rows": "1000"}, "max_rows"),
         ({"min_rows": 100.5}, "min_rows"),
@@ -122,7 +116,7 @@ def test_what_no_parameters_hold_is_said_with_what_to_do(workload: Workload) -> 
         text = str(caught.value)
         assert "\n" not in text
         assert f"{workload.max_rows:,} pooled rows" in text
-        assert "lower max_rows, raise min_rows or release fewer digits" in text
+        assert "lower max_rows, raise min_rows, or take fewer thresholds or splits" in text
 
 
 @pytest.mark.parametrize("precision", [0.0, -1.0, 1e-300, float("nan")])
@@ -153,12 +147,10 @@ def test_the_largest_honest_result_fits_the_modulus(workload: Workload, backend:
     if found is None:
         return
     # P = N = n/2 and AUC = 1: num = den = n²/2, den carries its check in the imaginary part; one class of each, so
-    # that half their sum is the largest coefficient, and the blur of limited digits comes on top of num.
+    # that half their sum is the largest coefficient.
     n, parameters = workload.max_rows, found.parameters
     den = n**2 / 2
-    blur = 0.0 if workload.release_digits is None else 0.5 * 10.0**-workload.release_digits
-    check = math.hypot(1, CHECK_WEIGHT)
-    largest = (den * (1 + blur * check) + den * check) / 2
+    largest = den * (1 + math.hypot(1, CHECK_WEIGHT)) / 2
     coefficient = math.log2(largest) + found.blinding_bits + math.log2(found.packing.gain)
     coefficient += 2 * parameters.log2_scale
     flooding = 9 * found.flooding_deviation * 2.0 ** (2 * parameters.log2_scale)
@@ -178,10 +170,10 @@ def test_packing_and_keys_are_those_of_the_workload(workload: Workload, backend:
     assert packing.classes == workload.classes
     assert packing.blocks * packing.bins >= workload.thresholds
     assert (packing.blocks - 1) * packing.bins < workload.thresholds
-    assert set(packing.trace_steps) | {packing.half} <= set(parameters.rotations)
-    # Nothing beyond the circuit: moving values between classes is possible with limited digits only.
-    surplus = set(parameters.rotations) - set(packing.trace_steps)
-    assert surplus <= ({1} if workload.release_digits is not None else set())
+    assert packing.half in parameters.rotations
+    # Nothing beyond the circuit: no key moves values between classes.
+    assert parameters.rotations == packing.trace_steps
+    assert all(step % packing.classes == 0 for step in parameters.rotations)
 
 
 @settings(max_examples=200, deadline=None)
@@ -193,11 +185,7 @@ def test_what_was_asked_for_is_kept(workload: Workload, backend: str) -> None:
     assert found.workload == workload
     assert 20 <= found.blinding_bits <= 50
     assert found.flooding_bits == 35
-    allowed = 1e-6 if workload.release_digits is None else max(1e-6, 0.05 * 10.0**-workload.release_digits)
-    assert 0 < error_bound(found) <= allowed
-    if workload.release_digits is not None:
-        # The blur has at least 17 levels whatever the multiplier.
-        assert 0.5 * 10.0**-workload.release_digits * found.least_multiplier >= 8
+    assert 0 < error_bound(found) <= 1e-6
 
 
 @settings(max_examples=200, deadline=None)
@@ -279,16 +267,6 @@ def test_more_thresholds_than_bins_are_split_into_blocks(backend: Any) -> None:
     found = plan(typical(thresholds=4000), backend)
     assert found.packing.blocks * found.packing.bins >= 4000
     assert found.packing.blocks > 1
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_fewer_digits_need_less_precision_and_are_blurred_more_finely(backend: Any) -> None:
-    rough, fine = plan(typical(release_digits=2), backend), plan(typical(release_digits=5), backend)
-    assert error_bound(rough) <= 0.05 * 1e-2
-    assert error_bound(fine) <= 0.05 * 1e-5
-    assert rough.blinding_bits > plan(typical(), backend).blinding_bits
-    assert 1 in rough.parameters.rotations
-    assert 1 not in plan(typical(), backend).parameters.rotations
 
 
 # --- The libraries agree ----------------------------------------------------------------------------------------------
@@ -398,22 +376,12 @@ def test_the_precision_holds_for_few_parties_where_key_switching_errs_most(backe
 
 
 @pytest.mark.parametrize("backend", ckks.available_backends())
-@pytest.mark.parametrize("digits", [None, 1])
-def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(backend: Any, digits: int | None) -> None:
-    # AUC = 1 and P = N = max_rows/2, blurred upwards as far as it goes: the largest coefficients there can be.
-    found = plan(typical(thresholds=16, release_digits=digits), backend)
+def test_the_largest_workload_comes_out_right_at_the_largest_multiplier(backend: Any) -> None:
+    # AUC = 1 and P = N = max_rows/2: the largest coefficients there can be.
+    found = plan(typical(thresholds=16), backend)
     half = found.workload.max_rows // 2
     best = counts_of([0] * 15 + [half], [half] + [0] * 15)
-    expected, tolerance = (1.0, 1e-7) if digits is None else (1.05, 0.06)
-    largest = Pinned(bits=LARGEST_MULTIPLIER.bits, below=1)
-    assert encrypted_auc(found, [best], largest) == pytest.approx(min(expected, 1.0), abs=tolerance)
-
-
-@pytest.mark.parametrize("backend", ckks.available_backends())
-def test_limited_digits_survive_a_blur_that_happens_to_be_zero(backend: Any) -> None:
-    found = plan(typical(thresholds=16, release_digits=2), backend)
-    counts = counts_of([0, 10, 20, 30] * 4, [30, 20, 10, 0] * 4)
-    assert encrypted_auc(found, [counts], NO_BLUR) == pytest.approx(trapezoid(counts).auc, abs=0.0051)
+    assert encrypted_auc(found, [best], LARGEST_MULTIPLIER) == pytest.approx(1.0, abs=1e-7)
 
 
 # --- A plan that is not the planner's ---------------------------------------------------------------------------------

@@ -239,7 +239,7 @@ class TestSlots:
     def slots(self, *, noise: bool = True, seed: int = 0) -> tuple[ckks.Slots, list[Execution]]:
         executions = drawn_executions(4)
         totals = totals_of(0.6 + 0.1j, 5000, executions, self.CHOSEN.least_multiplier * self.CHOSEN.packing.gain)
-        found = self.CHOSEN.packing.class_vector(totals)
+        found = np.tile(totals, self.CHOSEN.packing.slots // len(totals))
         if noise:
             rng = np.random.default_rng(seed)
             found = found + self.CHOSEN.noise_deviation * complex_normal(rng, len(found))

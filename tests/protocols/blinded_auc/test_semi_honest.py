@@ -7,7 +7,6 @@ import secrets
 import subprocess
 import sys
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -95,25 +94,6 @@ class TestBeyondItsLimits:
             counts = counts_of(*(share * engine.plan.workload.max_rows * 2))
             with pytest.raises(ResultCheckError, match="raise max_rows"):
                 engine.recover([counts], LARGEST_MULTIPLIER)
-
-    @pytest.mark.parametrize("digits", [1, 2, 4])
-    @pytest.mark.parametrize("factor", [300, 10_000])
-    def test_limited_digits_do_not_soften_the_overflow_check(self, digits, factor):
-        """With what the blur tolerates taken for noise, one wrapped result in twenty would pass at one digit."""
-        engine = Engine(BACKENDS[-1], thresholds=100, parties=1, release_digits=digits)
-        rng = np.random.default_rng(digits)
-        for _ in range(40):
-            counts = counts_of(*(rng.dirichlet(np.ones(100), 2) * engine.plan.workload.max_rows * factor / 2))
-            try:
-                recovered = engine.recover([counts])
-            except ResultCheckError:
-                continue
-            assert abs(recovered.auc - trapezoid(counts).auc) <= recovered.resolution
-
-    def test_a_plan_whose_blur_has_no_levels_is_refused(self):
-        blurred = plan(Workload(thresholds=10, parties=2, release_digits=4), BACKENDS[0])
-        with pytest.raises(InputError, match="too few levels"):
-            msgspec.structs.replace(blurred, blinding_bits=20)
 
     def test_the_largest_workload_fits_at_the_largest_multiplier(self, engine):
         """AUC 1, AUC 0 and one bin for all: the extremes of num, tie and den."""
@@ -267,6 +247,17 @@ class TestWarnings:
     def test_one_party_alone_learns_its_own_auc(self):
         assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
 
+    @pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "exact", "verified"])
+    def test_every_auc_with_all_its_digits_says_what_it_tells(self, protocol):
+        rows = [([0, 1, 1], [0.1, 0.8, 0.4])] * 2
+        said = "assume that parties can work out how many pooled rows have each label; only differential privacy"
+        assert said in self.warnings(rows, protocol=protocol)
+
+    def test_digits_cannot_be_limited(self):
+        """Blurred digits gave the counts away all the same (docs/security/blinding.md)."""
+        with pytest.raises(InputError, match="'semi-honest' has no option 'release_digits'"):
+            self.warnings([([0, 1], [0.1, 0.9])], release_digits=3)
+
 
 class TestCallers:
     """The public function names what is wrong with its arguments."""
@@ -308,7 +299,7 @@ class TestCallers:
             fhe_auc.federated_auc({"north": self.PAIR, "NORTH": self.PAIR})
 
     def test_numpy_integers_are_integers(self):
-        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4), "release_digits": np.int64(2)}
+        options = {"max_rows": np.int64(10**5), "min_rows": np.int32(4)}
         assert fhe_auc.federated_auc([self.PAIR] * 2, thresholds="uniform:5", **options).parties == 2
         with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
             fhe_auc.federated_auc([self.PAIR], max_rows=2.5)
@@ -343,56 +334,6 @@ class TestInvariance:
         before = fhe_auc.federated_auc(parties, thresholds=grid)
         after = fhe_auc.federated_auc(bent, thresholds=np.arctan(5 * grid))
         assert after.auc == pytest.approx(before.auc, abs=PRECISION)
-
-
-class TestReleaseDigits:
-    def test_the_auc_has_no_more_digits_and_the_half_width_covers_the_blur(self):
-        parties = datasets.load("covid-clinics")[:30]
-        truth = exact(parties, thresholds.uniform(50))
-        seen = set()
-        for _ in range(8):
-            evaluation = fhe_auc.federated_auc(parties, thresholds="uniform:50", release_digits=2)
-            assert round(evaluation.auc, 2) == evaluation.auc
-            assert abs(evaluation.auc - truth) <= evaluation.resolution
-            assert abs(evaluation.auc - truth) <= 0.0101  # half a digit of blur, half of rounding
-            seen.add(evaluation.resolution)
-        assert all(round(value, 2) == pytest.approx(value) for value in seen)
-
-    @backends
-    def test_what_parties_decrypt_is_blurred_uniformly_and_not_only_rounded(self, backend):
-        """Before rounding, 60 sessions' errors of AUC and resolution are independent and uniform on ±½ digit.
-
-        Kolmogorov-Smirnov and correlation tests, false alarm 1e-6 each. A common blur would leave a combination of
-        the two unblurred: every direction in their plane must be spread.
-        """
-        from scipy.stats import kstest, pearsonr, uniform
-
-        engine = Engine(backend, thresholds=50, parties=1, release_digits=2)
-        rng = np.random.default_rng(2)
-        counts = counts_of(rng.integers(0, 90, 50), rng.integers(0, 90, 50))
-        errors = []
-        for _ in range(60):
-            slots = engine.keys.secret.decrypt(engine.result([counts]))
-            num, den = engine.plan.packing.by_class(slots).mean(axis=1)
-            truth = trapezoid(counts)
-            errors.append(num / den.real - complex(truth.auc, truth.resolution))
-        errors = np.array(errors)
-        for part in (errors.real, errors.imag):
-            assert kstest(part, uniform(-0.005, 0.01).cdf).pvalue > 1e-6
-        assert pearsonr(errors.real, errors.imag).pvalue > 1e-6
-        assert np.linalg.svd(np.stack([errors.real, errors.imag]))[1].min() / np.sqrt(60) > 0.001
-
-    def test_a_perfect_classifier_is_blurred_as_well(self):
-        values = {
-            fhe_auc.federated_auc([([0, 1], [0.1, 0.9])] * 5, thresholds="uniform:9", release_digits=1).auc
-            for _ in range(12)
-        }
-        assert values <= {0.9, 1.0}
-
-    @pytest.mark.parametrize("digits", [0, 7, -1])
-    def test_digits_out_of_range_are_refused(self, digits):
-        with pytest.raises(InputError, match="release_digits"):
-            fhe_auc.federated_auc([([0, 1], [0.1, 0.9])], thresholds="uniform:9", release_digits=digits)
 
 
 _MEMORY = """

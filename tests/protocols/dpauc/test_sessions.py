@@ -346,7 +346,7 @@ def test_a_budget_must_be_given(name: str) -> None:
         ("dpauc-laplace", {"epsilon": True}, "epsilon must be a number, got True"),
         ("dpauc-laplace", {"delta": 0.1}, "no option 'delta'; it has budget_thresholds, clip, endpoints, epsilon"),
         ("dpauc-laplace", {"score_epsilon": 1.0}, "no option 'score_epsilon'"),
-        ("dpauc-laplace", {"release_digits": 3}, "no option 'release_digits'"),
+        ("dpauc-laplace", {"round_scores": 3}, "no option 'round_scores'"),
         ("dpauc-laplace", {"clip": 1}, "clip must be true or false, got 1"),
         ("dpauc-laplace", {"monotone": "yes"}, "monotone must be true or false, got 'yes'"),
         ("dpauc-laplace", {"budget_thresholds": 10}, "at least the number of thresholds, 11, got 10"),
@@ -660,7 +660,7 @@ def test_the_demo_refuses_to_draw_a_noisy_result_before_it_computes_one(
         ("-o epsilon=one", "epsilon must be a number, got 'one'"),
         ("-o epsilon=1 --keys joint", "keys 'joint' do not apply"),
         ("-o epsilon=1 --backend tenseal", "backend does not apply"),
-        ("-o epsilon=1 --release-digits 3", "no option 'release_digits'"),
+        ("-o epsilon=1 --round-scores 3", "no option 'round_scores'"),
     ],
 )
 def test_bad_budgets_are_one_line_and_status_2(call: Callable[[str], Result], arguments: str, message: str) -> None:

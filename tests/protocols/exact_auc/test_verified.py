@@ -589,7 +589,7 @@ def test_results_warn_of_what_the_fraction_tells_and_of_thresholds_that_do_not_f
     assert "half-width 0.5" in coarse
     assert "how many pooled rows have each label" in released
     alone = federated_auc(rows(1, 12), protocol=protocol, round_scores=2).warnings
-    assert [warning[:23] for warning in alone] == ["there is only one party", "the exact fraction is r"]
+    assert [warning[:23] for warning in alone] == ["there is only one party", "all digits of the AUC a"]
 
 
 @both_protocols

@@ -94,10 +94,14 @@ class View:
     ) -> bytes:
         """Return a result's bytes: totals times the multiplier and weights, shape (classes,), with `plus` added."""
         chosen = np.ones(self.plan.packing.classes) if weights is None else weights
-        blinded = self.scaled(totals, self.plan.packing.class_vector(np.asarray(chosen, complex)))
+        blinded = self.scaled(totals, self.class_vector(chosen))
         if plus is not None:
             self.context.add_in_place(blinded, plus)
         return self.finish(blinded)
+
+    def class_vector(self, values: Slots | Floats) -> Slots:
+        """Return slots that hold ``values[q]`` in every slot of class q."""
+        return np.tile(np.asarray(values, complex), self.plan.packing.slots // self.plan.packing.classes)
 
     def finish(self, ciphertext: Ciphertext) -> bytes:
         """Return a result's bytes, flooded as honest ones are."""

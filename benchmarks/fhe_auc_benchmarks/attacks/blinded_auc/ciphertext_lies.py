@@ -67,7 +67,7 @@ def scale_but_guessed(view: View) -> bytes:
 def add_constant(view: View) -> bytes:
     """Add a constant to num' of every execution."""
     constant = -view.change * view.rows**2 / 2 * view.plan.packing.gain * view.multiplier
-    values = view.plan.packing.class_vector((constant * view.num_classes).astype(complex))
+    values = view.class_vector(constant * view.num_classes)
     return view.result(view.totals(), plus=view.context.encrypt(values, degree=2))
 
 
@@ -165,7 +165,7 @@ def chosen_values(view: View) -> bytes:
     den = view.rows**2 / 4 * view.plan.packing.gain * view.multiplier
     redundancy = 0 if view.plan.workload.is_split else 1j * CHECK_WEIGHT
     pair = [auc * den, den * (1 + redundancy)]
-    values = view.plan.packing.class_vector(np.tile(pair, view.plan.packing.classes // 2))
+    values = view.class_vector(np.tile(pair, view.plan.packing.classes // 2))
     return view.finish(view.context.encrypt(values, degree=2))
 
 
