@@ -27,6 +27,7 @@ Cell: TypeAlias = "str | Text"
 
 _WIDEST = 110  # columns; longer lines are hard to read
 _COLUMNS_OF_A_FILE = 100
+_LAST_COLUMN = 20  # characters that a table's last column keeps, however narrow the terminal
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; all else goes to stderr."
@@ -82,13 +83,18 @@ def print_text(text: Cell = "") -> None:
 def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, numbers: int = 0) -> None:
     """Print rows in columns, the last one wrapped and dimmed: it explains.
 
-    So many columns after the first as `numbers` says are aligned to the right.
+    So many columns after the first as `numbers` says are aligned to the right. No cell is ever cut short: where the
+    terminal is too narrow, lines run over its edge.
     """
     from rich import box
+    from rich.cells import cell_len
     from rich.table import Table
 
     rows = list(rows)
     columns = len(header or rows[0])
+    widths = [max(cell_len(str(row[column])) for row in (*rows, header or rows[0])) for column in range(columns)]
+    gap = 3 if header else 2
+    least = sum(widths[:-1]) + min(widths[-1], _LAST_COLUMN) + gap * (columns - 1)
     table = Table(
         box=box.SIMPLE_HEAD if header else None,
         show_header=header is not None,
@@ -107,11 +113,13 @@ def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | N
         )
     for row in rows:
         table.add_row(*row)
-    _print(table)
+    _print(table, least)
 
 
-def _print(renderable: RenderableType) -> None:
+def _print(renderable: RenderableType, least: int = 0) -> None:
+    """Print on stdout, on lines of at least so many characters."""
     console = _console(sys.stdout)
+    console.width = max(console.width, least)
     with console.capture() as capture:
         console.print(renderable)
     for line in capture.get().splitlines():

@@ -1,6 +1,9 @@
 import dataclasses
 import json
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -309,3 +312,35 @@ def test_command_prints_a_table_and_json():
     assert rows[0]["malicious"]["simulated"]["trials"] == 2_000
     assert rows[0]["bound"] < 1e-9
     assert "Examples" in CliRunner().invoke(attack, ["--help"]).stdout
+
+
+def test_tables_are_complete_at_any_width_and_when_piped():
+    arguments = ["--attack", "scale-num", "--attack", "scale-all", "--attack", "replace-with-counts"]
+    arguments += ["--trials", "0", "--simulated-trials", "1000"]
+    expected = [  # -, -, passes and what their rate lies below, with 95 % confidence (1 - 0.05^(1/1000)), bound
+        ["scale-num", "-", "-", "0/1,000", "<3.0e-03", "1.1e-12"],
+        ["scale-all", "-", "-", "0/1,000", "harmless", "<3.0e-03"],
+        ["replace-with-counts", "-", "-", "0/1,000", "<3.0e-03"],
+    ]
+    piped = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    program = [sys.executable, "-c", "from fhe_auc_benchmarks.attacks.cli import attack; attack()", *arguments]
+    printed = {"piped": subprocess.run(program, env=piped, capture_output=True, text=True, check=True).stdout}
+    for width in (40, 80, 200):
+        ran = CliRunner(env={"COLUMNS": str(width)}).invoke(attack, arguments, catch_exceptions=False)
+        printed[str(width)] = ran.stdout
+    for where, text in printed.items():
+        table = text[text.index("semi-honest   malicious, real") :]
+        assert [line.split() for line in table.splitlines()[2:5]] == expected, where
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_tables_on_verified_are_complete_at_any_width(width):
+    arguments = ["--protocol", "verified", "--attack", "scale-all", "--attack", "replace-with-counts"]
+    arguments += ["--trials", "0", "--simulated-trials", "1000"]
+    text = CliRunner(env={"COLUMNS": width}).invoke(attack, arguments, catch_exceptions=False).stdout
+    header, _, harmless, counts = text[text.index("exact, real") :].splitlines()[:4]
+    assert header.split("   ")[0] == "exact, real"
+    assert header.split() == "exact, real verified, real one prime t = 257".split()
+    assert harmless.split() == ["scale-all", "-", "-", "0/1,000", "0/1,000", "harmless"]
+    assert counts.split()[:4] == ["replace-with-counts", "-", "-", "0/1,000"]
+    assert counts.split()[4].endswith("/1,000")
