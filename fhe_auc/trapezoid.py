@@ -29,7 +29,8 @@ class Trapezoid:
     den : int
         2 P N, at least 2.
     tie : int
-        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, in [0, den / 2].
+        sum_k p_k F_k: pairs of a positive and a negative row that the thresholds do not tell apart, tied ones among
+        them, in [0, den / 2].
     """
 
     num: int

@@ -81,17 +81,16 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
                 f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
                 "see fhe-auc compare --plot"
             )
-    decimals = session.options.get("round_scores")
     parties = datasets.load(dataset)
     try:
         evaluation, wall_seconds = session.run(parties, cheat)
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties, decimals), as_json=as_json)
+        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
-        sklearn_auc = _pooled_auc(parties, decimals)
+        sklearn_auc = _pooled_auc(parties)
     if as_json:
         lie = {} if cheat is None else {"cheat": cheat}
         output.print_json({**evaluation.as_dict(), "sklearn_auc": sklearn_auc, **lie})
@@ -136,20 +135,19 @@ def _print_caught(
     output.print_table(rows)
 
 
-def _pooled_auc(parties: Sequence[PartyData], decimals: int | None) -> float:
-    """Return scikit-learn's AUC of all rows, whose scores are rounded if that is asked for."""
+def _pooled_auc(parties: Sequence[PartyData]) -> float:
+    """Return scikit-learn's AUC of all rows."""
     from sklearn.metrics import roc_auc_score
 
     y_true = np.concatenate([party.y_true for party in parties])
     y_score = np.concatenate([party.y_score for party in parties])
-    return float(roc_auc_score(y_true, y_score if decimals is None else y_score.round(decimals)))
+    return float(roc_auc_score(y_true, y_score))
 
 
 def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:
     away = abs(evaluation.auc - sklearn_auc)
     inside = away <= evaluation.resolution + evaluation.precision + _ROUNDING
-    where = "is the same" if "round_scores" in evaluation.settings else "lies inside the interval"
-    verdict = f"scikit-learn's value {where}" if inside else "scikit-learn's value lies OUTSIDE"
+    verdict = f"scikit-learn's value lies {'inside the interval' if inside else 'OUTSIDE'}"
     style = "green" if inside else "red"
     if math.isnan(evaluation.resolution):
         verdict, style = "from noise, which has no bound, and from the thresholds", ""

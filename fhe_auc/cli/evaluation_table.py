@@ -112,12 +112,10 @@ def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
     value = interval_text(evaluation)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
-    elif rounded := evaluation.settings.get("round_scores"):
-        value = f"{evaluation.auc:.6f}"
-        label = "AUC, exact"
-        note = f"{evaluation.fraction}; of all rows, scores rounded to multiples of {_step(rounded)}"
     elif evaluation.fraction is not None:
-        label, note = "AUC, encrypted", f"{evaluation.fraction} over these thresholds; the AUC of all rows lies within"
+        decimals = evaluation.settings.get("round_scores")
+        of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
+        label, note = "AUC, encrypted", f"{evaluation.fraction} {of}; the AUC of all rows lies within"
     else:
         error = "sums are exact"
         if evaluation.precision:

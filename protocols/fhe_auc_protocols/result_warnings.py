@@ -25,9 +25,12 @@ def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ..
     """Return the warnings on any AUC of so many parties, with this half-width."""
     found = of_parties(manifest, parties)
     if resolution > _COARSE:
+        remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
+        if "round_scores" in manifest.options:
+            remedy = "round them to more decimals"
         found += (
-            f"many pairs of rows lie between neighbouring thresholds (half-width {resolution:.3g}): take thresholds "
-            "that fit the scores, by number or by range (uniform and hybrid cover 0 to 1)",
+            f"many pairs of rows are not told apart (half-width {resolution:.3g}): where their scores are equal, "
+            f"nothing helps; where scores differ, {remedy}",
         )
     return found
 

@@ -54,7 +54,7 @@ class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pairs: int
     """Pairs of ciphertexts, at least 1."""
     ties: bool
-    """Whether tie is computed beside num and den."""
+    """Whether tie is computed beside num and den: in every session, though not in every experiment on the check."""
     authenticated: bool
     """Whether entries stand four times, with authenticators."""
 

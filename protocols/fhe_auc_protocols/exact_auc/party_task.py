@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from fractions import Fraction
 
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData, count
@@ -95,10 +94,9 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
         found = [packing.totals(each, prime) for each, prime in zip(decrypted, primes, strict=True)]
         bound = self.plan.largest_den
         if packing.authenticated:
-            exact = result_check.accept(found, self.derived(common_secret).of_primes, bound)
+            auc, resolution = result_check.accept(found, self.derived(common_secret).of_primes, bound)
         else:
-            exact = result_check.fractions([totals[0] for totals in found], primes, bound)
-        auc, resolution = exact if packing.ties else (*exact, Fraction(0))
+            auc, resolution = result_check.fractions([totals[0] for totals in found], primes, bound)
         return Evaluation(
             auc=float(auc),
             resolution=float(resolution),

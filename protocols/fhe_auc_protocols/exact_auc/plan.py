@@ -6,8 +6,8 @@ modulo primes t_1, t_2, …, r random, and reconstruct the fraction from num/den
     reconstruction   p/q = p'/q' modulo T with 0 ≤ p ≤ q ≤ D says p·q' = p'·q modulo T, and as integers where T > D²;
                      the algorithm that finds it asks for T > 2·D²
     more rows        than n, and den may exceed D: a residue that should be no fraction at all must not be one by
-                     chance. With tie, num/den and tie/den have a denominator in common, which of all pairs of residues
-                     modulo T one in T²/D³ has: fewer than one in 2^20. Without, T ≥ 2^20·D²
+                     chance. num/den and tie/den have a denominator in common, which of all pairs of residues modulo T
+                     one in T²/D³ has: fewer than one in 2^20
     verified         T ≥ 2^40·D²: of all residues modulo T one in 2^40 is such a fraction
     each prime       above 2^41, which is what verification's soundness rests on, and above n, so that P, N ≠ 0 modulo t
 
@@ -43,7 +43,7 @@ from fhe_auc_protocols.exact_auc.packing import ExactPacking
 PRIME_BITS = 41
 """Plaintext moduli are the smallest primes above 2^41 that there are."""
 
-FORGERY_BITS, OVERFLOW_BITS = 40, 20
+FORGERY_BITS = 40
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
 _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
@@ -79,6 +79,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.packing.slots != self.parameters.slots:
             raise CapacityError("the plan's packing has another number of slots than its parameters")
+        if not self.packing.ties:
+            raise CapacityError("the plan's packing leaves out the tied pairs, without which there is no half-width")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
@@ -87,7 +89,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"the plan's primes are not the smallest above 2^{PRIME_BITS}")
         if self.max_rows >= min(moduli):
             raise CapacityError(f"max_rows must be below the smallest prime, {min(moduli):,}, got {self.max_rows:,}")
-        if self.modulus < least_modulus(self.max_rows, ties=self.packing.ties, verified=self.packing.authenticated):
+        if self.modulus < least_modulus(self.max_rows, verified=self.packing.authenticated):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
@@ -187,7 +189,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters, packing = self.parameters, self.packing
-        tie = ", tie" if packing.ties else ""
         four_times = ", four times for the authenticators" if packing.authenticated else ""
         return [
             *describe_ring(
@@ -203,7 +204,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             Parameter(
                 "slots used",
                 f"{packing.used:,} of {packing.slots:,}",
-                f"num{tie} and den of {{thresholds:,}} thresholds{four_times}",
+                f"num, tie and den of {{thresholds:,}} thresholds{four_times}",
             ),
             Parameter("ciphertexts", f"{self.blocks}", "left and right factors, for each prime"),
             describe_flooding(math.floor(self.flooding_margin)),
@@ -252,8 +253,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return exponent - math.log2(self.parameters.ring_dimension) - math.log2(self.noise_bound)
 
 
-def least_modulus(max_rows: int, *, ties: bool, verified: bool) -> int:
+def least_modulus(max_rows: int, *, verified: bool) -> int:
     """Return the least T for so many pooled rows."""
     largest_den = max_rows**2 // 2
-    bits = FORGERY_BITS if verified else 1 if ties else OVERFLOW_BITS
-    return (1 << bits) * largest_den**2 + 1
+    return (1 << (FORGERY_BITS if verified else 1)) * largest_den**2 + 1

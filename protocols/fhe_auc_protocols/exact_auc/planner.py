@@ -19,7 +19,6 @@ def plan_exact(
     parties: int,
     backend: BackendName,
     max_rows: int = DEFAULT_MAX_ROWS,
-    ties: bool = True,
     authenticated: bool = True,
     joint_keys: bool = False,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
@@ -37,12 +36,12 @@ def plan_exact(
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     for count in range(1, MAX_PLAIN_MODULI + 1):
         moduli = primes_above(2**PRIME_BITS, count, chain.ring_dimension)
-        if math.prod(moduli) >= least_modulus(max_rows, ties=ties, verified=authenticated):
+        if math.prod(moduli) >= least_modulus(max_rows, verified=authenticated):
             break
     else:
         raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
     return ExactPlan(
-        packing=ExactPacking.fitting(chain.ring_dimension, thresholds, ties=ties, authenticated=authenticated),
+        packing=ExactPacking.fitting(chain.ring_dimension, thresholds, ties=True, authenticated=authenticated),
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,

@@ -46,7 +46,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
-        "the AUC is then exactly that of the rounded scores",
+        "the AUC is then that of the rounded scores, and pairs of rows that rounding ties count as undecided",
     }
     all_parties = True
     authenticated: ClassVar[bool] = False
@@ -77,7 +77,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
-            ties=ROUND_SCORES not in request.options,
             authenticated=self.authenticated,
             backend=backend,
             joint_keys=request.keys == "joint",
@@ -114,10 +113,9 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plan: ExactPlan = super().plan_of(manifest)
         if plan.packing.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
-        # Without ties a result claims to be the AUC of all scores: only where each of them is a threshold is it that.
+        # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
-        own = places is None or np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places)))
-        if plan.packing.ties != (places is None) or not own:
+        if places is not None and not np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places))):
             raise InputError(f"the session's manifest does not fit its {ROUND_SCORES}, {places}")
         return plan
 

@@ -67,14 +67,19 @@ def test_every_fraction_of_so_many_rows_is_reconstructed(verified: bool, rows: i
     assert reconstructed(residue, plan.modulus, plan.largest_den) == Fraction(num, den)
 
 
-@pytest.mark.parametrize(("ties", "margin"), [(True, 2), (False, 2**20)])
-def test_without_ties_exact_plans_take_a_larger_modulus(ties: bool, margin: int) -> None:
-    """More rows than planned must not give a fraction by chance; with ties, two fractions with one denominator tell."""
+def test_more_rows_than_planned_give_no_fractions_by_chance() -> None:
+    """As rare as that are pairs of fractions with one denominator, among all pairs of residues."""
     for max_rows in (2, 1000, 1220, 10**6, 1_700_000):
-        plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=False, ties=ties)
-        assert plan.modulus > margin * plan.largest_den**2
-        if ties:  # as rare as that: pairs of fractions with one denominator, among all pairs of residues
-            assert plan.largest_den**3 * 2**20 < plan.modulus**2
+        plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=False)
+        assert plan.modulus > 2 * plan.largest_den**2
+        assert plan.largest_den**3 * 2**20 < plan.modulus**2
+
+
+def test_a_plan_without_tied_pairs_is_refused() -> None:
+    """Its results would have no half-width."""
+    plan = plan_exact(**SMALL)
+    with pytest.raises(CapacityError, match="there is no half-width"):
+        msgspec.structs.replace(plan, packing=msgspec.structs.replace(plan.packing, ties=False))
 
 
 def test_the_largest_denominator_is_that_of_a_balanced_pool() -> None:
@@ -113,9 +118,8 @@ def test_joint_keys_leave_room_for_everybodys_smudging(parties: int) -> None:
 
 
 def test_ciphertexts_follow_from_the_thresholds() -> None:
-    """Left and right of a pair for each of three primes; a pair holds 1,022 thresholds, or 2,046 without ties."""
+    """Left and right of a pair for each of three primes; a pair holds 1,022 thresholds."""
     assert [plan_exact(**{**SMALL, "thresholds": bins}).blocks for bins in (2, 1022, 1023, 3000)] == [6, 6, 12, 18]
-    assert [plan_exact(**{**SMALL, "thresholds": bins}, ties=False).blocks for bins in (2046, 2047)] == [6, 12]
 
 
 def test_a_packing_for_other_slots_is_refused() -> None:
