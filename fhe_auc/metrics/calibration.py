@@ -21,6 +21,8 @@ __all__ = [
     "histogram_binning",
 ]
 
+_RANK_ROUNDING = 1e-9  # so far below a whole number, rounding decides on which side of an end a row is
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibrationMap:
@@ -136,10 +138,14 @@ def calibration_curve(
     InputError
         If the edges leave [0, 1], or an argument is none of the above.
     """
+    if n_bins < 1:
+        raise InputError(f"n_bins is {n_bins}; it must be at least 1")
+    if strategy not in ("uniform", "quantile"):
+        raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
     require_probabilities(histogram)
     usable = _with_rows(histogram)
-    scores, _ = _scores(usable, calibration)
-    groups = _evaluation_bins(usable, scores, n_bins, strategy)
+    scores, _, _ = _scores(usable, calibration)
+    groups = np.searchsorted(_bin_ends(usable, scores, n_bins, strategy), scores)
     per_bin = (usable.positives, usable.counts, usable.counts * scores)
     positives, rows, sums = (np.bincount(groups, weights, minlength=n_bins).astype(np.float64) for weights in per_bin)
     some = rows > 0
@@ -155,8 +161,9 @@ def expected_calibration_error(
 ) -> Estimate:
     """Compute the mean distance, over rows, between share of positives and mean score in evaluation bins; in [0, 1].
 
-    Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores, in evaluation bins
-    that hold the same rows.
+    Arguments are those of `calibration_curve`. The range holds the error of the rows' own scores in their
+    own evaluation bins, as scikit-learn would cut them: where an end of one may lie inside a bin of the histogram, any
+    of that bin's rows may be on either side.
 
     Naeini, Cooper, Hauskrecht, "Obtaining Well Calibrated Probabilities Using Bayesian Binning", AAAI 2015; [FCE]
     section 2.1.
@@ -172,7 +179,13 @@ def expected_calibration_error(
     total = curve.rows.sum()
     value = float(curve.rows @ np.abs(curve.prob_true - curve.prob_pred) / total)
     usable = histogram.cleaned()
-    half_width = float(usable.counts @ _scores(usable, calibration)[1] / total)
+    scores, lowest, highest = _scores(usable, calibration)
+    reach = np.maximum(scores - lowest, highest - scores)
+    # Rows on the other side of an end take their distance from one evaluation bin, and bring it to another.
+    ends = _may_split(usable, lowest, highest, n_bins, strategy)
+    distances = usable.positives * (1 - scores), usable.negatives * scores
+    moved = np.where(ends > 1, np.add(*distances), np.maximum(*distances)) * (ends > 0)
+    half_width = float((usable.counts @ reach + 2 * moved.sum()) / total)
     return Estimate(value, max(0.0, value - half_width), min(1.0, value + half_width))
 
 
@@ -185,46 +198,62 @@ def _with_rows(histogram: Histogram) -> Histogram:
 
 def _scores(
     histogram: Histogram, calibration: CalibrationMap | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the score taken for each bin's rows, and how far from it any of them can be."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the score taken for each bin's rows, and the lowest and highest that any of them can have."""
+    lowest, highest = histogram.edges[:-1], np.nextafter(histogram.edges[1:], -1)  # without its upper edge,
+    highest[-1] = histogram.edges[-1]  # but for the last one
     if calibration is None:
-        return histogram.centres, np.diff(histogram.edges) / 2
-    scores = calibration(histogram.centres)
-    first, last = (bin_index(calibration.edges, edges) for edges in (histogram.edges[:-1], histogram.edges[1:]))
-    excluded = calibration.edges[last] == histogram.edges[1:]  # a bin does not include its upper edge,
-    excluded[-1] = False  # but for the last one
-    last = np.maximum(first, last - excluded)
-    reach = [
-        np.abs(calibration.probabilities[i : j + 1] - score).max()
-        for i, j, score in zip(first, last, scores, strict=True)
-    ]
-    return scores, np.array(reach)
+        return histogram.centres, lowest, highest
+    first, last = (bin_index(calibration.edges, each) for each in (lowest, highest))
+    reached = [calibration.probabilities[i : j + 1] for i, j in zip(first, last, strict=True)]
+    return (
+        calibration(histogram.centres),
+        np.array([each.min() for each in reached]),
+        np.array([each.max() for each in reached]),
+    )
 
 
-def _evaluation_bins(histogram: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.intp]:
-    """Return the evaluation bin of each bin's score; bins include their upper and not their lower end, as sklearn's."""
-    if n_bins < 1:
-        raise InputError(f"n_bins is {n_bins}; it must be at least 1")
-    edges = np.linspace(0, 1, n_bins + 1, dtype=np.float64)
-    if strategy == "quantile":
-        edges = _percentiles(scores, histogram.counts, 100 * edges)
-    elif strategy != "uniform":
-        raise InputError(f"strategy is {strategy!r}; it must be 'uniform' or 'quantile'")
-    return np.searchsorted(edges[1:-1], scores)
+def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int, strategy: str) -> NDArray[np.float64]:
+    """Return where evaluation bins end, but for the last, if all rows of a bin have its score.
+
+    As scikit-learn's, evaluation bins include their upper and not their lower end.
+    """
+    if strategy == "uniform":
+        return _inner_ends(n_bins)
+    ranks = _end_ranks(usable, n_bins)
+    whole = np.floor(ranks)
+    lower, upper = (_of_rank(scores, usable.counts, each) for each in (whole, whole + 1))
+    return lower + (upper - lower) * (ranks - whole)  # as of `numpy.percentile`
 
 
-def _percentiles(
-    scores: NDArray[np.float64], counts: NDArray[np.float64], percents: NDArray[np.float64]
+def _may_split(
+    usable: Histogram, lowest: NDArray[np.float64], highest: NDArray[np.float64], n_bins: int, strategy: str
+) -> NDArray[np.intp]:
+    """Return how many ends of evaluation bins may lie between rows of each bin, whose scores are in that range."""
+    if strategy == "uniform":
+        at_least = at_most = _inner_ends(n_bins)
+    else:
+        # An end parts the rows up to its rank from those above, but for ties with the last of them.
+        ranks = _end_ranks(usable, n_bins)
+        at_most = _of_rank(highest, usable.counts, np.floor(ranks + _RANK_ROUNDING))
+        last, next_one = (_of_rank(lowest, usable.counts, np.floor(ranks) + above) for above in (0, 1))
+        at_least = np.maximum(last, np.nextafter(next_one, -1))
+    return np.maximum(0, np.searchsorted(at_least, highest) - np.searchsorted(at_most, lowest))
+
+
+def _inner_ends(n_bins: int) -> NDArray[np.float64]:
+    return np.linspace(0, 1, n_bins + 1, dtype=np.float64)[1:-1]
+
+
+def _end_ranks(usable: Histogram, n_bins: int) -> NDArray[np.float64]:
+    """Return how many rows have lower scores than each quantile; between two rows, no whole number."""
+    return 100 * _inner_ends(n_bins) / 100 * max(0.0, usable.counts.sum() - 1)  # to the last bit scikit-learn's
+
+
+def _of_rank(
+    scores: NDArray[np.float64], counts: NDArray[np.float64], ranks: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what `numpy.percentile` does of the rows' scores, of which there are so many each."""
+    """Return the score of the row of each rank, from 0, where so many rows have each score."""
     order = np.argsort(scores)
     order = order[counts[order] > 0]
-    up_to = np.cumsum(counts[order])
-    position = percents / 100 * max(0.0, up_to[-1] - 1)
-    whole = np.floor(position)
-    lower, upper = (
-        scores[order[np.minimum(np.searchsorted(up_to, place, side="right"), len(order) - 1)]]
-        for place in (whole, whole + 1)
-    )
-    percentiles: NDArray[np.float64] = lower + (upper - lower) * (position - whole)
-    return percentiles
+    return scores[order[np.minimum(np.searchsorted(np.cumsum(counts[order]), ranks, side="right"), len(order) - 1)]]

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve as sklearn_calibration_curve
 
+from fhe_auc import datasets, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics import (
@@ -31,9 +32,12 @@ def distorted(rows: int, seed: int = 5) -> PartyData:
     return PartyData.from_arrays("pool", generator.random(rows) < 0.25 + 0.5 * scores, scores)
 
 
-def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int) -> float:
-    """Return the calibration error by its definition, in uniform bins (k/K, (k+1)/K]."""
-    bins = np.searchsorted(np.linspace(0, 1, n_bins + 1)[1:-1], scores)
+def ece_of_rows(data: PartyData, scores: np.ndarray, n_bins: int, strategy: str = "uniform") -> float:
+    """Return the calibration error by its definition, in scikit-learn's bins: (k/K, (k+1)/K], or between quantiles."""
+    ends = np.linspace(0, 1, n_bins + 1)
+    if strategy == "quantile":
+        ends = np.percentile(scores, 100 * ends)
+    bins = np.searchsorted(ends[1:-1], scores)
     return float(
         sum(
             (bins == k).mean() * abs(data.y_true[bins == k].mean() - scores[bins == k].mean())
@@ -59,32 +63,60 @@ def test_the_reliability_diagram_equals_scikit_learns_on_exact_histograms(
     assert ours.rows.sum() == 2000
 
 
-def test_the_calibration_error_equals_its_definition_on_exact_histograms() -> None:
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("digits", [1, 2, 17])
+def test_the_calibration_error_equals_its_definition_on_exact_histograms(strategy: str, digits: int) -> None:
     data = distorted(3000)
-    estimate = expected_calibration_error(Histogram.exact(data), n_bins=15)
-    assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, 15), abs=1e-12)
+    data = PartyData.from_arrays("pool", data.y_true, np.round(data.y_score, digits))
+    estimate = expected_calibration_error(Histogram.exact(data), n_bins=15, strategy=strategy)
+    assert estimate.value == pytest.approx(ece_of_rows(data, data.y_score, 15, strategy), abs=1e-12)
     assert estimate.half_width < 1e-12
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("grid", ["uniform:100", "hybrid:1000", "quantiles"])
+@pytest.mark.parametrize("dataset", datasets.NAMES)
+def test_resampled_rows_have_their_own_calibration_error_inside_the_range(
+    dataset: str, grid: str, strategy: str
+) -> None:
+    parties = datasets.load(dataset)
+    labels, scores = (np.concatenate([getattr(each, of) for each in parties]) for of in ("y_true", "y_score"))
+    points = np.quantile(scores, np.arange(200) / 200) if grid == "quantiles" else thresholds.parse(grid)
+    edges = np.unique(np.clip([0.0, *points, 1.0], 0, 1))
+    generator = np.random.default_rng(3)
+    for _ in range(40):
+        rows = generator.integers(0, len(labels), 2000)
+        data = PartyData.from_arrays("resampled", labels[rows], scores[rows])
+        estimate = expected_calibration_error(Histogram.from_rows(data, edges), strategy=strategy)
+        assert estimate.low <= ece_of_rows(data, data.y_score, 10, strategy) <= estimate.high
+
+
+def test_ends_between_bins_leave_the_range_as_narrow_as_the_bins() -> None:
+    """Ten ranges of 100 rows in bins of ten each: every quantile falls between two bins, and splits none."""
+    scores = np.arange(1000) / 1000 + 0.0005
+    data = PartyData.from_arrays("pool", np.random.default_rng(4).random(1000) < scores, scores)
+    estimate = expected_calibration_error(Histogram.from_rows(data, np.arange(101) / 100), strategy="quantile")
+    assert estimate.half_width == pytest.approx(0.005)
+    split = expected_calibration_error(Histogram.from_rows(data, np.arange(100) / 99), strategy="quantile")
+    assert split.half_width > 0.03
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    scores=st.lists(st.floats(0, 1), min_size=1, max_size=40),
-    fine=st.integers(1, 6),
+    scores=st.lists(st.one_of(st.integers(0, 1000), st.integers(0, 12).map(lambda k: 250 * k // 3)), min_size=1),
+    fine=st.integers(1, 30),
     n_bins=st.integers(1, 6),
     seed=st.integers(0, 99),
+    strategy=st.sampled_from(["uniform", "quantile"]),
 )
-def test_the_range_holds_the_rows_own_calibration_error(scores: list[float], fine: int, n_bins: int, seed: int) -> None:
+def test_the_range_holds_the_rows_own_calibration_error(
+    scores: list[int], fine: int, n_bins: int, seed: int, strategy: str
+) -> None:
     labels = np.random.default_rng(seed).random(len(scores)) < 0.5
-    data = PartyData.from_arrays("pool", labels, scores)
-    edges = np.arange(fine * n_bins + 1) / (fine * n_bins)
-    histogram = Histogram.from_rows(data, edges)
-    estimate = expected_calibration_error(histogram, n_bins=n_bins)
-    # By the definition, each row in the evaluation bin of its fine bin: rounding may put k/(fine K) on either side.
-    bins = (np.clip(np.searchsorted(edges, data.y_score, side="right") - 1, 0, fine * n_bins - 1)) // fine
-    expected = sum(
-        (bins == k).mean() * abs(data.y_true[bins == k].mean() - data.y_score[bins == k].mean())
-        for k in np.unique(bins)
-    )
+    data = PartyData.from_arrays("pool", labels, np.array(scores) / 1000)
+    histogram = Histogram.from_rows(data, np.arange(fine + 1) / fine)
+    estimate = expected_calibration_error(histogram, n_bins=n_bins, strategy=strategy)
+    expected = ece_of_rows(data, data.y_score, n_bins, strategy)
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
 
@@ -120,15 +152,7 @@ def test_the_range_holds_the_error_of_calibrated_scores(
 ) -> None:
     data, histogram, calibration = made
     estimate = expected_calibration_error(histogram, n_bins=n_bins, strategy=strategy, calibration=calibration)
-    middles = calibration(histogram.centres)
-    edges = np.linspace(0, 1, n_bins + 1)
-    if strategy == "quantile":
-        edges = np.percentile(np.repeat(middles, histogram.counts.astype(int)), 100 * edges)
-    mine = np.clip(np.searchsorted(histogram.edges, data.y_score, side="right") - 1, 0, histogram.bins - 1)
-    bins, scores = np.searchsorted(edges[1:-1], middles)[mine], calibration(data.y_score)
-    expected = sum(
-        (bins == k).mean() * abs(data.y_true[bins == k].mean() - scores[bins == k].mean()) for k in np.unique(bins)
-    )
+    expected = ece_of_rows(data, calibration(data.y_score), n_bins, strategy)
     assert estimate.low - 1e-9 <= expected <= estimate.high + 1e-9
 
 
@@ -152,8 +176,11 @@ def test_a_calibration_map_mends_the_calibration_error() -> None:
 def test_a_map_that_steps_inside_a_bin_widens_the_range() -> None:
     histogram = Histogram([0, 0.5, 1], [2, 8], [8, 2])
     steps = CalibrationMap([0, 0.25, 0.5, 0.75, 1], [0.1, 0.3, 0.6, 0.9])
-    estimate = expected_calibration_error(histogram, n_bins=10, calibration=steps)
+    estimate = expected_calibration_error(histogram, n_bins=1, calibration=steps)
     assert estimate.half_width == pytest.approx(0.25)  # (0.2 + 0.3) / 2
+    # Of many evaluation bins rows may choose, too: the negatives at 0.3 and the positives at 0.6 are the worst.
+    estimate = expected_calibration_error(histogram, n_bins=10, calibration=steps)
+    assert estimate.high >= (8 * 0.3 + 2 * 0.9 + 8 * 0.4 + 2 * 0.9) / 20
 
 
 def test_histogram_binning_gives_each_bin_its_share_and_an_empty_one_its_middle() -> None:
