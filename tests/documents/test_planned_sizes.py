@@ -1,0 +1,43 @@
+"""What the documents say of sizes is what `fhe-auc plan` says."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc.ckks import available_backends
+from fhe_auc.cli import main
+from fhe_auc.quantities import bytes_text
+
+SECURITY = Path(__file__).parents[2] / "docs" / "security"
+
+pytestmark = pytest.mark.skipif("openfhe" not in available_backends(), reason="the documents are on both backends")
+
+
+def said(page: str) -> str:
+    return " ".join((SECURITY / page).read_text(encoding="utf-8").split())
+
+
+def planned(*arguments: str) -> dict:
+    return json.loads(CliRunner().invoke(main, ["plan", *arguments, "--json"], catch_exceptions=False).stdout)["plans"]
+
+
+def test_uploads_of_malicious_at_a_thousand_thresholds() -> None:
+    plans = planned("--protocol", "malicious", "--thresholds", "uniform:1000")
+    openfhe, tenseal = (bytes_text(plans[backend]["upload_bytes"]) for backend in ("openfhe", "tenseal"))
+    assert f"1,000 thresholds are {openfhe} a party on OpenFHE, {tenseal} on TenSEAL" in said("malicious.md")
+
+
+def test_from_how_many_parties_joint_keys_need_the_larger_ring() -> None:
+    least, keys = {}, set()
+    for size in (100, 1000):
+        for parties in range(30, 60):
+            plan = planned("--keys", "joint", "--parties", str(parties), "--thresholds", f"uniform:{size}")["openfhe"]
+            if plan["ring_dimension"] == 16384:
+                keys.add(bytes_text(plan["key_bytes"]))
+                least[size] = parties
+                break
+    (key_bytes,) = keys
+    sentence = f"From {least[1000]} parties on (with 100 thresholds, {least[100]}) the larger ring is needed, with "
+    assert f"{sentence}{key_bytes} of keys a party" in said("joint-keys.md")
