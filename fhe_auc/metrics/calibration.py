@@ -223,7 +223,7 @@ def _bin_ends(usable: Histogram, scores: NDArray[np.float64], n_bins: int, strat
     ranks = _end_ranks(usable, n_bins)
     whole = np.floor(ranks)
     lower, upper = (_of_rank(scores, usable.counts, each) for each in (whole, whole + 1))
-    return lower + (upper - lower) * (ranks - whole)  # as of `numpy.percentile`
+    return np.asarray(lower + (upper - lower) * (ranks - whole))  # as of `numpy.percentile`
 
 
 def _may_split(
@@ -238,7 +238,7 @@ def _may_split(
         at_most = _of_rank(highest, usable.counts, np.floor(ranks + _RANK_ROUNDING))
         last, next_one = (_of_rank(lowest, usable.counts, np.floor(ranks) + above) for above in (0, 1))
         at_least = np.maximum(last, np.nextafter(next_one, -1))
-    return np.maximum(0, np.searchsorted(at_least, highest) - np.searchsorted(at_most, lowest))
+    return np.asarray(np.maximum(0, np.searchsorted(at_least, highest) - np.searchsorted(at_most, lowest)))
 
 
 def _inner_ends(n_bins: int) -> NDArray[np.float64]:
@@ -247,7 +247,7 @@ def _inner_ends(n_bins: int) -> NDArray[np.float64]:
 
 def _end_ranks(usable: Histogram, n_bins: int) -> NDArray[np.float64]:
     """Return how many rows have lower scores than each quantile; between two rows, no whole number."""
-    return 100 * _inner_ends(n_bins) / 100 * max(0.0, usable.counts.sum() - 1)  # to the last bit scikit-learn's
+    return np.asarray(100 * _inner_ends(n_bins) / 100 * max(0.0, usable.counts.sum() - 1))  # scikit-learn's, to the bit
 
 
 def _of_rank(
@@ -256,4 +256,5 @@ def _of_rank(
     """Return the score of the row of each rank, from 0, where so many rows have each score."""
     order = np.argsort(scores)
     order = order[counts[order] > 0]
-    return scores[order[np.minimum(np.searchsorted(np.cumsum(counts[order]), ranks, side="right"), len(order) - 1)]]
+    at = np.searchsorted(np.cumsum(counts[order]), ranks, side="right")
+    return np.asarray(scores[order[np.minimum(at, len(order) - 1)]])
