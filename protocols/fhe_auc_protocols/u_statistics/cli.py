@@ -171,7 +171,10 @@ def _print(result: Result, truth: dict[str, float]) -> None:
         ("epsilon", f"{result.epsilon:g}", "privacy budget of one row, spent by this run"),
     ]
     if not math.isnan(result.error_bound):
-        rows.append(("error bound", f"{result.error_bound:.2g}", f"root mean squared error {_BOUND[result.method]}"))
+        bound = f"root mean squared error {_BOUND[result.method]}"
+        if "undecided by bins" in result.settings:
+            bound += "; with what bins leave undecided, estimated"
+        rows.append(("error bound", f"{result.error_bound:.2g}", bound))
     output.print_table(rows)
     for note in result.notes:
         output.print_text(output.styled(f"note: {note}", "yellow"))

@@ -12,10 +12,10 @@ all other parties together included, learns more of a row's *score* than ε-loca
 are public** ([USTAT] §4): how many rows of each class a party has goes to the aggregator exactly. Nothing is encrypted,
 and an aggregator or party that lies can make the AUC come out as it likes.
 
-The `settings` of an evaluation hold what noise leaves unsure: the standard error, estimated from the reports; the bound
-on it by theorem 1 or the formula of theorem 3, if that applies; and half the share of pairs that the bins do not tell
-apart, if its estimate exceeds its own standard error. `resolution` and `precision`, which bound the error for certain,
-are NaN.
+The `settings` of an evaluation hold what noise and bins leave unsure, estimated from the reports: half the share of
+pairs that the bins do not tell apart, if that exceeds its own standard error; the standard error, with that in it; and
+the same with the bound on the noise, by theorem 1 or the formula of theorem 3, if that applies. `resolution` and
+`precision`, which bound the error for certain, are NaN.
 
 Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
 """
@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -40,31 +39,12 @@ from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
+from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, of_responses, of_tree
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.hierarchy import HierarchicalAuc
-from fhe_auc_protocols.u_statistics.kernels import Integers, between_classes
+from fhe_auc_protocols.u_statistics.kernels import Integers
 from fhe_auc_protocols.u_statistics.krr import RandomisedResponse, bins_by_rule
 from fhe_auc_protocols.unencrypted_protocol import MOST_ROWS, SummingParty, Sums, UnencryptedProtocol
-
-
-@dataclass(frozen=True)
-class PooledEstimate:
-    """What pooled tallies say."""
-
-    auc: float
-    """Not clipped to [0, 1]."""
-
-    squared_error: float
-    """Bound on its mean squared error, whatever the data: theorem 1, or theorem 3's formula; NaN where that fails."""
-
-    standard_error: float
-    """Its standard error, estimated from the same reports; much smaller where the bound is loose."""
-
-    resolution: float
-    """Estimated half-width: half the share of pairs inside one bin."""
-
-    resolution_error: float
-    """Its standard error, estimated likewise."""
 
 
 class Mechanism(ABC):
@@ -83,7 +63,7 @@ class Mechanism(ABC):
         return self._oracle.tally(reports).ravel()
 
     @abstractmethod
-    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return what the pooled tallies of both classes, shape (size,), say; neither is empty."""
 
 
@@ -94,16 +74,9 @@ class KrrMechanism(Mechanism):
         self._response = RandomisedResponse(bins, epsilon)
         super().__init__(self._response, bins, size=bins)
 
-    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the unbiased estimate of the binned AUC, and of its half-width from the same reports."""
-        response = self._response
-        order = between_classes(np.arange(self.bins))
-        auc = response.estimate_between(positives, negatives, order)
-        bound = response.variance_bound_between(int(positives.sum()), int(negatives.sum()))
-        error = response.standard_error_between(positives, negatives, order)
-        same = np.eye(self.bins) / 2
-        tied = response.estimate_between(positives, negatives, same)
-        return PooledEstimate(auc, bound, error, tied, response.standard_error_between(positives, negatives, same))
+        return of_responses(self._response, positives, negatives)
 
 
 class HierarchyMechanism(Mechanism):
@@ -113,12 +86,11 @@ class HierarchyMechanism(Mechanism):
         self._tree = HadamardTree(max(1, math.ceil(math.log2(bins))), epsilon)
         super().__init__(self._tree, bins, size=math.prod(self._tree.tally_shape))
 
-    def estimate(self, positives: Integers, negatives: Integers) -> PooledEstimate:
+    def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
         """Return the recursive estimate, and the half-width of pairs that reach a leaf together."""
         method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
         found = method.estimate(*(tally.reshape(self._tree.tally_shape) for tally in (positives, negatives)))
-        bound = method.error_bound()
-        return PooledEstimate(found.auc, bound, found.standard_error, found.tied / 2, found.tied_error / 2)
+        return of_tree(method, found)
 
 
 class Tallies(Sums, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -161,7 +133,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
             raise UndefinedAucError("the pooled rows have one class only, so the AUC is undefined; no number is given")
         return self._told(self._terms.estimate(positives, negatives), sums.parties)
 
-    def _told(self, estimate: PooledEstimate, parties: int) -> Evaluation:
+    def _told(self, estimate: AucEstimate, parties: int) -> Evaluation:
         epsilon = self.manifest.options["epsilon"]
         warnings: tuple[str, ...] = (
             "labels are public: the aggregator learns how many rows of each class every party has",
@@ -177,8 +149,13 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
         }
         if not math.isnan(estimate.squared_error):
             settings["standard error bound"] = math.sqrt(estimate.squared_error)
-        if estimate.resolution > estimate.resolution_error:
-            settings["undecided by bins"] = min(estimate.resolution, 0.5)
+        if estimate.undecided:
+            settings["undecided by bins"] = estimate.undecided
+        if estimate.coarse:
+            warnings += (
+                f"bins leave the AUC undecided by {estimate.undecided:.2g}, more than noise does: take more bins, or "
+                "thresholds that fit the scores",
+            )
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),
             resolution=math.nan,

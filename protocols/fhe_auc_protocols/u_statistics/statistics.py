@@ -18,6 +18,7 @@ from fhe_auc_protocols import dp_noise, exact_sampling
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import checked_epsilon, is_whole
 from fhe_auc_protocols.u_statistics import hierarchy, kernels, krr, noiseless, pairs
+from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, of_responses, of_tree
 from fhe_auc_protocols.u_statistics.domain import Axis, Domain
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers, Kernel
@@ -138,11 +139,13 @@ class Result:
 
     standard_error: float
     """Estimated from the reports: how far the estimate may lie from these users' own value, not from that of those whom
-    they stand for. For pairs it is estimated from above, with the choice of pairs."""
+    they stand for. For pairs it is estimated from above, with the choice of pairs; for the AUC of binned scores, with
+    what the bins leave undecided."""
 
     error_bound: float
     """Root of the theorem's bound on the mean squared error from noise and sampling, whatever the data. Hierarchy: of
-    theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails."""
+    theorem 3's formula, whose levels are nearly independent here; NaN where its condition α <= √n fails. With what
+    bins leave undecided of an AUC, as estimated, and four standard errors of that."""
 
     derived: Mapping[str, float] = field(default_factory=dict)
     """What follows from the same reports at no further cost in privacy; not unbiased. NaN where undefined."""
@@ -263,15 +266,20 @@ def _krr_auc(setting: Setting, rows: Floats, using: Randomness, progress: pairs.
     axis = _axis(setting, 0, len(rows), 1)
     response = krr.RandomisedResponse(len(axis), setting.epsilon)
     plus, minus = (_tallied(response, axis.index(scores), using.source, progress) for scores in (positives, negatives))
-    order = kernels.between_classes(axis.points)
-    return _Found(
-        response.estimate_between(plus, minus, order),
-        response.standard_error_between(plus, minus, order),
-        response.variance_bound_between(len(positives), len(negatives)),
-        {"k": len(axis), "beta": response.beta},
-        (_LABELS, _OUTSIDE, *(() if setting.values else (_TIED,))),
-        {},
-    )
+    found = of_responses(response, plus, minus)
+    settings: dict[str, Any] = {"k": len(axis), "beta": response.beta}
+    if setting.values:  # equal scores are ties of their own
+        return _Found(found.auc, found.noise_error, found.noise_bound, settings, (_LABELS, _OUTSIDE), {})
+    return _binned(found, settings)
+
+
+def _binned(found: AucEstimate, settings: dict[str, Any], *notes: str) -> _Found:
+    """Return the AUC of scores that bins have rounded, with what they leave undecided."""
+    tied = _TIED
+    if found.coarse:
+        tied += f", which leaves the AUC undecided by {found.undecided:.2g}: take more of them, or a range that fits"
+    settings |= {"undecided by bins": found.undecided}
+    return _Found(found.auc, found.standard_error, found.squared_error, settings, (_LABELS, _OUTSIDE, tied, *notes), {})
 
 
 def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
@@ -285,7 +293,7 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pair
         for scores in (positives, negatives)
     ]
     found = method.estimate(*tallies)
-    bound = method.error_bound()
+    estimate = of_tree(method, found)
     settings = {
         "alpha": alpha,
         "C": tree.constant,
@@ -293,8 +301,7 @@ def _hierarchy(setting: Setting, rows: Floats, using: Randomness, progress: pair
         "nodes recursed": found.recursed,
         "nodes discarded": found.discarded,
     }
-    notes = (_LABELS, _OUTSIDE, _TIED, *((_UNBOUNDED,) if math.isnan(bound) else ()))
-    return _Found(found.auc, found.standard_error, bound, settings, notes, {})
+    return _binned(estimate, settings, *((_UNBOUNDED,) if math.isnan(estimate.noise_bound) else ()))
 
 
 def _pairs(setting: Setting, rows: Floats, using: Randomness, progress: pairs.Progress) -> _Found:
