@@ -44,6 +44,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Who makes them.
     context : bytes
         With sealed keys, what names them: the fingerprint of the encryption context, 32 bytes; otherwise empty.
+    certificates : tuple of bytes
+        Fingerprints of the parties' certificates, 32 bytes each, in the order of `parties`; every message is signed by
+        their keys. Empty where a session is played in one process.
+    aggregator : bytes
+        Fingerprint of the aggregator's certificate; empty likewise.
     plan : EncodedPlan or None
         Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
@@ -62,6 +67,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_parties: int
     keys: Keys = "none"
     context: bytes = b""
+    certificates: tuple[bytes, ...] = ()
+    aggregator: bytes = b""
     plan: EncodedPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
@@ -83,6 +90,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError(f"party {party[:MAX_CHARACTERS]!a}: the name of a party {problem}")
         if not self.parties or len({alike(party) for party in self.parties}) != len(self.parties):
             raise InputError("a session needs parties, and no two whose names differ in case or width of letters only")
+        expected_certificates = len(self.parties) if self.aggregator else 0
+        shown = *self.certificates, *([self.aggregator] if self.aggregator else [])
+        if len(self.certificates) != expected_certificates or {*map(len, shown)} - {FINGERPRINT_BYTES}:
+            raise InputError("a session has the certificates of all parties and of its aggregator, or none at all")
+        if len(set(shown)) != len(shown):
+            raise InputError("the aggregator and each party have a certificate of their own")
         for name, value in self.options.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"option {name!r} must be finite, got {value}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
 
 from fhe_auc.errors import DeserialisationError, MessageError
-from fhe_auc.serialise import frame, unframe
+from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.serialise import encode, frame, unframe
+from fhe_auc.signatures import Signatures
 
 _MAGIC = b"fheamsg"
+NONCE_BYTES = 32
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -29,6 +33,13 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         SHA-256 of the session's manifest: parties, thresholds, parameters and key fingerprint all hang on it.
     payload : bytes
         What the round carries.
+    nonce : bytes
+        In a signed submission 32 fresh random bytes, so that its digest tells nobody anything; otherwise empty.
+    submissions : tuple of (str, bytes)
+        In a signed message of the aggregator, from the second round on: whose submissions of the round before count,
+        each with the SHA-256 of the whole message.
+    signature : bytes
+        The sender's, of `statement`; empty in sessions that are played in one process.
     """
 
     protocol: str
@@ -37,9 +48,24 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     sender: str
     manifest: bytes
     payload: bytes
+    nonce: bytes
+    submissions: tuple[tuple[str, bytes], ...]
+    signature: bytes
 
     def __repr__(self) -> str:
         return f"<Message {self.protocol} round {self.round} from {self.sender!r}, {len(self.payload)} bytes>"
+
+    @property
+    def statement(self) -> bytes:
+        """What is signed; `Signatures` add what names session and manifest."""
+        return encode((self.round, self.sender, hashlib.sha256(self.payload).digest(), self.nonce, self.submissions))
+
+    def check_signature(self, signatures: Signatures) -> None:
+        """Raise `MessageError` unless it bears its sender's signature, and a nonce where a party sends it."""
+        signatures.check(self.sender, self.statement, self.signature)
+        expected = 0 if self.sender == AGGREGATOR else NONCE_BYTES
+        if len(self.nonce) != expected:
+            raise MessageError(f"a nonce of {len(self.nonce)} bytes, expected {expected}", field="nonce")
 
     def to_bytes(self) -> bytes:
         """Serialise."""

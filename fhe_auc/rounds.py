@@ -15,11 +15,13 @@ protocol fills in what each round carries.
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -31,14 +33,16 @@ from fhe_auc.errors import (
 )
 from fhe_auc.evaluation import Outcome
 from fhe_auc.manifest import Manifest
-from fhe_auc.messages import Message
-from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.messages import NONCE_BYTES, Message
+from fhe_auc.party_names import AGGREGATOR, MAX_CHARACTERS
 from fhe_auc.serialise import frame, unframe
+from fhe_auc.signatures import Signatures
 
 R = TypeVar("R", bound=Outcome)
 """What a session yields to each party."""
 
 _ENVELOPE_BYTES = 1024  # more than any envelope, with a name of reasonable length
+_LISTED_BYTES = 4 * MAX_CHARACTERS + 48  # of a party in the aggregator's list, at most: its name in UTF-8, a digest
 _STATE_MAGIC = b"fhestat"
 
 
@@ -61,6 +65,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     party: str
     round: int
     ended: bool
+    sent: bytes  # SHA-256 of what it submitted last
     bytes_sent: int
     bytes_received: int
     seconds: dict[str, float]
@@ -79,13 +84,16 @@ class Aggregator(ABC):
     submission_limit: int
     """Largest payload of a submission, in bytes."""
 
+    signatures: Signatures | None = None
+    """Set before the session starts, where it is one between machines; without them it is refused."""
+
     _stranger = "not a party of this session, or left out in an earlier round"
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
-        self._digest = manifest.digest
+        self.digest = manifest.digest
         self.round = 0
-        self._answered: dict[str, None] = {}  # ordered by arrival
+        self._answered: dict[str, bytes] = {}  # ordered by arrival: SHA-256 of what was submitted, where that is signed
         self._counted = manifest.parties
         self._names = self._awaited = frozenset(manifest.parties)  # the same, and who is still counted, to look up in
         self._refused: dict[str, str] = {}
@@ -95,6 +103,7 @@ class Aggregator(ABC):
         """Return the message that opens round 1; raise `EvaluationError` where the session has been started before."""
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
+        _require_signatures(self.manifest, self.signatures)
         return self._open_next(self._opening())
 
     def receive(self, party: str, submission: bytes) -> None:
@@ -123,14 +132,17 @@ class Aggregator(ABC):
         message.require(
             protocol=self.manifest.protocol,
             session=self.manifest.session,
-            manifest=self._digest,
+            manifest=self.digest,
             round=self.round,
             sender=party,
         )
+        signatures = _require_signatures(self.manifest, self.signatures)
+        if signatures is not None:
+            message.check_signature(signatures)
         if party in self._answered:
             raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
         self._accept(party, message.payload)
-        self._answered[party] = None
+        self._answered[party] = b"" if self.signatures is None else hashlib.sha256(submission).digest()
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -176,12 +188,15 @@ class Aggregator(ABC):
         """Parties still in the session."""
         return self._counted
 
+    def has_accepted(self, party: str) -> bool:
+        """Whether a party's submission of this round has been taken."""
+        return party in self._answered
+
     def _open_next(self, payload: bytes) -> bytes:
         self.round += 1
-        self._answered = {}
-        return Message(
-            self.manifest.protocol, self.manifest.session, self.round, AGGREGATOR, self._digest, payload
-        ).to_bytes()
+        before, self._answered = self._answered, {}
+        listed = tuple((party, before[party]) for party in self._counted if party in before)
+        return _message(self, self.round, AGGREGATOR, payload, submissions=listed if self.signatures else ())
 
     def _must_answer(self) -> bool:
         """Whether this round needs submissions; the last one only acknowledges."""
@@ -209,16 +224,21 @@ class Party(ABC, Generic[R]):
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
 
+    signatures: Signatures | None = None
+    """Set before the first message, where the session is one between machines; without them none is answered."""
+
     def __init__(self, manifest: Manifest, name: str) -> None:
         if name not in manifest.parties:
             raise EvaluationError(f"{name!r} is not a party of this session")
         self.manifest = manifest
-        self._digest = manifest.digest
+        self.digest = manifest.digest
         self.name = name
         self.bytes_sent = 0
         self.bytes_received = 0
         self._round = 0
         self._ended = False
+        self._sent = b""
+        self._listed: int | None = None  # parties that the aggregator has listed last, in signed sessions
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
         self._failure: EvaluationError | None = None
@@ -236,16 +256,21 @@ class Party(ABC, Generic[R]):
         EvaluationError
             The session cannot go on.
         """
-        parsed = Message.from_bytes(message, limit=self.download_limit + _ENVELOPE_BYTES)
+        limit = self.download_limit + _ENVELOPE_BYTES + _LISTED_BYTES * len(self.manifest.parties)
+        parsed = Message.from_bytes(message, limit=limit)
         parsed.require(
             protocol=self.manifest.protocol,
             session=self.manifest.session,
-            manifest=self._digest,
+            manifest=self.digest,
             sender=AGGREGATOR,
             round=self._round + 1,
         )
         if self._ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
+        signatures = _require_signatures(self.manifest, self.signatures)
+        if signatures is not None:
+            parsed.check_signature(signatures)
+            self._check_listed(parsed)
         try:
             payload = self._answer(parsed.round, parsed.payload)
         except DeserialisationError as error:
@@ -257,9 +282,9 @@ class Party(ABC, Generic[R]):
             self._failure, payload = error, b""
         self._round = parsed.round
         self._ended = parsed.round == self.rounds
-        submission = Message(
-            self.manifest.protocol, self.manifest.session, parsed.round, self.name, self._digest, payload
-        ).to_bytes()
+        nonce = b"" if signatures is None else secrets.token_bytes(NONCE_BYTES)
+        submission = _message(self, parsed.round, self.name, payload, nonce=nonce)
+        self._sent = b"" if signatures is None else hashlib.sha256(submission).digest()
         self.bytes_received += len(message)
         self.bytes_sent += len(submission)
         return submission
@@ -277,6 +302,7 @@ class Party(ABC, Generic[R]):
             raise EvaluationError(f"party {self.name!r} has no result: {why}")
         return replace(
             self._outcome,
+            settings={**self._outcome.settings, "signed": self.signatures is not None},
             rounds=self._round,
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
@@ -295,10 +321,11 @@ class Party(ABC, Generic[R]):
         party that has ended, nothing secret is left in it.
         """
         state = _State(
-            manifest=self._digest,
+            manifest=self.digest,
             party=self.name,
             round=self._round,
             ended=self._ended,
+            sent=self._sent,
             bytes_sent=self.bytes_sent,
             bytes_received=self.bytes_received,
             seconds=self._seconds,
@@ -319,12 +346,12 @@ class Party(ABC, Generic[R]):
         if self._round or self._ended:
             raise EvaluationError(f"party {self.name!r} has begun already, and is not put back")
         found = unframe(_STATE_MAGIC, state, _State, "party's state")
-        if (found.manifest, found.party) != (self._digest, self.name) or not 0 <= found.round <= self.rounds:
+        if (found.manifest, found.party) != (self.digest, self.name) or not 0 <= found.round <= self.rounds:
             raise DeserialisationError("the state is that of another session or party", field="session")
         if not found.ended:
             self._restore_own(found.own)
         self._round, self._ended, self._seconds = found.round, found.ended, found.seconds
-        self.bytes_sent, self.bytes_received = found.bytes_sent, found.bytes_received
+        self._sent, self.bytes_sent, self.bytes_received = found.sent, found.bytes_sent, found.bytes_received
 
     def _own_state(self) -> bytes:
         """Return what this kind of party keeps between rounds, beyond what it is made from."""
@@ -335,10 +362,27 @@ class Party(ABC, Generic[R]):
         if own:
             raise DeserialisationError("the state is that of another kind of party")
 
+    def _check_listed(self, message: Message) -> None:
+        """Raise `MessageError` unless the aggregator says that enough parties count, and this one with what it sent."""
+        if message.round == 1 and not message.submissions:
+            return
+        listed = dict(message.submissions)
+        odd = set(listed) - set(self.manifest.parties)
+        if odd or len(listed) != len(message.submissions):
+            raise MessageError("the list of submissions names a stranger, or a party twice", field="submissions")
+        if len(listed) < self.manifest.min_parties:
+            raise MessageError(
+                f"{len(listed)} submissions count, at least {self.manifest.min_parties} are needed", field="submissions"
+            )
+        if not self._sent or listed.get(self.name) != self._sent:
+            raise MessageError(f"what party {self.name!r} submitted does not count", field="submissions")
+        self._listed = len(listed)
+
     def _check_counted(self, parties: int) -> None:
         """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
-        if not self.manifest.min_parties <= parties <= len(self.manifest.parties):
-            raise DeserialisationError(f"{parties} parties counted, of {len(self.manifest.parties)}")
+        few = not self.manifest.min_parties <= parties <= len(self.manifest.parties)
+        if few or self._listed not in (None, parties):
+            raise DeserialisationError(f"{parties} parties counted, of {self._listed or len(self.manifest.parties)}")
 
     @abstractmethod
     def _answer(self, round_number: int, payload: bytes) -> bytes:
@@ -346,6 +390,30 @@ class Party(ABC, Generic[R]):
 
         In the last round it is empty, and ``self._outcome`` is set or `EvaluationError` raised.
         """
+
+
+def _message(
+    role: Aggregator | Party[Any],
+    round_number: int,
+    sender: str,
+    payload: bytes,
+    *,
+    nonce: bytes = b"",
+    submissions: tuple[tuple[str, bytes], ...] = (),
+) -> bytes:
+    """Return a message of a role, signed where the session is."""
+    protocol, session = role.manifest.protocol, role.manifest.session
+    message = Message(protocol, session, round_number, sender, role.digest, payload, nonce, submissions, b"")
+    if role.signatures is not None:
+        message = msgspec.structs.replace(message, signature=role.signatures.sign(message.statement))
+    return message.to_bytes()
+
+
+def _require_signatures(manifest: Manifest, signatures: Signatures | None) -> Signatures | None:
+    """Return a role's signatures; raise `EvaluationError` where a session between machines would go without."""
+    if manifest.aggregator and signatures is None:
+        raise EvaluationError("messages of this session are signed, and this role has no key to sign with")
+    return signatures
 
 
 def conduct(

@@ -28,13 +28,35 @@ from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Session
-from fhe_auc.rounds import Party
+from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
+from fhe_auc.signatures import Signatures
 
 GROUP = "fhe_auc.site_state"
 
 _MAX_MESSAGE = 2**31
 """Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a role of a session between machines starts from; `material` is for the protocol's role."""
+
+    manifest: Manifest
+    material: bytes = field(repr=False)
+    signatures: Signatures
+
+    def aggregator(self) -> Aggregator:
+        """Return the session's aggregator."""
+        made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
+        made.signatures = self.signatures
+        return made
+
+    def party(self, rows: PartyData) -> Party[Any]:
+        """Return the party with these rows."""
+        made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
+        made.signatures = self.signatures
+        return made
 
 
 class SiteState(ABC):
@@ -44,8 +66,8 @@ class SiteState(ABC):
     """Of the site, as its certificate has it: the party it is in every session."""
 
     @abstractmethod
-    def session(self, session: bytes) -> tuple[Manifest, bytes]:
-        """Return manifest and material of a session, for `Protocol.party`.
+    def session(self, session: bytes) -> Joined:
+        """Return what the site's party starts from in a session.
 
         Raises `FheAucError` where the site has not joined it, or it is no longer valid.
         """
@@ -78,8 +100,8 @@ class SiteStorage(ABC):
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
     @abstractmethod
-    def aggregator(self, config: Mapping[str, Any]) -> tuple[Manifest, bytes]:
-        """Return manifest and material of a session, for `Protocol.aggregator`; raise `FheAucError` likewise."""
+    def aggregator(self, config: Mapping[str, Any]) -> Joined:
+        """Return what the aggregator of a session starts from; raise `FheAucError` likewise."""
 
     @abstractmethod
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
@@ -141,7 +163,7 @@ def answer(
         The site is not in that session; or (`InputError`) its rows have changed.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
-    manifest, material = site.session(session)
+    joined = site.session(session)
     kept = site.state(session)
     last = None if kept is None else decode(kept, _Answered, "answer kept")
     asked = hashlib.sha256(message).digest()
@@ -149,7 +171,7 @@ def answer(
         return last.submission
     data = rows(site.name)
     digest = _digest(data)
-    party = registry.load(manifest.protocol).party(manifest, material, data)
+    party = joined.party(data)
     if last is not None:
         if last.rows != digest:
             raise InputError(f"party {site.name!r}: the rows have changed since the session began")

@@ -43,10 +43,10 @@ from fhe_auc_keys.authority import Authority, Issued
 from fhe_auc_keys.certificates import Trust, credential, verify
 from fhe_auc_keys.existing_certificate import Statement
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
 from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.session_signatures import SessionSignatures
 from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.packing import Packing
@@ -68,7 +68,6 @@ MAGICS = {
     "fhebpar": "party bundle",
     "fhecred": "credential",
     "fheiden": "identity with its private keys",
-    "fhejoin": "joint session",
     "fhepart": "partial sum",
     "fherlwe": "context or ciphertext",
     "fherost": "roster",
@@ -78,7 +77,7 @@ MAGICS = {
 }
 
 LAYOUTS = {
-    "announcement._Body": "[manifest: bytes, fingerprints: tuple[bytes, ...], not_before: int, not_after: int]",
+    "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
     "bundles._AggregatorBody": "[announcement: bytes, material: bytes]",
@@ -98,10 +97,9 @@ LAYOUTS = {
     "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
-    "joint_session._Body": "[announcement: bytes, credentials: tuple[bytes, ...]]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
-    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
-    "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes]",
+    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
+    "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "packing.ExactPacking": "{slots: int, bins: int, pairs: int, ties: bool, authenticated: bool}",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
@@ -109,7 +107,7 @@ LAYOUTS = {
     "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
-    "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...]]",
+    "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
     "plan.ExactPlan": "{packing: ExactPacking, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, flooding_bits: int, smudging_bits: int}",
@@ -117,8 +115,9 @@ LAYOUTS = {
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
     "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
     "roster.PartyMaterial": "[roster: Roster, identity: bytes]",
-    "roster.Roster": "[signing_keys: dict[str, bytes], encryption_keys: dict[str, bytes]]",
-    "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
+    "roster.Member": "[name: str, signing_key: bytes, encryption_key: bytes]",
+    "roster.Roster": "[members: tuple[Member, ...]]",
+    "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
@@ -191,6 +190,18 @@ Rzeh4NyekbjsoTdsnmuau+X59oVuHAvVuaDprppoe4cDLiCYcAs1YoKRpX4Ga5ia
 CQs=
 -----END CERTIFICATE-----
 """,
+    "adder": b"""-----BEGIN CERTIFICATE-----
+MIIBfjCCATCgAwIBAgICEAQwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5
+MB4XDTI1MTIzMTIzNTUwMFoXDTI3MDEwMTAwMDAwMFowEDEOMAwGA1UEAwwFYWRk
+ZXIwKjAFBgMrZXADIQCKh1//HrOEUVd6zVr+5AVFZWjdfIngkIY6BVe8evSfF6OB
+pzCBpDAfBgNVHSMEGDAWgBSa0Z4PFu73FMuQxvGV285m6UWA+TAMBgNVHRMBAf8E
+AjAAMA4GA1UdDwEB/wQEAwIHgDAdBgNVHQ4EFgQUc3ily70eGzhIDljPyB2y1Eb9
+DFswRAYUaYPa5s3Xo/eCnYmqvqXGo9iIgjkELDAqMAUGAytlbgMhABO+T+rq8gTH
+/TNY/JwAchiB0XQngSgifsZ0839/6XttMAUGAytlcANBAPBO9MvSZF6dDmBkUAcs
+KSxajUIKPncvWwzZqDXJJOzCjOMbD7C17/nqndOHJP2IX2T00pUtk/cWcsgP29Rz
+OwM=
+-----END CERTIFICATE-----
+""",
 }
 REVOCATION_LIST = b"""-----BEGIN X509 CRL-----
 MIG9MHECAQEwBQYDK2VwMBYxFDASBgNVBAMMC0hlYXJ0IFN0dWR5Fw0yNTEyMzEy
@@ -209,9 +220,12 @@ def _identity(name: str, seed: int) -> Identity:
     return Identity(name, signing, encryption).certified(CERTIFICATES[name])
 
 
-NORTH, SOUTH = _identity("north", 2), _identity("south", 4)
+NORTH, SOUTH, ADDER = _identity("north", 2), _identity("south", 4), _identity("adder", 6)
 PEERS = [verify(each.credential, TRUST, at=AT) for each in (NORTH, SOUTH)]
 ROSTER = Roster.of(PEERS)
+MESSAGE = Message(
+    "semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", FINGERPRINT, (("south", FINGERPRINT),), bytes(64)
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -266,7 +280,10 @@ def _binding() -> bytes:
 
 
 def _announcement() -> bytes:
-    return announce(NORTH, _manifest("AUC"), PEERS, TRUST, lifetime=timedelta(days=3), at=AT)
+    shown = [each.credential for each in (NORTH, SOUTH)]
+    return announce(
+        NORTH, _manifest("AUC"), shown, TRUST, aggregator=ADDER.credential, lifetime=timedelta(days=3), at=AT
+    )
 
 
 def _trusted() -> bytes:
@@ -290,14 +307,16 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "manifest, sum": lambda _: _manifest("sum").to_bytes(),
     "manifest, exact": lambda _: _manifest("exact").to_bytes(),
     "digest of a manifest": lambda _: _manifest().digest,
-    "message": lambda _: Message("semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload").to_bytes(),
+    "message": lambda _: MESSAGE.to_bytes(),
     "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
     "container of a ciphertext": lambda _: container.seal("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
-    "partial sum": lambda _: PartialSum.of(_manifest(), ["south"], (b"sum",), (("north", "late"),)).to_bytes(),
+    "partial sum": lambda _: PartialSum.of(
+        _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
+    ).to_bytes(),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT)),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
@@ -310,9 +329,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "contribution": lambda _: serialise.encode(CONTRIBUTION),
     "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
     "announcement": lambda _: _announcement(),
-    "joint session": lambda _: prepare_joint_session(
-        NORTH, _manifest(), [each.credential for each in (NORTH, SOUTH)], TRUST, lifetime=timedelta(days=3), at=AT
-    ),
+    "signature of a message": lambda _: SessionSignatures(FINGERPRINT, {}, NORTH).sign(b"statement"),
+    "statement of a message": lambda _: MESSAGE.statement,
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"material")
     ),
@@ -329,32 +347,33 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 }
 
 PINNED = {
-    "manifest, nothing encrypted": "89a870726f746f63... 173 bytes, SHA-256 251ba3217b7f320411a8056f43e67147b870787c1a4cf11fa1d6ed0d4046a2cd",
-    "manifest, AUC": "89a870726f746f63... 548 bytes, SHA-256 bf0b13942b25f3b344636a0b424c12f6e7d99cd9d8b0e89733516aba8192e949",
-    "manifest, sum": "89a870726f746f63... 395 bytes, SHA-256 6f212c4a9032bf1e8cd40a7d7548e209601731492b2d531b1a6206fd8d3f5084",
-    "manifest, exact": "89a870726f746f63... 447 bytes, SHA-256 192221831bf67536fc2b833301fe6634705692d7b490ec2cf263356b3273fbc2",
-    "digest of a manifest": "a030699bae04017f0bc4058bd6cfe62896a3d3ca57c818b61059bb47b17e49ac",
-    "message": "666865616d736702... 121 bytes, SHA-256 c2db1f70d5b5c44b2f4a8947bb1de01243f25c84726be656f399787e1c7bcb7c",
-    "state of a party": "6668657374617402... 88 bytes, SHA-256 470d346ba5fbd4a1e9653340446123ab8d1ae41bfc1506cb19fd1982a010d85c",
+    "manifest, nothing encrypted": "8ba870726f746f63... 200 bytes, SHA-256 aeed91d36336d7487e3c4cf67d86d24d90b5ae35f487ebf5e0d2a597afc31dc7",
+    "manifest, AUC": "8ba870726f746f63... 575 bytes, SHA-256 47e0686e94f88f77e9b0d989d94eca5fdce93d74c82536d5830af06324dd1f9f",
+    "manifest, sum": "8ba870726f746f63... 422 bytes, SHA-256 620deb1f0eaa38db3b7ac4ab9e66a561dc9455a7e46eba0789985c1fc111f834",
+    "manifest, exact": "8ba870726f746f63... 474 bytes, SHA-256 5191c75f108b7f7b7e8a7c30dc2f466f8461a4017b3b06f4868752500c464121",
+    "digest of a manifest": "8455f4c0426316bd63733616b4ff3f7b74a11bd86ea2158d89df01cd11f7d5b1",
+    "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
+    "state of a party": "6668657374617402... 90 bytes, SHA-256 224166a43f1f06dc18adafc90531f64a4b9f5b7c7bb6ebfddc2a29703f647997",
     "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
     "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
-    "partial sum": "6668657061727402... 97 bytes, SHA-256 2a9f40413670c7bc2973bf853cd3ec278dc0b5a7231f5722396e4077a479a9e1",
+    "partial sum": "6668657061727402... 132 bytes, SHA-256 e04ebc53a97634a64e6d3365b80684236f0a99c8f0cbf312003b39981c23ba17",
     "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
     "key binding": "66686562696e6402... 250 bytes, SHA-256 282f00d7cca61910f3d7d7786439e32ffb3c49812c590987459fa1594548c444",
     "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
     "authority": "6668656175746802... 491 bytes, SHA-256 0c6d51a8e2d0c3acec6d3707f987835bcb5a760b1e996b9f2a3949901f6cfaaf",
-    "roster": "666865726f737402... 203 bytes, SHA-256 1b6a7828d36d0352c6a6e786017455ed2a03aee0a844e787e4fc819a0f5c0efb",
-    "name of a session with its roster": "1a6d811092396f90dc9942bc9ea86ab3fabaf67113141187da343ced778bc66b",
-    "material of a party of a joint session": "929282a56e6f7274... 174 bytes, SHA-256 63f75ed1b7e591df7e3d99b3d0ef3f298f2f2e16f3445e4cb96c4bd478d2d1d8",
+    "roster": "666865726f737402... 192 bytes, SHA-256 75615429ce7d60f3e7f4320816915c4652c9bf447d08283118fbbf566aa7e75a",
+    "name of a session with its roster": "c2c7e620e9816a8459ca13d5f472a235e454406d5d427f674f383494aab2c8b3",
+    "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 1177 bytes, SHA-256 7dc1ef41919b5de54fc5c335d7af3bf9b6b9e2250813bceb4b81238ef39b348f",
-    "joint session": "6668656a6f696e02... 2223 bytes, SHA-256 d655a87b7f77ac74aaaee772bf6e9631305c5a1d5d7445f840af0ea451e6f625",
+    "announcement": "666865616e6e6f02... 2544 bytes, SHA-256 f4b4bca44720ea652620e0e15c6935da8644c27638aa3e7f5a5176bab975705c",
+    "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
+    "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
     "aggregator bundle": "6668656261676702... 570 bytes, SHA-256 aa4aa2a4c7bc5bf21b699b61ec98edf2b00f837b0291c9e891892a250acf8743",
     "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",
     "list of authorities": "6668657472757302... 566 bytes, SHA-256 6c6bb4b4da3f85f694fb48bc234b349239b74150f8348abe8f3e368ac7d381dd",
@@ -450,7 +469,7 @@ def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
 def test_what_is_pinned_can_be_read() -> None:
     opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
 
-    assert opened.manifest == _manifest("AUC")
+    assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"") == _manifest("AUC")
     assert announcement.KIND.purpose == b"session announcement 1"
 
 

@@ -23,12 +23,12 @@ from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 class JointSetup(BaseJointSetup[BfvParameters]):
     """What everybody knows of one BFV session's joint keys; `parameters` are of the openfhe backend.
 
-    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from.
+    `binding` is 32 bytes that name the session and all parties' keys, which the common polynomials are expanded from.
     """
 
-    def __init__(self, parameters: BfvParameters, session: bytes) -> None:
+    def __init__(self, parameters: BfvParameters, binding: bytes) -> None:
         self.schemes = schemes_for(parameters)
-        super().__init__(parameters, session, self.schemes[0], multiplies=True)
+        super().__init__(parameters, binding, self.schemes[0], multiplies=True)
 
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
@@ -70,4 +70,4 @@ class JointShare(BaseJointShare[BfvParameters]):
     def _decryptors(self) -> list[OpenFheDecryptor]:
         """The share as every plaintext modulus' context has it."""
         packed = self.setup.library.secret_key.polynomials.pack(self.secret_words)
-        return [each.decryptor(self.setup.session, packed) for each in self.setup.schemes]
+        return [each.decryptor(self.setup.binding, packed) for each in self.setup.schemes]

@@ -35,6 +35,6 @@ def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]
     Raises `DeserialisationError` where `result` is none of these parameters for that prime.
     """
     scheme = setup.schemes[prime]
-    no_key = scheme.no_key(setup.session)
+    no_key = scheme.no_key(setup.binding)
     fused = no_key.ciphertext(setup.fused(kind_of("result", setup.parameters, prime), result, partials))
     return scheme.decoded(no_key.decrypt(fused))

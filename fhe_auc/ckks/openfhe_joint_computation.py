@@ -16,7 +16,7 @@ from fhe_auc.rlwe.polynomials import Words
 
 
 class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
-    """A computation under the parties' CKKS keys; the plan is the manifest's.
+    """A computation under the parties' CKKS keys; the plan is the manifest's, `binding` as `JointSetup` takes it.
 
     `multiplies` says whether the circuit multiplies ciphertexts, which takes a relinearisation key. Raises `InputError`
     where the plan is not one for joint keys.
@@ -25,13 +25,15 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
     plan: CkksPlan
     setup: JointSetup
 
-    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, multiplies: bool) -> None:
+    def __init__(
+        self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, binding: bytes, *, multiplies: bool
+    ) -> None:
         if plan.keys != "joint":
             raise InputError("the session's manifest is not one for joint keys")
         self._manifest = manifest
         self.plan = plan
         self._circuit = circuit
-        self.setup = JointSetup(plan.parameters, manifest.session, multiplies=multiplies)
+        self.setup = JointSetup(plan.parameters, binding, multiplies=multiplies)
         self.partial_shape = self.setup.submission_part
 
     def new_share(self) -> JointShare:

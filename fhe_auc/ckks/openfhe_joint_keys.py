@@ -19,13 +19,13 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 class JointSetup(BaseJointSetup[CkksParameters]):
     """What everybody knows of one CKKS session's joint keys; `parameters` are of the openfhe backend.
 
-    `session` is 16 bytes, fresh and random, that the common polynomials are expanded from; `multiplies` says whether
-    the circuit multiplies ciphertexts, which a sum does not.
+    `binding` is 32 bytes that name the session and all parties' keys, which the common polynomials are expanded from;
+    `multiplies` says whether the circuit multiplies ciphertexts, which a sum does not.
     """
 
-    def __init__(self, parameters: CkksParameters, session: bytes, *, multiplies: bool) -> None:
+    def __init__(self, parameters: CkksParameters, binding: bytes, *, multiplies: bool) -> None:
         (self.scheme,) = schemes_for(parameters)
-        super().__init__(parameters, session, self.scheme, multiplies=multiplies)
+        super().__init__(parameters, binding, self.scheme, multiplies=multiplies)
         self.halves["rotation keys"] = self.scheme.rotation_halves
 
     @property

@@ -39,6 +39,6 @@ def fuse(setup: JointSetup, result: bytes, partials: Iterable[Words]) -> Slots:
 
     Raises `DeserialisationError` where `result` is none of these parameters.
     """
-    no_key = setup.scheme.no_key(setup.session)
+    no_key = setup.scheme.no_key(setup.binding)
     fused = no_key.ciphertext(setup.fused("result", result, partials))
     return setup.scheme.decoded(no_key.decrypt(setup.scheme.at_degree(fused, 2)))

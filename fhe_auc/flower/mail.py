@@ -1,7 +1,7 @@
 """The aggregator's mail over a Flower grid: a message to every site, and the answers as they come.
 
-Flower addresses nodes; sessions have parties. Which node is which party is configured, or else told by the envelope of
-a node's first answer, which nothing vouches for but the node's own link to the SuperLink.
+Flower addresses nodes; sessions have parties. Which node is which party is configured, or else a node is the party as
+which it has signed, once the aggregator has accepted that. Any other node is a stranger: nothing it says counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from fhe_auc.errors import EvaluationError, MessageError
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
 from fhe_auc.messages import Message as Envelope
+from fhe_auc.rounds import Aggregator
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
 _SPARE = 30.0  # seconds by which a message outlives its round, so that the round's end is ours to tell
@@ -23,24 +24,26 @@ _MAX_MESSAGE = 2**31
 
 
 class Mail:
-    """Carries rounds; its `exchange` is for `fhe_auc.rounds.conduct`.
+    """Carries rounds; its `exchange` is for `fhe_auc.rounds.conduct`, which hands each answer to the `aggregator`.
 
-    `parties` returns the names of those who are to answer the present round, which may take `timeout` seconds. `nodes`
-    is each party by its node id; where it is empty, every node that is connected is asked, and says itself who it is.
-    `report` is told in one line what went wrong with a site.
+    A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
+    connected is asked. `report` is told in one line what went wrong with a site. Raise `EvaluationError` where messages
+    are not signed.
     """
 
     def __init__(
         self,
         grid: Grid,
-        parties: Callable[[], tuple[str, ...]],
+        aggregator: Aggregator,
         *,
         nodes: Mapping[int, str],
         timeout: float,
         report: Callable[[str], None],
     ) -> None:
+        if aggregator.signatures is None:
+            raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
         self._grid = grid
-        self._parties = parties
+        self._aggregator = aggregator
         self._party_of = dict(nodes)
         self._claimed = not nodes
         self._timeout = timeout
@@ -49,16 +52,14 @@ class Mail:
         """By party, or by node where it is not known which party that is: why there was no answer in the last round."""
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
-        """Send a message to all parties; yield (party, submission) until all have answered, or the time is over.
-
-        Raise `EvaluationError` where two nodes answer as one party, and which node is which was not configured.
-        """
+        """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""
         deadline = time.monotonic() + self._timeout
         self.failures = {}
         content = packed(message)
         asked: set[int] = set()
         waiting: dict[str, int] = {}
         answered: set[str] = set()
+        strangers: set[int] = set()
         while True:
             over = time.monotonic() > deadline
             for node in () if over else self._to_ask(asked):
@@ -73,12 +74,21 @@ class Mail:
             for reply in replies:
                 if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked
-                found = self._submission(waiting.pop(asked_by), reply)
+                node = waiting.pop(asked_by)
+                found = self._submission(node, reply)
                 if found is not None:
-                    answered.add(found[0])
                     yield found
-            all_that_can_be = not waiting and len(asked) >= len(self._parties())  # have answered, or failed to
-            if answered >= set(self._parties()) or all_that_can_be:
+                    party, _ = found
+                    if self._aggregator.has_accepted(party):
+                        answered.add(party)
+                        if self._claimed and party not in self._party_of.values():
+                            self._party_of[node] = party
+                    if self._claimed and node not in self._party_of:
+                        strangers.add(node)  # it takes nobody's place
+            all_that_can_be = not waiting and len(asked - strangers) >= len(
+                self._aggregator.counted
+            )  # have answered, or failed to
+            if answered >= set(self._aggregator.counted) or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
                 for node in waiting.values():
@@ -88,7 +98,7 @@ class Mail:
 
     def _to_ask(self, asked: set[int]) -> list[int]:
         """Return connected nodes that are still to be asked in this round."""
-        wanted = {node for node, party in self._party_of.items() if party in self._parties()}
+        wanted = {node for node, party in self._party_of.items() if party in self._aggregator.counted}
         if not wanted <= asked or self._open_to_all:
             connected = set(self._grid.get_node_ids()) - asked
             return sorted(connected if self._open_to_all else connected & wanted)
@@ -97,7 +107,7 @@ class Mail:
     @property
     def _open_to_all(self) -> bool:
         """Whether parties still have to be found: in the first round, without a configured list."""
-        return self._claimed and not set(self._parties()) <= set(self._party_of.values())
+        return self._claimed and not set(self._aggregator.counted) <= set(self._party_of.values())
 
     def _submission(self, node: int, reply: Message) -> tuple[str, bytes] | None:
         """Return who has submitted what; None where it is nothing, and is noted as a failure."""
@@ -110,14 +120,6 @@ class Mail:
         except MessageError as error:
             self._failed(node, str(error))
             return None
-        if self._claimed and node not in self._party_of and claimed in self._parties():
-            if claimed in self._party_of.values():
-                other = next(node for node, party in self._party_of.items() if party == claimed)
-                raise EvaluationError(
-                    f"nodes {other} and {node} both answer as party {claimed!r}: "
-                    "say which node is which party, as in nodes = 'north:123'"
-                )
-            self._party_of[node] = claimed
         return self._party_of.get(node, claimed), submission
 
     def _failed(self, node: int, reason: str) -> None:

@@ -13,7 +13,6 @@ from flwr.app import Context
 from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
 
-from fhe_auc import registry
 from fhe_auc import thresholds as grids
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import outcomes
@@ -25,8 +24,8 @@ from fhe_auc.site_state import site_storage
 DEFAULTS: Mapping[str, str | int | float] = {
     "session": "",
     "holder": "",
-    "authority": "",
-    "revocation-list": "",
+    "store": "",
+    "passphrase-file": "",
     "protocol": "",
     "thresholds": "",
     "min-parties": 0,
@@ -50,9 +49,10 @@ def main(grid: Grid, context: Context) -> None:
 def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     """Play the aggregator of one session over a Flower grid; return who took part. The result is the sites' own.
 
-    Of the configuration, ``session``, ``holder``, ``authority`` and ``revocation-list`` are files from the key holder
-    and the authority, as the plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may
-    take. ``nodes``: which node is which party, as in "north:123, south:456"; empty asks all that are connected.
+    Of the configuration, ``session`` (a file from the key holder), ``holder``, ``store`` and ``passphrase-file`` are as
+    the plug-in of `fhe_auc.site_state` takes them. ``round-timeout``: seconds that a round may take. ``nodes``: which
+    node is which party, as in "north:123, south:456"; empty asks all that are connected, and a node is a party once it
+    has signed as that party.
     ``protocol``, ``thresholds``, ``min-parties``: what the session must be for; empty takes any. ``record``: file for
     who took part, or what went wrong.
 
@@ -82,13 +82,14 @@ def _evaluated(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
     timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
     if not 0 < timeout < float("inf"):
         raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
-    manifest, material = site_storage().aggregator(config)
+    joined = site_storage().aggregator(config)
+    manifest = joined.manifest
     _require(manifest, config)
     nodes = _nodes(str(config.get("nodes") or ""), manifest)
-    aggregator = registry.load(manifest.protocol).aggregator(manifest, material)
+    aggregator = joined.aggregator()
     named = ", ".join(f"{party!r} is node {node}" for node, party in nodes.items()) or "all connected nodes are asked"
     log(INFO, "session %s, %s, %d parties: %s", manifest.session.hex(), manifest.protocol, len(manifest.parties), named)
-    mail = Mail(grid, lambda: aggregator.counted, nodes=nodes, timeout=timeout, report=lambda text: log(WARNING, text))
+    mail = Mail(grid, aggregator, nodes=nodes, timeout=timeout, report=lambda text: log(WARNING, text))
     try:
         found = conduct(aggregator, mail.exchange, refused=lambda error: log(WARNING, str(error)))
     except EvaluationError as error:

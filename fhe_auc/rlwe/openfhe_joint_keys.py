@@ -1,8 +1,9 @@
 """Joint keys on OpenFHE, whatever the scheme: n parties, n shares of a secret key that never exists as a whole.
 
 Party i draws its own share s_i, and once more a secret u_i that it needs for one key only; S = Σ s_i is the secret key.
-The random polynomials `a` that parts must have in common are expanded from the session id, others for every purpose, so
-that nobody chooses them and they need not travel. Every e is a fresh error, w the factor of a key-switching digit:
+The random polynomials `a` that parts must have in common are expanded from what names the session and all its parties'
+keys, others for every purpose, so that nobody chooses them and they need not travel. Every e is a fresh error, w the
+factor of a key-switching digit:
 
     round 1   public key         b_i = e - a·s_i                               pk = (Σ b_i, a)
               rotation keys      b_i = e - a·s_i + w·σ(s_i)                    (Σ b_i, a), for each rotation
@@ -58,15 +59,15 @@ class KeyParts(NamedTuple):
 class BaseJointSetup(ABC, Generic[P]):
     """What everybody knows of one session's joint keys: the common polynomials, and the shapes of all parts.
 
-    `parameters` are of the openfhe backend, and `library` is of these. `session` is 16 bytes, fresh and random, that
-    the common polynomials are expanded from. Where the circuit never `multiplies` ciphertexts, no relinearisation key
-    is made, and all its parts are empty.
+    `parameters` are of the openfhe backend, and `library` is of these. `binding` is 32 bytes that name the session and
+    all parties' keys (`fhe_auc_keys.roster.Roster.binding`): the common polynomials are expanded from it. Where the
+    circuit never `multiplies` ciphertexts, no relinearisation key is made, and all its parts are empty.
     """
 
-    def __init__(self, parameters: P, session: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
+    def __init__(self, parameters: P, binding: bytes, library: OpenFheLibrary[P], *, multiplies: bool) -> None:
         self.parameters = parameters
-        self.session = session
-        self.tag = tag_of(session)  # what keys and ciphertexts of this session are called inside OpenFHE
+        self.binding = binding
+        self.tag = tag_of(binding)  # what keys and ciphertexts of this session are called inside OpenFHE
         self.library = library
         self.multiplies = multiplies
         self.nothing = Polynomials(parameters.ring_dimension, ())
@@ -103,7 +104,7 @@ class BaseJointSetup(ABC, Generic[P]):
 
     def seed(self, purpose: Purpose, index: int) -> bytes:
         """Return the seed of `common`."""
-        label = encode((self.session, encode(self.parameters), purpose, index))
+        label = encode((self.binding, encode(self.parameters), purpose, index))
         return hashlib.sha256(b"fhe-auc joint keys\0" + label).digest()
 
     @abstractmethod
@@ -176,7 +177,7 @@ class BaseJointShare(Generic[P]):
         return encode(_Share(secret, ephemeral, tuple(sorted(self._encrypted))))
 
     def __repr__(self) -> str:
-        return f"<JointShare of session {self.setup.session.hex()} (secret)>"
+        return f"<JointShare of session {self.setup.binding.hex()} (secret)>"
 
     def __reduce__(self) -> str:
         raise TypeError("a share of a secret key is not pickled; it ends with its session")

@@ -1,7 +1,8 @@
-"""The announcement of a session: manifest, certificate fingerprints of all parties and validity, signed by its holder.
+"""The announcement of a session: manifest, credentials of all parties and the aggregator, and validity, all signed.
 
-The holder is the key holder, or in a session with joint keys the party that convenes it; then the manifest names no
-context, because the keys are made afterwards.
+Its holder signs: the key holder, or in a session without one whoever convenes it; then the manifest names no context,
+because keys are made afterwards, or never. The manifest names every certificate, so that its digest, which each message
+carries, hangs on them. Everybody verifies all credentials under its own trust.
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
 import msgspec
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
+from fhe_auc.party_names import AGGREGATOR
 from fhe_auc_keys.certificates import Peer, Trust, verify
-from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError, UnfitNameError, WrongSessionError
+from fhe_auc_keys.errors import (
+    ExpiredError,
+    TamperedError,
+    UnfitCertificateError,
+    UnfitNameError,
+    WrongRecipientError,
+    WrongSessionError,
+)
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import SKEW, check_time
+from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.session_signatures import SessionSignatures
 from fhe_auc_keys.signed_documents import Kind, open_signed, sign
 
 MAX_LIFETIME = timedelta(days=31)
@@ -31,63 +43,109 @@ class Announcement:
     """A session as its holder signed it, verified."""
 
     manifest: Manifest
-    fingerprints: Mapping[str, bytes]  # party to that of the certificate that it takes part with
+    roster: Roster  # of the parties
+    aggregator: Peer
     holder: Peer  # who signed
     not_after: datetime  # UTC
+
+    @property
+    def fingerprints(self) -> Mapping[str, bytes]:
+        """Party to the fingerprint of the certificate that it takes part with."""
+        return dict(zip(self.manifest.parties, self.manifest.certificates, strict=True))
+
+    def require_party(self, me: Peer) -> None:
+        """Raise `WrongRecipientError` where that is not a party of the session, with this certificate."""
+        if self.fingerprints.get(me.name) != me.fingerprint:
+            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+
+    def require_aggregator(self, me: Peer) -> None:
+        """Raise `WrongRecipientError` where that is not the session's aggregator, with this certificate."""
+        if self.aggregator.fingerprint != me.fingerprint:
+            raise WrongRecipientError(f"{me.name!r} is not, with this certificate, the aggregator of the session")
+
+    def signatures(self, identity: Identity) -> SessionSignatures:
+        """Return what a role with this identity signs its messages with, and checks others' by."""
+        keys = {**self.roster.signing_keys, AGGREGATOR: self.aggregator.signing_key}
+        return SessionSignatures(self.manifest.digest, keys, identity)
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     manifest: bytes
-    fingerprints: tuple[bytes, ...]  # in the manifest's order of parties
+    credentials: tuple[bytes, ...]  # in the manifest's order of parties, then the aggregator's
     not_before: int  # Unix seconds
     not_after: int
 
 
 def announce(
-    holder: Identity, manifest: Manifest, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
+    holder: Identity,
+    manifest: Manifest,
+    credentials: Iterable[bytes],
+    trust: Trust,
+    *,
+    aggregator: bytes,
+    lifetime: timedelta,
+    at: datetime,
 ) -> bytes:
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
-    `peers` are exactly the manifest's parties, from `fhe_auc_keys.certificates.verify`; the holder's own certificate is
-    checked before anything is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the
-    present, with a time zone.
+    `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up; the manifest
+    announced names their certificates. The holder's own is checked too before anything is signed. The session can be
+    opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
 
     Raises
     ------
     UnfitNameError
-        `peers` are not the manifest's parties, each once.
+        `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
-        Two parties share a certificate or a key.
+        Two of them share a certificate or a key, or the aggregator is a party, or makes the keys.
     ExpiredError
         A certificate ends before the announcement does, or `lifetime` is out of range.
+    KeysError
+        A credential that is not valid; see `fhe_auc_keys.certificates.verify`.
     """
     at = check_time(at)
     if not timedelta(0) < lifetime <= MAX_LIFETIME:
         raise ExpiredError(f"a session's lifetime is at most {MAX_LIFETIME.days} days and not zero, got {lifetime}")
     ends = at + lifetime
-    by_name = _exactly(manifest.parties, list(peers))
-    for peer in (verify(holder.credential, trust, at=at), *by_name.values()):
+    shown = list(credentials)
+    peers = [verify(each, trust, at=at) for each in shown]
+    by_name = dict(zip((peer.name for peer in peers), zip(peers, shown, strict=True), strict=True))
+    odd = set(manifest.parties) ^ set(by_name)
+    if odd or len(peers) != len(by_name):
+        who = ascii(min(odd)) if odd else "a name"
+        raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
+    me, adder = verify(holder.credential, trust, at=at), verify(aggregator, trust, at=at)
+    _roster(peers, adder)
+    if manifest.keys == "sealed" and adder.signing_key == me.signing_key:
+        raise UnfitCertificateError(f"{me.name!r} makes the keys, so it cannot be the aggregator: it could decrypt")
+    for peer in (me, adder, *peers):
         if not peer.not_before <= at <= ends <= peer.not_after:
             raise ExpiredError(
                 f"the certificate of {peer.name!r} is not valid until the session's end, {ends:%Y-%m-%d}"
             )
-    fingerprints = tuple(by_name[name].fingerprint for name in manifest.parties)
+    announced = msgspec.structs.replace(
+        manifest,
+        certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
+        aggregator=adder.fingerprint,
+    )
+    in_order = *(by_name[name][1] for name in manifest.parties), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
-    return sign(KIND, holder, _Body(manifest.to_bytes(), fingerprints, not_before, not_after))
+    return sign(KIND, holder, _Body(announced.to_bytes(), in_order, not_before, not_after))
 
 
+@lru_cache(maxsize=4)  # where all sites are played in one process, each opens the same
 def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
-    """Return a session that its holder announces, from `announce`.
+    """Return a session that its holder announces, from `announce`, every credential in it verified under `trust`.
 
     `holder` names the one agreed on: a certificate alone does not make anyone holder. `at` is the present.
 
     Raises
     ------
     TamperedError
-        Not an announcement, damaged or forged.
+        Not an announcement, damaged or forged; or it holds other credentials than its manifest names.
     UnknownIssuerError, RevokedError, ExpiredError, UnfitCertificateError, UnfitNameError
-        The holder's certificate, or another holder: as `fhe_auc_keys.signed_documents.open_signed`. `ExpiredError` also
-        for the announcement itself.
+        Anybody's certificate, or another holder: as `fhe_auc_keys.certificates.verify` and
+        `fhe_auc_keys.signed_documents.open_signed`. `ExpiredError` also for the announcement itself.
     """
     signer, body = open_signed(KIND, data, _Body, trust, signer=holder, at=at)
     if not body.not_before <= at.timestamp() <= body.not_after:
@@ -97,9 +155,16 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         ends = datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
         raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    if len(body.fingerprints) != len(manifest.parties):
-        raise TamperedError(f"the manifest that {holder!r} announces has not one certificate for each party")
-    return Announcement(manifest, dict(zip(manifest.parties, body.fingerprints, strict=True)), signer, ends)
+    if not manifest.aggregator or len(body.credentials) != len(manifest.parties) + 1:
+        raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
+    *peers, adder = (verify(each, trust, at=at) for each in body.credentials)
+    found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
+    expected = list(zip(manifest.parties, manifest.certificates, strict=True)), manifest.aggregator
+    if found != expected:
+        raise TamperedError(
+            f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
+        )
+    return Announcement(manifest, _roster(peers, adder), adder, signer, ends)
 
 
 def require_grid(manifest: Manifest, expected: bytes | None) -> None:
@@ -111,13 +176,13 @@ def require_grid(manifest: Manifest, expected: bytes | None) -> None:
         )
 
 
-def _exactly(names: tuple[str, ...], peers: list[Peer]) -> dict[str, Peer]:
-    by_name = {peer.name: peer for peer in peers}
-    odd = set(names) ^ set(by_name)
-    if odd or len(peers) != len(by_name):
-        who = ascii(min(odd)) if odd else "a name"
-        raise UnfitNameError(f"certificates and the manifest's parties differ: {who} is missing, too many or double")
-    for what in ("fingerprint", "encryption_key", "signing_key"):
-        if len({getattr(peer, what) for peer in peers}) != len(peers):
-            raise UnfitCertificateError(f"two parties have the same {what.replace('_', ' ')}")
-    return by_name
+def _roster(peers: list[Peer], aggregator: Peer) -> Roster:
+    """Return the parties' roster; raise `UnfitCertificateError` where the aggregator is one, or any two share a key."""
+    roster = Roster.of(peers)
+    if {aggregator.name, aggregator.signing_key, aggregator.encryption_key} & {
+        *roster.names,
+        *roster.signing_keys.values(),
+        *roster.encryption_keys.values(),
+    }:
+        raise UnfitCertificateError(f"the aggregator {aggregator.name!r} is a party of the session")
+    return roster

@@ -20,6 +20,7 @@ from fhe_auc import registry
 from fhe_auc.errors import EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys.sealed_roles import Branch, SealedAggregator
+from fhe_auc_keys.session_signatures import SessionSignatures
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,10 @@ def ingest(
     count = len(inboxes)
     pool = ProcessPoolExecutor(processes or count, mp_context=spawn)
     try:
-        for partial in pool.map(partial_sum, [manifest] * count, [material] * count, inboxes):
+        signatures = aggregator.signatures
+        checks = signatures.public() if isinstance(signatures, SessionSignatures) else None
+        given = [manifest] * count, [material] * count, inboxes, [checks] * count
+        for partial in pool.map(partial_sum, *given):
             aggregator.receive_partial(partial)
     except BrokenProcessPool:
         raise EvaluationError("the process of a branch died before it handed on its sum") from None
@@ -77,10 +81,14 @@ def ingest(
         pool.shutdown(wait=False, cancel_futures=True)  # the aggregator can go on while processes end
 
 
-def partial_sum(manifest: bytes, material: bytes, inbox: Inbox) -> bytes:
-    """Run one branch in this process, over all that its inbox holds, and return its `Branch.partial`."""
+def partial_sum(manifest: bytes, material: bytes, inbox: Inbox, signatures: SessionSignatures | None) -> bytes:
+    """Run one branch in this process, over all that its inbox holds, and return its `Branch.partial`.
+
+    `signatures` check those of parties, where submissions are signed.
+    """
     session = Manifest.from_bytes(manifest)
     branch = cast(Branch, registry.load(session.protocol).branch(session, material, inbox.parties))
+    branch.signatures = signatures
     for party, submission in inbox.read():
         try:
             branch.receive(party, submission)

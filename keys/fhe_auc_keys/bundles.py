@@ -24,7 +24,7 @@ from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid
-from fhe_auc_keys.certificates import Peer, Trust, verify
+from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.errors import (
     ExpiredError,
     ReplayedError,
@@ -118,7 +118,14 @@ class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 
 
 def seal_session(
-    holder: Identity, session: Session, peers: Iterable[Peer], trust: Trust, *, lifetime: timedelta, at: datetime
+    holder: Identity,
+    session: Session,
+    credentials: Iterable[bytes],
+    trust: Trust,
+    *,
+    aggregator: bytes,
+    lifetime: timedelta,
+    at: datetime,
 ) -> SealedSession:
     """Return the bundles of a session, from `fhe_auc.protocol.Protocol.prepare`; parameters as `announce`.
 
@@ -133,30 +140,32 @@ def seal_session(
     SecretInBundleError
         The aggregator's material is no public context, or holds secret key material.
     """
-    peers = tuple(peers)
-    manifest = session.manifest
-    announcement = announce(holder, manifest, peers, trust, lifetime=lifetime, at=at)
+    announcement = announce(
+        holder, session.manifest, credentials, trust, aggregator=aggregator, lifetime=lifetime, at=at
+    )
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
+    manifest = announced.manifest
     check_no_secret(
         session.aggregator_material, manifest.context, party_secrets(session.party_material, manifest.context)
     )
     bundles = {}
-    for peer in peers:
+    for name, certificate in announced.fingerprints.items():
         header = encode(
             _Header(
                 bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
                 session=manifest.session,
-                recipient=peer.fingerprint,
+                recipient=certificate,
                 context=manifest.context,
                 holder=announced.holder.fingerprint,
                 not_after=int(announced.not_after.timestamp()),
             )
         )
         info = signed_bytes(PARTY_KIND.purpose, header)
-        sealed = sealing.seal(peer.encryption_key, session.party_material, info=info, associated=_digest(announcement))
-        bundles[peer.name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
-    aggregator = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
-    return SealedSession(announcement, aggregator, bundles)
+        key = announced.roster.encryption_keys[name]
+        sealed = sealing.seal(key, session.party_material, info=info, associated=_digest(announcement))
+        bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+    public = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
+    return SealedSession(announcement, public, bundles)
 
 
 def open_aggregator_bundle(
@@ -287,8 +296,7 @@ def _opened(
         raise WrongSessionError("the bundle and the announcement in it are of different sessions")
     if header.context != manifest.context or context not in (None, header.context):
         raise WrongContextError(f"the bundle is for another context, {header.context.hex()[:16]}")
-    if announcement.fingerprints.get(me.name) != me.fingerprint:
-        raise WrongRecipientError(f"{me.name!r} is not, with this certificate, a party of the announced session")
+    announcement.require_party(me)
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     material = identity.unseal(

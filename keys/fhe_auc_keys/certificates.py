@@ -53,7 +53,7 @@ class Peer:
     fingerprint: bytes  # 32 bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # revocation lists have no hash, and what was verified is remembered by trust
 class Trust:
     """Whom a site trusts: authorities, obtained by a way that cannot be tampered with, and the current list of each.
 

@@ -58,8 +58,11 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def sealed_computation(self, manifest: Manifest) -> SealedComputation[Any, Any, Any, Any]:
         """Return the computation of a session with sealed keys."""
 
-    def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, Any]:
-        """Return the computation of a session with joint keys; raise `InputError` where there is none."""
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any, Any]:
+        """Return the computation of a session with joint keys; raise `InputError` where there is none.
+
+        `binding` names the session and all parties' keys: `fhe_auc_keys.roster.Roster.binding`.
+        """
         raise InputError(f"protocol {self.name!r} has no joint keys")
 
     def completed(self, request: Request) -> Request:
@@ -114,7 +117,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             return self.sealed_aggregator(manifest, material)
         from fhe_auc_keys.joint_roles import JointAggregator  # needs OpenFHE
 
-        return JointAggregator(manifest, Roster.from_bytes(material), self.joint_computation(manifest))
+        roster = Roster.from_bytes(material)
+        return JointAggregator(manifest, roster, self.joint_computation(manifest, roster.binding(manifest)))
 
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party.
@@ -133,7 +137,8 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
         mine, task = PartyMaterial.from_bytes(material), self.task(manifest, data)
         identity = Identity.from_bytes(mine.identity)
-        return JointParty(manifest, mine.roster, identity, task, self.joint_computation(manifest))
+        computation = self.joint_computation(manifest, mine.roster.binding(manifest))
+        return JointParty(manifest, mine.roster, identity, task, computation)
 
     def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""

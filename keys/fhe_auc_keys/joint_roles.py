@@ -38,7 +38,6 @@ from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.plan import Plan
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
@@ -93,7 +92,7 @@ class JointAggregator(Aggregator):
 
     def __init__(self, manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
         super().__init__(manifest)
-        _check(manifest, roster, computation.plan)
+        _check(manifest, roster, computation)
         self._computation = computation
         self._roster = roster
         self._binding = roster.binding(manifest)
@@ -158,7 +157,7 @@ class JointParty(Party[R]):
         computation: JointComputation[Any, Any, Any, Any],
     ) -> None:
         super().__init__(manifest, task.party)
-        _check(manifest, roster, computation.plan)
+        _check(manifest, roster, computation)
         mine = roster.signing_keys[task.party], roster.encryption_keys[task.party]
         if identity.name != task.party or mine != (identity.signing_key, identity.encryption_key):
             raise InputError(f"the identity of {identity.name!r} is not that of party {task.party!r} in the session")
@@ -318,13 +317,15 @@ def _blaming(party: str) -> Iterator[None]:
         raise DeserialisationError(f"contribution of party {party!r}: {error}") from None
 
 
-def _check(manifest: Manifest, roster: Roster, plan: Plan) -> None:
+def _check(manifest: Manifest, roster: Roster, computation: JointComputation[Any, Any, Any, Any]) -> None:
     if not manifest.joint_keys:
         raise InputError("the session's manifest is not one for joint keys")
-    if plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
+    if computation.plan.parties != len(manifest.parties) or manifest.min_parties != len(manifest.parties):
         raise InputError("with joint keys every party of the session takes part, and none can be left out")
     if roster.names != set(manifest.parties):
         raise InputError("the roster names other parties than the session's manifest")
+    if computation.setup.binding != roster.binding(manifest):
+        raise InputError("the computation is that of another session, or of other parties' keys")
 
 
 def _sha256(data: bytes) -> bytes:

@@ -12,15 +12,15 @@ from typing import Any
 
 from fhe_auc.errors import InputError
 from fhe_auc.files import write_atomically
-from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
-from fhe_auc.site_state import LocalSites, SiteState, SiteStorage
-from fhe_auc_keys.certificates import Trust
+from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
+from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.errors import LockedError
+from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.local_consortium import Consortium
 from fhe_auc_keys.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted, read_certificates, read_list
+from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import OWN, Vault, certified_identity
 
 _PATIENCE = 30.0  # seconds for which another process may have the store open
@@ -39,11 +39,11 @@ class StoredState(SiteState):
         self._identity = certified_identity(store)
         self.name = self._identity.name
 
-    def session(self, session: bytes) -> tuple[Manifest, bytes]:
-        """Return manifest and material; signatures, certificates and validity are verified again."""
+    def session(self, session: bytes) -> Joined:
+        """Return what the party starts from; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        return _of_protocol(announced.manifest, material)
+        return _joined(announced, material, self._identity)
 
     def state(self, session: bytes) -> bytes | None:
         """Return the session's state, from the key store."""
@@ -65,26 +65,22 @@ class KeyStoreStorage(SiteStorage):
         ``store`` is its folder, ``passphrase-file`` a file of mode 600 (else the variable FHE_AUC_PASSPHRASE has it),
         ``holder`` the key holder agreed on, or who convenes.
         """
-        passphrase_file = config.get("passphrase-file")
-        vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
-        with _opened(vault) as store:
+        with _opened(config) as store:
             yield StoredState(store, _needed(config, "holder"))
 
-    def aggregator(self, config: Mapping[str, Any]) -> tuple[Manifest, bytes]:
+    def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Open what the key holder has sent to the aggregator.
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
-        it, ``authority`` and ``revocation-list`` the consortium's certificate and current list.
+        it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
         """
         path = Path(_needed(config, "session"))
-        trust = Trust(
-            tuple(read_certificates(Path(_needed(config, "authority")))),
-            (read_list(Path(_needed(config, "revocation-list"))),),
-        )
+        with _opened(config) as store:
+            identity, trust = certified_identity(store), Trusted.stored(store).trust
         announced, material = open_for_aggregator(
-            path.read_bytes(), trust, holder=_needed(config, "holder"), session=None, at=_now()
+            path.read_bytes(), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
         )
-        return _of_protocol(announced.manifest, material)
+        return _joined(announced, material, identity)
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
@@ -99,19 +95,24 @@ class KeyStoreStorage(SiteStorage):
             document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.parties, document)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
-        sites = {}
-        for number, name in enumerate(manifest.parties):
-            place = folder / f"store-{number}"
-            passphrase_file = folder / f"passphrase-{number}"
+
+        def stored(number: int, name: str) -> tuple[dict[str, str], KeyStore]:
+            """Make a role's key store; return its configuration, and the store, which is open."""
+            place, passphrase_file = folder / f"store-{number}", folder / f"passphrase-{number}"
             passphrase = secrets.token_hex(32)
             write_atomically(passphrase_file, passphrase.encode(), mode=0o600)
-            identity = consortium.identities[name]
-            with KeyStore.create(place, passphrase, log2_cost=_CHEAP) as store:
-                store.put("identity", OWN, identity.to_bytes())
-                trusted.keep(store)
+            store = KeyStore.create(place, passphrase, log2_cost=_CHEAP)
+            store.put("identity", OWN, consortium.identities[name].to_bytes())
+            trusted.keep(store)
+            return {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}, store
+
+        sites = {}
+        for number, name in enumerate(manifest.parties):
+            sites[name], store = stored(number, name)
+            with store:
                 keep_for_party(
                     bundles[name],
-                    identity,
+                    consortium.identities[name],
                     trust,
                     store,
                     holder=holder,
@@ -119,20 +120,17 @@ class KeyStoreStorage(SiteStorage):
                     at=consortium.at,
                     grid=grids.get(name),
                 )
-            sites[name] = {"store": str(place), "passphrase-file": str(passphrase_file), "holder": holder}
-        published = {
-            "session": document,
-            "authority": consortium.certificate_pem,
-            "revocation-list": consortium.revocation_list,
-        }
-        for name, data in published.items():
-            write_atomically(folder / name, data, mode=0o600)
-        return LocalSites({"holder": holder, **{name: str(folder / name) for name in published}}, sites)
+        aggregator, store = stored(len(sites), consortium.aggregator)
+        store.close()
+        write_atomically(folder / "session", document, mode=0o600)
+        return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
 
 
 @contextmanager
-def _opened(vault: Vault) -> Iterator[KeyStore]:
+def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
     """Open a key store, and wait a little where another process, such as ``keys open``, has it open."""
+    passphrase_file = config.get("passphrase-file")
+    vault = Vault(Path(_needed(config, "store")), None if not passphrase_file else Path(str(passphrase_file)))
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -150,9 +148,10 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _of_protocol(manifest: Manifest, material: bytes) -> tuple[Manifest, bytes]:
-    """Leave the material out where nothing is encrypted: those protocols need none."""
-    return manifest, b"" if manifest.plan is None else material
+def _joined(announced: Announcement, material: bytes, identity: Identity) -> Joined:
+    """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
+    manifest = announced.manifest
+    return Joined(manifest, b"" if manifest.plan is None else material, announced.signatures(identity))
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

@@ -13,6 +13,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
+from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import (
     SealedSession,
@@ -23,7 +24,6 @@ from fhe_auc_keys.bundles import (
 )
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.roster import PartyMaterial, Roster
 
 LIFETIME = timedelta(hours=1)
@@ -31,16 +31,18 @@ LIFETIME = timedelta(hours=1)
 
 
 class Consortium:
-    """An authority, and certified identities of a key holder and of parties, made for one session."""
+    """An authority, and certified identities of a key holder, an aggregator and parties, made for one session."""
 
     def __init__(self, parties: Iterable[str]) -> None:
         parties = tuple(parties)
         taken = {alike(party) for party in parties}
         self.at = datetime.now(timezone.utc)
-        self.holder = next(name for name in _holder_names() if alike(name) not in taken)
+        self.holder, self.aggregator = (
+            next(name for name in _names(role) if alike(name) not in taken) for role in ("key holder", "coordinator")
+        )
         authority = Authority.create("local consortium", days=2, at=self.at)
         self.identities: dict[str, Identity] = {}
-        for name in (self.holder, *parties):
+        for name in (self.holder, self.aggregator, *parties):
             identity = Identity.create(name)
             certificate = authority.issue(identity.request(), name, days=1, at=self.at)
             self.identities[name] = identity.certified(certificate)
@@ -53,19 +55,35 @@ class Consortium:
 
     def seal(self, session: Session) -> SealedSession:
         """Return the bundles of a session of these parties."""
-        peers = self.peers(session.manifest.parties)
-        return seal_session(self.identities[self.holder], session, peers, self.trust, lifetime=LIFETIME, at=self.at)
+        return seal_session(
+            self.identities[self.holder],
+            session,
+            self._shown(session.manifest.parties),
+            self.trust,
+            aggregator=self.identities[self.aggregator].credential,
+            lifetime=LIFETIME,
+            at=self.at,
+        )
 
     def convene(self, manifest: Manifest) -> bytes:
         """Return the document of a session of these parties that has no key holder."""
-        shown = [self.identities[name].credential for name in manifest.parties]
-        convener = self.identities[self.holder]
-        return prepare_joint_session(convener, manifest, shown, self.trust, lifetime=LIFETIME, at=self.at)
+        return announce(
+            self.identities[self.holder],
+            manifest,
+            self._shown(manifest.parties),
+            self.trust,
+            aggregator=self.identities[self.aggregator].credential,
+            lifetime=LIFETIME,
+            at=self.at,
+        )
+
+    def _shown(self, names: Iterable[str]) -> list[bytes]:
+        return [self.identities[name].credential for name in names]
 
 
-def _holder_names() -> Iterator[str]:
-    yield "key holder"
-    yield from (f"key holder {number}" for number in count(2))
+def _names(role: str) -> Iterator[str]:
+    yield role
+    yield from (f"{role} {number}" for number in count(2))
 
 
 def sealed(session: Session) -> Delivery:

@@ -9,7 +9,7 @@ one process gives. Every party's submission is in at most one partial sum, and e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -31,16 +31,23 @@ class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     counted: bytes  # a bit for each of the manifest's parties, in its order, the lowest of each byte first
     sums: tuple[bytes, ...]  # packed polynomials, one entry a ciphertext of a submission
     refused: tuple[tuple[str, str], ...]  # parties of which a submission was refused, and the latest reason
+    digests: tuple[bytes, ...]  # of the submissions counted, in the same order; empty where they are not signed
 
     @classmethod
     def of(
-        cls, manifest: Manifest, parties: Iterable[str], sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...]
+        cls,
+        manifest: Manifest,
+        parties: Iterable[str],
+        sums: tuple[bytes, ...],
+        refused: tuple[tuple[str, str], ...],
+        digests: Mapping[str, bytes],
     ) -> PartialSum:
-        """Return the partial sum of these parties of the manifest."""
+        """Return the partial sum of these parties of the manifest; `digests` are those of signed submissions."""
         chosen = frozenset(parties)
         bits = np.array([party in chosen for party in manifest.parties])
         shortened = tuple((party, reason[:MAX_REASON]) for party, reason in refused)
-        return cls(manifest.digest, np.packbits(bits, bitorder="little").tobytes(), sums, shortened)
+        listed = tuple(digests[party] for party in manifest.parties if party in digests)
+        return cls(manifest.digest, np.packbits(bits, bitorder="little").tobytes(), sums, shortened, listed)
 
     def parties(self, manifest: Manifest) -> tuple[str, ...]:
         """Return the names of the parties counted.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -23,14 +25,28 @@ MAGIC = b"fherost"
 _PURPOSE = b"contribution 1"
 
 
-class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Public keys of a session's parties, by name; everything hangs on their being right.
+class Member(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party's verified public keys; raises ValueError where one is not fit to be used."""
 
-    Raises ValueError where a party has not both keys, or one is not fit to be used.
+    name: str
+    signing_key: bytes  # Ed25519, 32 bytes
+    encryption_key: bytes  # X25519, 32 bytes
+
+    def __post_init__(self) -> None:
+        Ed25519PublicKey.from_public_bytes(self.signing_key)
+        try:
+            encryption_key(self.encryption_key)
+        except UnfitCertificateError as error:
+            raise ValueError(str(error)) from None
+
+
+class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, dict=True):
+    """Public keys of a session's parties, ordered by name; everything hangs on their being right.
+
+    Raises ValueError where they are out of order, or two have the same name or share a key.
     """
 
-    signing_keys: dict[str, bytes]  # Ed25519, 32 bytes
-    encryption_keys: dict[str, bytes]  # X25519, 32 bytes
+    members: tuple[Member, ...]
 
     @classmethod
     def of(cls, peers: Iterable[Peer]) -> Roster:
@@ -38,25 +54,29 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
         Raise `UnfitCertificateError` where two have the same name or share a key.
         """
-        peers = list(peers)
-        roster = cls(
-            {peer.name: peer.signing_key for peer in peers}, {peer.name: peer.encryption_key for peer in peers}
-        )
-        for mapping in (roster.signing_keys, roster.encryption_keys):
-            if len(mapping) != len(peers) or len(set(mapping.values())) != len(peers):
-                raise UnfitCertificateError("two parties of the session have the same name or share a key")
-        return roster
+        members = (Member(peer.name, peer.signing_key, peer.encryption_key) for peer in peers)
+        try:
+            return cls(tuple(sorted(members, key=lambda member: member.name)))
+        except ValueError as error:
+            raise UnfitCertificateError(str(error)) from None
 
     def __post_init__(self) -> None:
-        if set(self.signing_keys) != set(self.encryption_keys):
-            raise ValueError("a roster has a signing key and an encryption key of each party")
-        for key in self.signing_keys.values():
-            Ed25519PublicKey.from_public_bytes(key)
-        for key in self.encryption_keys.values():
-            try:
-                encryption_key(key)
-            except UnfitCertificateError as error:
-                raise ValueError(str(error)) from None
+        names = [member.name for member in self.members]
+        if names != sorted(names):
+            raise ValueError("a roster is ordered by name")
+        for what in ("name", "signing_key", "encryption_key"):
+            if len({getattr(member, what) for member in self.members}) != len(self.members):
+                raise ValueError(f"two parties of the session have the same {what.replace('_', ' ')}")
+
+    @cached_property
+    def signing_keys(self) -> Mapping[str, bytes]:
+        """Ed25519 keys by name."""
+        return MappingProxyType({member.name: member.signing_key for member in self.members})
+
+    @cached_property
+    def encryption_keys(self) -> Mapping[str, bytes]:
+        """X25519 keys by name."""
+        return MappingProxyType({member.name: member.encryption_key for member in self.members})
 
     @property
     def names(self) -> frozenset[str]:

@@ -65,15 +65,17 @@ class SealedAggregator(Aggregator):
         if self.round != 1 or self._ended:
             raise MessageError("the session is not open for submissions", field="round")
         found = PartialSum.from_bytes(data, limit=_partial_limit(self.manifest, self._computation.payload_limit))
-        if found.manifest != self._digest:
+        if found.manifest != self.digest:
             raise MessageError("it is of another session", field="manifest")
         counted = found.parties(self.manifest)
         for party in counted:
             if party in self._answered or party not in self._awaited:
                 reason = "has been counted already" if party in self._answered else self._stranger
                 raise MessageError(f"party {party!r}: {reason}", field="sender")
+        if len(found.digests) != (0 if self.signatures is None else len(counted)):
+            raise MessageError("it has not the digest of each submission", field="digests")
         self._sum.add_partial(found.sums)
-        self._answered.update(dict.fromkeys(counted))
+        self._answered.update(zip(counted, found.digests or [b""] * len(counted), strict=True))
         self._refused.update((party, reason) for party, reason in found.refused if party in self._names)
         return counted
 
@@ -100,7 +102,7 @@ class Branch(SealedAggregator):
         if strangers := self._awaited - self._names:
             raise InputError(f"party {min(strangers)!r} is not one of the session's, so no branch takes it")
         self._names = self._awaited
-        self.start()
+        self.round = 1
 
     def partial(self) -> bytes:
         """End the branch and return its sum, whose submissions are in it, and what it has refused.
@@ -111,7 +113,8 @@ class Branch(SealedAggregator):
             raise EvaluationError("the branch has ended; it hands its sum on once")
         self._ended = True
         refused = tuple((party, reason) for party, reason in self._refused.items())
-        return PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused).to_bytes()
+        digests = self._answered if self.signatures is not None else {}
+        return PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused, digests).to_bytes()
 
     def finish_round(self) -> bytes | None:
         """Raise `EvaluationError`: a branch has no result; its `partial` goes to the aggregator."""
@@ -163,5 +166,5 @@ class SealedParty(Party[R]):
 
 
 def _partial_limit(manifest: Manifest, payload_limit: int) -> int:
-    """Return more bytes than any honest partial sum: two polynomials a block, a bit a party, and some reasons."""
-    return payload_limit + len(manifest.parties) * (1 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON))
+    """Return more bytes than any honest partial sum: two polynomials a block, a digest a party, and some reasons."""
+    return payload_limit + len(manifest.parties) * (48 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON))

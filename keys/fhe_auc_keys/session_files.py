@@ -1,4 +1,4 @@
-"""Files that open a session, of either kind: bundles of a key holder, or one document where there is none."""
+"""Files that open a session, of either kind: bundles of a key holder, or the announcement alone where there is none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fhe_auc import registry
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.manifest import Manifest
 from fhe_auc.serialise import encode
-from fhe_auc_keys import joint_session
+from fhe_auc_keys import announcement
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import (
     PARTY_KIND,
@@ -17,7 +17,7 @@ from fhe_auc_keys.bundles import (
     kept_party_keys,
     open_aggregator_bundle,
 )
-from fhe_auc_keys.certificates import Trust
+from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.roster import PartyMaterial
@@ -26,23 +26,25 @@ from fhe_auc_keys.store import KeyStore
 
 def is_joint(data: bytes) -> bool:
     """Return whether a file is, by its first bytes, the document of a session without a key holder."""
-    return data.startswith(joint_session.KIND.magic)
+    return data.startswith(announcement.KIND.magic)
 
 
 def open_for_aggregator(
-    data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> tuple[Announcement, bytes]:
     """Return the session of such a file, and the aggregator's material: public keys, or the roster.
 
-    `holder` must have signed; other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
+    `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `WrongRecipientError`;
+    other parameters and errors as `open_aggregator_bundle` and `open_joint_session`.
     """
     if is_joint(data):
-        announcement, roster = open_joint_session(data, trust, signer=holder, session=session, at=at)
-        material = roster.to_bytes()
+        announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
+        material = announced.roster.to_bytes()
     else:
-        announcement, material = open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
-    _check_plan(announcement.manifest)
-    return announcement, material
+        announced, material = open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
+    announced.require_aggregator(verify(identity.credential, trust, at=at))
+    _check_plan(announced.manifest)
+    return announced, material
 
 
 def keep_for_party(
@@ -62,15 +64,12 @@ def keep_for_party(
     `InputError` where the protocol here cannot read the plan; then nothing is kept, and the file can be opened again.
     """
     if is_joint(data):
-        announced, _ = open_joint_session(data, trust, signer=holder, session=session, at=at)
+        announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
     else:
         announced, _ = announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)
     _check_plan(announced.manifest)
     if is_joint(data):
-        announcement, _ = keep_joint_session(
-            data, identity, trust, store, signer=holder, session=session, at=at, grid=grid
-        )
-        return announcement
+        return keep_joint_session(data, identity, trust, store, signer=holder, session=session, at=at, grid=grid)
     kept = keep_party_bundle(data, identity, trust, store, holder=holder, session=session, at=at, grid=grid)
     return kept.announcement
 
@@ -85,8 +84,8 @@ def kept_for_party(
     if not is_joint(store.get("bundle", session.hex())):
         opened = kept_party_keys(store, session, trust, holder=holder, at=at)
         return opened.announcement, opened.material
-    announcement, roster = kept_joint_session(store, session, trust, signer=holder, at=at)
-    return announcement, encode(PartyMaterial(roster, identity.to_bytes()))
+    joined = kept_joint_session(store, session, trust, signer=holder, at=at)
+    return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
 
 
 def _check_plan(manifest: Manifest) -> None:

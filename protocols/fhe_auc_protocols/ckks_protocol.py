@@ -29,9 +29,9 @@ class CkksProtocol(EncryptedProtocol[R, P]):
         plan = self.plan_of(manifest)
         return SealedCkks(manifest, plan, self.circuit(plan))
 
-    def joint_computation(self, manifest: Manifest) -> JointComputation[Any, Any, Any, Any]:
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any, Any]:
         """Return the computation of a session with joint keys; errors likewise. Needs OpenFHE."""
         from fhe_auc.ckks.openfhe_joint_computation import JointCkks  # needs OpenFHE
 
         plan = self.plan_of(manifest)
-        return JointCkks(manifest, plan, self.circuit(plan), multiplies=self.multiplies)
+        return JointCkks(manifest, plan, self.circuit(plan), binding, multiplies=self.multiplies)

@@ -127,6 +127,7 @@ def assert_it_leaves_the_consortium_as_the_guide_says(done: Done) -> None:
     assert [(line["name"], line["revoked"]) for line in register] == [
         ("north", False),
         ("south", True),
+        ("coordinator", False),
         ("south", False),
         ("north", False),
     ]

@@ -15,7 +15,7 @@ from fhe_auc.messages import Message
 from fhe_auc.serialise import FORMAT_VERSION
 
 LIMIT = 10_000
-GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload")
+GOOD = Message("semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", b"", (), b"")
 
 messages = st.builds(
     Message,
@@ -25,6 +25,9 @@ messages = st.builds(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
     st.binary(max_size=64),
     st.binary(max_size=2000),
+    st.binary(max_size=32),
+    st.tuples(st.tuples(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), st.binary(max_size=32))),
+    st.binary(max_size=64),
 )
 
 
@@ -37,7 +40,7 @@ def with_fields(*fields: Any) -> bytes:
     return framed(msgspec.msgpack.encode(fields))
 
 
-FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload"]
+FIELDS = ["semi-honest", b"s" * 16, 1, "north", b"m" * 32, b"payload", b"n" * 32, [], b"signature"]
 
 
 def refused(data: bytes) -> MessageError:
@@ -103,7 +106,7 @@ def test_bytes_after_the_end_are_refused(more: bytes) -> None:
     assert refused(framed(data[40:] + more)).field == "body"  # the same with the checksum recomputed
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(9))
 @pytest.mark.parametrize("value", [None, True, 1.5, [], {}, [b""], -(2**63), 2**64 - 1, "text", b"bytes"], ids=repr)
 def test_a_field_of_the_wrong_type_is_refused(index: int, value: object) -> None:
     if isinstance(value, type(FIELDS[index])) and not isinstance(value, bool):
@@ -120,7 +123,7 @@ def test_fields_too_few_or_too_many_are_refused() -> None:
 
 
 def test_named_fields_and_surplus_names_are_refused() -> None:
-    named = dict(zip(("protocol", "session", "round", "sender", "manifest", "payload"), FIELDS, strict=True))
+    named = dict(zip(Message.__struct_fields__, FIELDS, strict=True))
     for value in (named, {**named, "admin": True}, 5, None, "message"):
         assert refused(framed(msgspec.msgpack.encode(value))).field == "body"
 

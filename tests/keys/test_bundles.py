@@ -7,19 +7,21 @@ import pickle
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
 from fhe_auc import ckks
+from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import decode
 from fhe_auc_keys import announcement, bundles, sealing
 from fhe_auc_keys import signed_documents as documents
 from fhe_auc_keys.announcement import announce, open_announcement
+from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import (
     PartyKeys,
     SealedSession,
@@ -47,7 +49,7 @@ from fhe_auc_keys.errors import (
     WrongRecipientError,
     WrongSessionError,
 )
-from fhe_auc_keys.identity import signed_bytes
+from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
@@ -55,6 +57,7 @@ from tests.support.certified import DAY, NOW, Consortium
 from tests.support.wire import flipped, mended, reframed
 
 HOLDER = "key holder"
+ADDER = "coordinator"
 
 
 def secrets_of(held: PartyKeys | Session) -> PartySecrets:
@@ -62,14 +65,24 @@ def secrets_of(held: PartyKeys | Session) -> PartySecrets:
 
 
 class Sealing(Consortium):
-    """With a key holder beside the parties."""
+    """With a key holder and an aggregator beside the parties."""
 
     def __init__(self, *names: str) -> None:
-        super().__init__(*names, HOLDER)
+        super().__init__(*names, HOLDER, ADDER)
 
     def seal(self, session: Session, *, holder: str = HOLDER, lifetime: timedelta = 7 * DAY) -> SealedSession:
-        peers = self.peers(*session.manifest.parties)
-        return seal_session(self.identities[holder], session, peers, self.trust(), lifetime=lifetime, at=NOW)
+        return self.sealed(session, self.shown(*session.manifest.parties), holder=holder, lifetime=lifetime)
+
+    def sealed(
+        self, session: Session, shown: list[bytes], *, holder: str = HOLDER, lifetime: timedelta = DAY, **changes: Any
+    ) -> SealedSession:
+        usual: dict[str, Any] = {"aggregator": self.identities[ADDER].credential, "trust": self.trust(), "at": NOW}
+        return seal_session(self.identities[holder], session, shown, lifetime=lifetime, **{**usual, **changes})
+
+    def announced(self, manifest: Manifest) -> Manifest:
+        """The manifest with everybody's certificate, as it is announced."""
+        *parties, adder = (peer.fingerprint for peer in self.peers(*manifest.parties, ADDER))
+        return msgspec.structs.replace(manifest, certificates=tuple(parties), aggregator=adder)
 
     def open(self, data: bytes, name: str = "north", **changes):
         at = changes.get("at", NOW)
@@ -97,7 +110,7 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
     expected = {"session": prepared.manifest.session, "context": prepared.manifest.context}
     opened = [consortium.open(sealed.parties[name], name, **expected) for name in prepared.manifest.parties]
     assert {each.material for each in opened} == {prepared.party_material}
-    assert {each.announcement.manifest for each in opened} == {prepared.manifest}
+    assert {each.announcement.manifest for each in opened} == {consortium.announced(prepared.manifest)}
     (common_secret,) = {secrets_of(each).common_secret for each in opened}
     assert len(common_secret) == 32
     assert secrets_of(other_prepared).common_secret != common_secret
@@ -105,7 +118,8 @@ def test_every_party_gets_the_keys_and_all_the_same_common_secret(consortium, se
 
 def test_the_announcement_names_parties_with_their_certificates(consortium, sealed, prepared, trust) -> None:
     announcement = open_announcement(sealed.announcement, trust, holder=HOLDER, at=NOW)
-    assert announcement.manifest == prepared.manifest
+    assert announcement.manifest == consortium.announced(prepared.manifest)
+    assert announcement.aggregator == consortium.peers(ADDER)[0]
     assert announcement.holder.name == HOLDER
     expected = {peer.name: peer.fingerprint for peer in consortium.peers(*prepared.manifest.parties)}
     assert announcement.fingerprints == expected
@@ -138,7 +152,7 @@ def test_a_revoked_holder_or_recipient(prepared, who) -> None:
     consortium.revoke(who)
     with pytest.raises(RevokedError, match=who):
         consortium.open(sealed.parties["north"])
-    if who == "north":
+    with pytest.raises(RevokedError, match=who):  # and nobody goes on with who has lost its keys
         consortium.open(sealed.parties["south"], "south")
 
 
@@ -442,18 +456,18 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
 def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(consortium, prepared, trust) -> None:
     holder = consortium.identities[HOLDER]
     manifest = msgspec.structs.replace(prepared.manifest, keys="joint", context=b"")
-    peers = consortium.peers(*manifest.parties)
-    signed = announce(holder, manifest, peers, trust, lifetime=DAY, at=NOW)
+    shown, aggregator = consortium.shown(*manifest.parties), consortium.identities[ADDER].credential
+    signed = announce(holder, manifest, shown, trust, aggregator=aggregator, lifetime=DAY, at=NOW)
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
-    assert (announced.manifest, announced.not_after) == (manifest, NOW + DAY)
+    assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
     session = Session(manifest, prepared.aggregator_material, prepared.party_material)
     with pytest.raises(WrongContextError):
-        seal_session(holder, session, peers, trust, lifetime=DAY, at=NOW)
+        consortium.sealed(session, shown)
     body = bundles._AggregatorBody(signed, prepared.aggregator_material)
     bundle = documents.sign(bundles.AGGREGATOR_KIND, holder, body)
     with pytest.raises(WrongContextError):
         open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
-    recipient = next(peer for peer in peers if peer.name == "north")
+    (recipient,) = consortium.peers("north")
     header = bundles._Header(
         bytes(16), manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
     )
@@ -471,7 +485,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
 @pytest.mark.parametrize("ends", [2**63 - 1, 2**64 - 1, 2**55, 10**12])
 def test_an_end_that_no_calendar_has_is_refused(consortium, prepared, trust, ends) -> None:
     manifest = prepared.manifest
-    body = announcement._Body(manifest.to_bytes(), (b"",) * len(manifest.parties), 0, ends)
+    body = announcement._Body(manifest.to_bytes(), (b"",) * (len(manifest.parties) + 1), 0, ends)
     signed = documents.sign(announcement.KIND, consortium.identities[HOLDER], body)
     with pytest.raises(TamperedError, match="malformed"):
         open_announcement(signed, trust, holder=HOLDER, at=NOW)
@@ -487,14 +501,24 @@ def test_kinds_of_documents_have_nothing_in_common() -> None:
 
 
 def test_parties_without_a_certificate_and_certificates_without_a_party(consortium, prepared, trust) -> None:
-    holder = consortium.identities[HOLDER]
-    north, south, east = consortium.peers("north", "south", "east")
-    for peers in ([north, south], [north, south, east, east], [north, south, east, *consortium.peers(HOLDER)], []):
+    north, south, east = consortium.shown("north", "south", "east")
+    for shown in ([north, south], [north, south, east, east], [north, south, east, *consortium.shown(HOLDER)], []):
         with pytest.raises(UnfitNameError):
-            seal_session(holder, prepared, peers, trust, lifetime=DAY, at=NOW)
-    same_key = replace(east, encryption_key=south.encryption_key)
+            consortium.sealed(prepared, shown)
+    careless = Consortium()
+    careless.authority = Authority.create("another", at=NOW)  # which has not seen the key before
+    sharing = Identity("east", Identity.create("east")._signing, consortium.identities["south"]._encryption)
+    both = Trust(
+        (*trust.anchors, *careless.trust().anchors), (*trust.revocation_lists, *careless.trust().revocation_lists)
+    )
     with pytest.raises(UnfitCertificateError, match="same encryption key"):
-        seal_session(holder, prepared, [north, south, same_key], trust, lifetime=DAY, at=NOW)
+        consortium.sealed(prepared, [north, south, careless.certified(sharing).credential], trust=both)
+
+
+@pytest.mark.parametrize("who", ["north", HOLDER])
+def test_who_adds_up_is_neither_a_party_nor_the_key_holder(consortium, prepared, who) -> None:
+    with pytest.raises(UnfitCertificateError, match="aggregator"):
+        consortium.sealed(prepared, consortium.shown("north", "south", "east"), aggregator=consortium.shown(who)[0])
 
 
 def test_a_lifetime_out_of_range_or_beyond_a_certificate(consortium, prepared) -> None:
@@ -503,11 +527,10 @@ def test_a_lifetime_out_of_range_or_beyond_a_certificate(consortium, prepared) -
             consortium.seal(prepared, lifetime=lifetime)
     late = NOW + 88 * DAY
     with pytest.raises(ExpiredError, match="not valid until"):
-        seal_session(
-            consortium.identities[HOLDER],
+        consortium.sealed(
             prepared,
-            consortium.peers(*prepared.manifest.parties),
-            consortium.trust(late),
+            consortium.shown(*prepared.manifest.parties),
+            trust=consortium.trust(late),
             lifetime=7 * DAY,
             at=late,
         )
@@ -553,11 +576,11 @@ def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
 ) -> None:
     path = tmp_path / "aggregator.bundle"
     path.write_bytes(sealed.aggregator)
-    announcement, material = open_aggregator_bundle(
+    _, material = open_aggregator_bundle(
         path.read_bytes(), trust, holder=HOLDER, session=prepared.manifest.session, at=NOW
     )
     opened = {name: consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties}
-    aggregator = SemiHonest().aggregator(announcement.manifest, material)
+    aggregator = SemiHonest().aggregator(prepared.manifest, material)
     parties = [SemiHonest().party(prepared.manifest, opened[data.name].material, data) for data in site_rows]
     seen = [path.read_bytes(), sealed.announcement]
     message = aggregator.start()
@@ -635,9 +658,9 @@ def test_sealing_and_opening_for_a_hundred_parties(prepare, record_property) -> 
     names = tuple(f"site {i}" for i in range(100))
     consortium = Sealing(*names)
     session = prepare(ckks.available_backends()[0], parties=names)
-    peers, trust = consortium.peers(*names), consortium.trust()
+    trust = consortium.trust()
     started = time.process_time()
-    sealed = seal_session(consortium.identities[HOLDER], session, peers, trust, lifetime=DAY, at=NOW)
+    sealed = consortium.sealed(session, consortium.shown(*names), trust=trust)
     sealing = time.process_time() - started
     started = time.process_time()
     opened = [consortium.open(sealed.parties[name], name, trust=trust) for name in names]

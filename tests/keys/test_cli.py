@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fhe_auc import ckks, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError
 from fhe_auc.serialise import encode
 from fhe_auc_keys import trusted_authorities as trusting
 from fhe_auc_keys.authority import Authority
@@ -35,7 +36,7 @@ from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import OWN
+from fhe_auc_keys.vault import OWN, certified_identity
 from tests.support.certified import DAY, NOW
 
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
@@ -54,7 +55,12 @@ class Clock:
         return self.at
 
 
+ADDER = "coordinator"
+
+
 def call(*arguments: str, **options: str) -> Result:
+    if arguments[:1] == ("session",) and "--aggregator" not in arguments:
+        arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
     return CliRunner().invoke(main, ["keys", *arguments], **options)
 
 
@@ -124,7 +130,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
         patch.chdir(folder)
         Path("authority").mkdir()
         said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
-        for name in SITES:
+        for name in (*SITES, ADDER):
             said += make_site(name)
         said.append(
             ok(
@@ -161,9 +167,8 @@ def open_as(name: str, bundle: str | None = None, *more: str, holder: str = "nor
 
 
 def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
-    trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
-    told = ("--fingerprint", fingerprint_in())
-    return call("open", bundle, "--holder", "north", *trust, *told, "--out", "evaluation.keys", *more)
+    at = ("--holder", "north", "--store", f"{ADDER}/store")
+    return call("open", bundle, *at, "--out", "evaluation.keys", *more)
 
 
 def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
@@ -202,6 +207,21 @@ def test_the_aggregator_gets_keys_that_it_can_load_and_nothing_else(consortium: 
     material = Path("evaluation.keys").read_bytes()
     assert ckks.load_public(material).fingerprint.hex() == answer["context"]
     assert (answer["holder"], list(answer["parties"])) == ("north", list(SITES))
+    assert list(answer["aggregator"]) == [ADDER]
+
+
+def test_nobody_but_the_aggregator_that_is_named_opens_its_file(consortium: Path) -> None:
+    refused = open_as_aggregator("--store", "south/store")
+    assert_fails(refused, 1, "'south' is not, with this certificate, the aggregator of the session")
+    assert not Path("evaluation.keys").exists()
+
+
+def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(consortium: Path) -> None:
+    own = ("south/south.credential", "--store", "north/store", *SMALL)
+    result = CliRunner().invoke(main, ["keys", "session", *own])
+    assert_fails(result, 2, "missing option '--aggregator'")
+    for who in SITES:  # south is a party, north makes the keys
+        assert_fails(call("session", *own, "--aggregator", f"{who}/{who}.credential"), 1, "aggregator")
 
 
 @needs_openfhe
@@ -225,11 +245,17 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
         assert_fails(open_as(name, "joint/session.joint"), 1, "has been opened before")
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
             session, trust = bytes.fromhex(opened["session"]), trusting.Trusted.stored(store).trust
-            announced, roster = kept_joint_session(store, session, trust, signer="north", at=NOW)
-            material = encode(PartyMaterial(roster, store.get("identity", OWN)))
+            announced = kept_joint_session(store, session, trust, signer="north", at=NOW)
+            material = encode(PartyMaterial(announced.roster, store.get("identity", OWN)))
+            signatures = announced.signatures(certified_identity(store))
         rows = PartyData.from_arrays(name, [0, 1, 1, 0, 1], np.array([1, 5, 9, 6, 3 + number]) / 10)
         roles[name] = plugin.party(announced.manifest, material, rows)
+        roles[name].signatures = signatures
     aggregator = plugin.aggregator(announced.manifest, Path("evaluation.keys").read_bytes())
+    with pytest.raises(EvaluationError, match="no key to sign with"):
+        aggregator.start()
+    with KeyStore(Path(ADDER, "store"), PASSPHRASE) as store:
+        aggregator.signatures = announced.signatures(certified_identity(store))
     message: bytes | None = aggregator.start()
     while message is not None:
         for name, role in roles.items():
@@ -409,7 +435,7 @@ def test_a_tampered_bundle(consortium: Path) -> None:
     data[-100] ^= 1
     path.write_bytes(data)
     assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
-    assert_fails(open_as("north", "week/session.announcement"), 1, "not a party bundle")
+    assert_fails(open_as("north", "week/session.announcement"), 1, "made by a key holder: open its bundle")
     assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
 
 
@@ -441,13 +467,13 @@ def test_a_bundle_of_another_session_than_expected(consortium: Path) -> None:
     assert open_as("north", None, "--session", spelled).exit_code == 0
 
 
-def test_the_aggregator_s_bundle_needs_whom_to_trust_and_a_party_s_needs_a_store(consortium: Path) -> None:
-    assert_fails(
-        call("open", "week/aggregator.bundle", "--holder", "north"), 2, "as the aggregator, give --authority.*--out"
-    )
-    assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "needs --store")
+def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_store(consortium: Path) -> None:
+    aggregators = ("open", "week/aggregator.bundle", "--holder", "north")
+    assert_fails(call(*aggregators, "--store", f"{ADDER}/store"), 2, "as the aggregator, give --out")
+    assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "--store")
     assert_fails(call("open", "week/north.bundle"), 2, "missing option '--holder'")
-    assert_fails(open_as("north", None, "--out", "x"), 2, "neither --authority, --fingerprint nor --out")
+    assert_fails(open_as("north", None, "--out", "x"), 1, "not a aggregator bundle")
+    assert not Path("x").exists()
     data = bytearray(Path("week/aggregator.bundle").read_bytes())
     data[-1] ^= 1
     Path("bad.bundle").write_bytes(data)
@@ -547,7 +573,7 @@ def test_nothing_is_certified_unless_the_fingerprint_is_confirmed(consortium: Pa
     assert_fails(call(*issue), 2, "nobody is there to confirm .*--fingerprint")
     assert_fails(call(*issue, "--fingerprint", "abc"), 2, "expected 64 hexadecimal digits")
     register = json.loads(ok("show", "--store", "authority/store", "--json").stdout)["authority"]["issued"]
-    assert [line["name"] for line in register] == list(SITES)
+    assert [line["name"] for line in register] == [*SITES, ADDER]
     assert not Path("east.pem").exists()
     result = ok(*issue, input="y\n")
     digits = re.sub(r"\s", "", result.stderr)
@@ -592,8 +618,10 @@ def test_renewal_keeps_the_keys(consortium: Path, clock: Clock) -> None:
     assert Path("north/north.credential").read_bytes() != old
     clock.at += 100 * DAY
     news = refresh(clock, timedelta(0))
-    alone = call("session", "north/north.credential", "--store", "north/store", "--out", "next", *SMALL, *news)
-    assert alone.exit_code == 0
+    make_site("later")
+    own = ("north/north.credential", "--aggregator", "later/later.credential", "--store", "north/store")
+    alone = call("session", *own, "--out", "next", *SMALL, *news)
+    assert alone.exit_code == 0, alone.output
 
 
 def test_a_store_is_one_site_s_or_the_authority_s(consortium: Path) -> None:
@@ -608,7 +636,11 @@ def test_a_store_is_one_site_s_or_the_authority_s(consortium: Path) -> None:
 
 def test_revoking_nobody(consortium: Path) -> None:
     at = ("--store", "authority/store")
-    assert_fails(call("revoke", "west", *at), 2, r"'west' is neither a serial number .*certified: 'north', 'south'")
+    assert_fails(
+        call("revoke", "west", *at),
+        2,
+        r"'west' is neither a serial number .*certified: 'coordinator', 'north', 'south'",
+    )
     for none in ((), ("south", "--refresh")):
         assert_fails(call("revoke", *none, *at), 2, "give a name or a serial number, or --refresh")
     ok("revoke", "south", *at)

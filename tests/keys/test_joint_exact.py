@@ -77,8 +77,8 @@ class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues
 
     plan = PLAN
 
-    def __init__(self, manifest: Manifest) -> None:
-        self.setup: JointSetup = JointSetup(PLAN.parameters, manifest.session)
+    def __init__(self, binding: bytes) -> None:
+        self.setup: JointSetup = JointSetup(PLAN.parameters, binding)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
 
@@ -130,12 +130,13 @@ class Play:
     def __init__(self, manifest: Manifest) -> None:
         delivery = local_consortium.joint(Session(manifest, b"", b""))
         roster = Roster.from_bytes(delivery.aggregator)
-        self.aggregator = JointAggregator(manifest, roster, Product(manifest))
+        self.aggregator = JointAggregator(manifest, roster, Product(roster.binding(manifest)))
         self.parties = {}
         for name in manifest.parties:
             material = decode(delivery.parties[name], PartyMaterial, "material")
             identity = Identity.from_bytes(material.identity)
-            self.parties[name] = JointParty(manifest, material.roster, identity, Numbers(name), Product(manifest))
+            product = Product(material.roster.binding(manifest))
+            self.parties[name] = JointParty(manifest, material.roster, identity, Numbers(name), product)
 
     def round(self, message: bytes) -> bytes | None:
         for name, party in self.parties.items():
@@ -190,7 +191,7 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     for _ in range(2):
         message = play.round(message)  # type: ignore[assignment]
     relinearisation, *totals = play.aggregator._submissions.totals
-    product = Product(play.aggregator.manifest)
+    product = Product(play.aggregator._binding)
     # The same product, flooded differently.
     second = product.aggregate(product.public_keys(play.aggregator._keys.totals, relinearisation), totals)
     parsed = Message.from_bytes(message, limit=2**28)
@@ -206,4 +207,4 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
 
 def test_a_plan_of_exact_computation_is_none_for_a_ckks_protocol() -> None:
     with pytest.raises(InputError, match="for a computation of kind 'exact AUC'"):
-        SemiHonest().joint_computation(manifest_of())
+        SemiHonest().joint_computation(manifest_of(), bytes(32))

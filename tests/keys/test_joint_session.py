@@ -6,12 +6,12 @@ import random
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from fhe_auc.manifest import Manifest
-from fhe_auc_keys.announcement import announce
-from fhe_auc_keys.certificates import verify
+from fhe_auc_keys.announcement import KIND, _Body, announce
 from fhe_auc_keys.errors import (
     ExpiredError,
     KeysError,
@@ -25,14 +25,7 @@ from fhe_auc_keys.errors import (
     WrongSessionError,
 )
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import (
-    KIND,
-    _Body,
-    keep_joint_session,
-    kept_joint_session,
-    open_joint_session,
-    prepare_joint_session,
-)
+from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.planner import plan
@@ -42,15 +35,18 @@ from tests.support.certified import NOW, Consortium
 
 WEEK = timedelta(days=7)
 PARTIES = ("north", "south", "east")
+ADDER = "coordinator"
 
 
 class Preparing(Consortium):
     def __init__(self) -> None:
-        super().__init__(*PARTIES, "stranger")
+        super().__init__(*PARTIES, "stranger", ADDER)
 
     def prepared(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
-        shown = [self.identities[name].credential for name in of]
-        return prepare_joint_session(self.identities[by], manifest(session), shown, self.trust(), lifetime=WEEK, at=NOW)
+        shown, (adder,) = self.shown(*of), self.shown(ADDER)
+        return announce(
+            self.identities[by], manifest(session), shown, self.trust(), aggregator=adder, lifetime=WEEK, at=NOW
+        )
 
 
 def manifest(session: bytes = bytes(16), *, joint: bool = True) -> Manifest:
@@ -82,8 +78,10 @@ def opened(consortium: Preparing, document: bytes, **changes):
 
 
 def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing, document: bytes) -> None:
-    announcement, roster = opened(consortium, document, session=bytes(16))
-    assert announcement.manifest == manifest()
+    announcement = opened(consortium, document, session=bytes(16))
+    *parties, adder = (peer.fingerprint for peer in consortium.peers(*PARTIES, ADDER))
+    assert announcement.manifest == msgspec.structs.replace(manifest(), certificates=tuple(parties), aggregator=adder)
+    roster = announcement.roster
     assert roster.names == set(PARTIES)
     for name in PARTIES:
         identity = consortium.identities[name]
@@ -117,33 +115,47 @@ def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium
             consortium.prepared(of=of)
 
 
-def test_a_session_with_a_key_holder_is_not_convened_as_joint(consortium: Preparing) -> None:
-    shown = [consortium.identities[name].credential for name in PARTIES]
+def test_a_session_with_a_key_holder_is_not_opened_as_joint(consortium: Preparing) -> None:
+    shown, (adder,) = consortium.shown(*PARTIES), consortium.shown(ADDER)
+    sealed = announce(
+        consortium.identities["north"],
+        manifest(joint=False),
+        shown,
+        consortium.trust(),
+        aggregator=adder,
+        lifetime=WEEK,
+        at=NOW,
+    )
     with pytest.raises(WrongContextError):
-        prepare_joint_session(
-            consortium.identities["north"], manifest(joint=False), shown, consortium.trust(), lifetime=WEEK, at=NOW
-        )
+        opened(consortium, sealed)
 
 
-def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Preparing) -> None:
+def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortium: Preparing, document: bytes) -> None:
     """South's place is taken by a second certificate in the name of south, or by nobody."""
     identities = consortium.identities
-    peers = [verify(identities[name].credential, consortium.trust(), at=NOW) for name in PARTIES]
-    announcement = announce(identities["north"], manifest(), peers, consortium.trust(), lifetime=WEEK, at=NOW)
-    genuine = [identities[name].credential for name in PARTIES]
+    announced = opened(consortium, document).manifest
+    genuine = consortium.shown(*PARTIES, ADDER)
     other_south = consortium.certified(
         Identity("south", identities["south"]._signing, identities["south"]._encryption)
     ).credential
     for credentials in (
-        (genuine[0], other_south, genuine[2]),
-        (genuine[1], genuine[0], genuine[2]),
-        tuple(genuine[:2]),
+        (genuine[0], other_south, *genuine[2:]),
+        (genuine[1], genuine[0], *genuine[2:]),
+        (*genuine[:3], identities["stranger"].credential),
+        tuple(genuine[:3]),
         (*genuine, identities["stranger"].credential),
         (),
     ):
-        forged = sign(KIND, identities["north"], _Body(announcement, credentials))
-        with pytest.raises(TamperedError, match="not those of the parties"):
-            opened(consortium, forged)
+        body = _Body(announced.to_bytes(), credentials, 0, 2**33)
+        with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
+            opened(consortium, sign(KIND, identities["north"], body))
+    for changed in (
+        msgspec.structs.replace(announced, certificates=(), aggregator=b""),
+        msgspec.structs.replace(announced, aggregator=bytes(32)),
+    ):
+        body = _Body(changed.to_bytes(), tuple(genuine), 0, 2**33)
+        with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
+            opened(consortium, sign(KIND, identities["north"], body))
 
 
 def test_a_tampered_byte_anywhere(consortium: Preparing, document: bytes) -> None:

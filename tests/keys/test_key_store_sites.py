@@ -16,13 +16,19 @@ import pytest
 from fhe_auc import ckks, registry
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
-from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party, conduct
-from fhe_auc.site_state import LocalSites, SiteState, answer, site_storage
+from fhe_auc.site_state import Joined, LocalSites, SiteState, answer, site_storage
 from fhe_auc_keys.cli.common import now
-from fhe_auc_keys.errors import MissingError, ReplayedError, UnknownIssuerError, UnsafeModeError, WrongPassphraseError
+from fhe_auc_keys.errors import (
+    MissingError,
+    ReplayedError,
+    UnknownIssuerError,
+    UnsafeModeError,
+    WrongPassphraseError,
+    WrongRecipientError,
+)
 from fhe_auc_keys.joint_session import keep_joint_session
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
@@ -49,7 +55,7 @@ class Unkept(SiteState):
     def __init__(self, site: SiteState, keep: Callable[[], None]) -> None:
         self.name, self._site, self._keep = site.name, site, keep
 
-    def session(self, session: bytes) -> tuple[Manifest, bytes]:
+    def session(self, session: bytes) -> Joined:
         return self._site.session(session)
 
     def state(self, session: bytes) -> bytes | None:
@@ -73,8 +79,7 @@ class Consortium:
         self.results: dict[str, Any] = {}
 
     def aggregator(self) -> Aggregator:
-        manifest, material = site_storage().aggregator(self.made.aggregator)
-        return self.plugin.aggregator(manifest, material)
+        return site_storage().aggregator(self.made.aggregator).aggregator()
 
     def answer(
         self,
@@ -141,7 +146,7 @@ def test_the_same_question_gets_the_same_bytes_again_and_another_one_for_that_ro
     first = consortium.answer("north", opening)
     assert consortium.answer("north", opening) == first  # although encryption is randomised
     parsed = Message.from_bytes(opening, limit=2**20)
-    other = Message(*(getattr(parsed, name) for name in parsed.__struct_fields__[:-1]), payload=b"x").to_bytes()
+    other = msgspec.structs.replace(parsed, payload=b"x").to_bytes()
     with pytest.raises(MessageError, match="round 1, expected 2"):
         consortium.answer("north", other)
     changed = PartyData.from_arrays("north", ~site_rows[0].y_true, site_rows[0].y_score)
@@ -276,10 +281,12 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
 
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
     config = dict(consortium.made.aggregator)
-    manifest, material = site_storage().aggregator(config)
-    assert manifest == consortium.session.manifest
-    assert material == consortium.session.aggregator_material
+    joined = site_storage().aggregator(config)
+    assert msgspec.structs.replace(joined.manifest, certificates=(), aggregator=b"") == consortium.session.manifest
+    assert joined.material == consortium.session.aggregator_material
     with pytest.raises(UnknownIssuerError):
         site_storage().aggregator({**config, "holder": "mallory"})
-    with pytest.raises(InputError, match="revocation-list is not configured"):
-        site_storage().aggregator({key: value for key, value in config.items() if key != "revocation-list"})
+    with pytest.raises(InputError, match="store is not configured"):
+        site_storage().aggregator({key: value for key, value in config.items() if key != "store"})
+    with pytest.raises(WrongRecipientError, match="not, with this certificate, the aggregator"):
+        site_storage().aggregator({**config, **consortium.made.sites["north"]})

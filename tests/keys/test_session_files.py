@@ -14,20 +14,21 @@ from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Session
+from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.bundles import SealedSession, seal_session
-from fhe_auc_keys.joint_session import prepare_joint_session
 from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from tests.support.certified import NOW, Consortium
 
 HOLDER = "key holder"
+ADDER = "coordinator"
 PARTIES = "north", "south", "east"
 LIFETIME = timedelta(days=7)
 
 
 @pytest.fixture(scope="module")
 def consortium() -> Consortium:
-    return Consortium(*PARTIES, HOLDER)
+    return Consortium(*PARTIES, HOLDER, ADDER)
 
 
 @pytest.fixture
@@ -45,15 +46,15 @@ def of_a_newer_version(manifest: Manifest) -> Manifest:
 
 
 def sealed(consortium: Consortium, session: Session) -> SealedSession:
-    peers = consortium.peers(*session.manifest.parties)
+    shown, (adder,) = consortium.shown(*session.manifest.parties), consortium.shown(ADDER)
     holder = consortium.identities[HOLDER]
-    return seal_session(holder, session, peers, consortium.trust(), lifetime=LIFETIME, at=NOW)
+    return seal_session(holder, session, shown, consortium.trust(), aggregator=adder, lifetime=LIFETIME, at=NOW)
 
 
 def announced(consortium: Consortium, manifest: Manifest) -> bytes:
-    credentials = [consortium.identities[name].credential for name in manifest.parties]
+    shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
     holder = consortium.identities[HOLDER]
-    return prepare_joint_session(holder, manifest, credentials, consortium.trust(), lifetime=LIFETIME, at=NOW)
+    return announce(holder, manifest, shown, consortium.trust(), aggregator=adder, lifetime=LIFETIME, at=NOW)
 
 
 def keep(consortium: Consortium, data: bytes, store: KeyStore) -> None:
@@ -70,7 +71,9 @@ def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
             keep(consortium, newer.parties["north"], store)
     assert store.names("bundle") == ()
     with pytest.raises(InputError, match="no valid plan"):
-        open_for_aggregator(newer.aggregator, consortium.trust(), holder=HOLDER, session=None, at=NOW)
+        open_for_aggregator(
+            newer.aggregator, consortium.identities[ADDER], consortium.trust(), holder=HOLDER, session=None, at=NOW
+        )
     keep(consortium, sealed(consortium, prepared).parties["north"], store)
 
 
@@ -85,7 +88,9 @@ def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
             keep(consortium, newer, store)
     assert store.names("bundle") == ()
     with pytest.raises(InputError, match="no valid plan"):
-        open_for_aggregator(newer, consortium.trust(), holder=HOLDER, session=None, at=NOW)
+        open_for_aggregator(
+            newer, consortium.identities[ADDER], consortium.trust(), holder=HOLDER, session=None, at=NOW
+        )
     keep(consortium, announced(consortium, manifest), store)
 
 

@@ -25,6 +25,9 @@ class Consortium:
     def trust(self, at: datetime = NOW) -> Trust:
         return Trust.from_pem(self.authority.certificate_pem(), (self.authority.revocation_list(at=at),))
 
+    def shown(self, *names: str) -> list[bytes]:
+        return [self.identities[name].credential for name in names]
+
     def peers(self, *names: str) -> list[Peer]:
         return [verify(self.identities[name].credential, self.trust(), at=NOW) for name in names]
 

@@ -50,6 +50,9 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     for name, fingerprint in announced.fingerprints.items():
         you = " (this is you)" if name == reader else ""
         rows.append(("party", name, f"certificate {fingerprint.hex()[:16]}…{you}"))
+    adder = announced.aggregator
+    you = " (this is you)" if adder.name == reader else ""
+    rows.append(("aggregator", adder.name, f"certificate {adder.fingerprint.hex()[:16]}…{you}"))
     return rows
 
 
@@ -70,6 +73,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "min_parties": manifest.min_parties,
         **{name: agreed.get(name) for name in ("max_rows", "min_rows", "sums")},
         "backend": plan and plan.parameters.backend,
+        "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,9 +13,8 @@ from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
-from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.session_files import is_joint, keep_for_party, open_for_aggregator
-from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
@@ -26,8 +26,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
         "fhe-auc keys open south.bundle --holder north --revocation-list ca.crl",
         "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
         "fhe-auc keys open session.joint --holder north",
-        "fhe-auc keys open aggregator.bundle --holder north --authority ca.pem --revocation-list ca.crl \\",
-        "                  --out evaluation.keys",
+        "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
     ),
 )
 @click.argument("file", metavar="FILE", type=common.FILE)
@@ -37,7 +36,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
     required=True,
     help="The key holder agreed on, with joint keys who convenes; others are refused.",
 )
-@optional_key_store
+@key_store
 @click.option(
     "--session",
     "expected",
@@ -52,9 +51,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
     type=common.FILE,
     help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
 )
-@trust.authority_option
 @trust.list_option
-@common.fingerprint_option
 @click.option(
     "--out",
     "target",
@@ -67,12 +64,10 @@ from fhe_auc_keys.vault import Vault, certified_identity
 def open_bundle(
     file: Path,
     holder: str,
-    vault: Vault | None,
+    vault: Vault,
     expected: bytes | None,
     agreed: Path | None,
-    authorities: tuple[Path, ...],
     lists: tuple[Path, ...],
-    fingerprints: tuple[bytes, ...],
     target: Path | None,
     force: bool,
     as_json: bool,
@@ -82,38 +77,31 @@ def open_bundle(
     A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
     before anything is kept. A bundle that was opened before is refused.
 
-    The aggregator has no key store: it names the authority (--authority) and its current revocation list, and gets the
-    public and evaluation keys in a file (--out), once it is sure that there is no secret key in it.
+    The aggregator gets the public and evaluation keys in a file (--out), once it is sure that there is no secret key
+    in it. Its own key store has the key that it signs with.
 
-    A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: each party's
+    A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
     certificate is verified here, and what the evaluation needs is kept.
     """
     data = file.read_bytes()
-    if data.startswith(AGGREGATOR_KIND.magic) or (is_joint(data) and authorities):
-        if target is None or not authorities:
-            raise click.UsageError(
-                "without a key store, as the aggregator, give --authority, --revocation-list and --out"
-            )
+    if data.startswith(AGGREGATOR_KIND.magic) and target is None:
+        raise click.UsageError("as the aggregator, give --out, a file for the keys")
+    if target is not None:
         if agreed is not None:
             raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
         common.check_free(target, force=force)
-        trusted = trust.extended(Trusted(), authorities, lists, fingerprints).trust
-        with common.about(file):
-            announced, material = open_for_aggregator(data, trusted, holder=holder, session=expected, at=common.now())
-        common.write(target, material, common.PRIVATE, force=force)
-        _report(announced, "aggregator", target, as_json=as_json)
-        return
     grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
-    if vault is None or target is not None or authorities or fingerprints:
-        raise click.UsageError("a party's file needs --store, and neither --authority, --fingerprint nor --out")
     with vault.open() as store:
         identity = certified_identity(store)
         trusted = trust.renewed(store, lists).trust
+        given: dict[str, Any] = {"holder": holder, "session": expected, "at": common.now()}
         with common.about(file):
-            announced = keep_for_party(
-                data, identity, trusted, store, holder=holder, session=expected, at=common.now(), grid=grid
-            )
-    _report(announced, identity.name, vault.directory, as_json=as_json)
+            if target is None:
+                announced = keep_for_party(data, identity, trusted, store, **given, grid=grid)
+            else:
+                announced, material = open_for_aggregator(data, identity, trusted, **given)
+                common.write(target, material, common.PRIVATE, force=force)
+    _report(announced, identity.name, target or vault.directory, as_json=as_json)
 
 
 def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool) -> None:

@@ -12,26 +12,32 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
-from fhe_auc_keys.announcement import MAX_LIFETIME, open_announcement
+from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.joint_session import open_joint_session, prepare_joint_session
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
 @click.command(
     short_help="Make a session, its keys sealed to each party.",
     epilog=output.examples(
-        "fhe-auc keys session north.credential south.credential --store keystore --out week-18",
-        "fhe-auc keys session *.credential --revocation-list ca.crl --max-rows 50000 --days 3",
-        "fhe-auc keys session *.credential --keys joint",
-        "fhe-auc keys session *.credential --thresholds quantile:200",
-        "fhe-auc keys session *.credential --thresholds uniform:100 --json | jq -r .session",
+        "fhe-auc keys session north.credential south.credential --aggregator coordinator.credential --out week-18",
+        "fhe-auc keys session sites/* --aggregator coordinator.credential --revocation-list ca.crl --days 3",
+        "fhe-auc keys session sites/* --aggregator coordinator.credential --keys joint",
+        "fhe-auc keys session sites/* --aggregator coordinator.credential --thresholds quantile:200",
+        "fhe-auc keys session sites/* --aggregator coordinator.credential --json | jq -r .session",
     ),
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
+@click.option(
+    "--aggregator",
+    metavar="CREDENTIAL",
+    required=True,
+    type=common.FILE,
+    help="Credential of who adds up, written by its `enrol`; no party, nor the key holder.",
+)
 @key_store
 @session_options(registry.load)
 @inputs.min_parties_option
@@ -53,6 +59,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
 @output.json_option
 def session(
     credentials: tuple[Path, ...],
+    aggregator: Path,
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
@@ -65,7 +72,8 @@ def session(
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked.
+    and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked. Everybody signs
+    every message with the key of the certificate that this session names, the aggregator too.
 
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
@@ -94,18 +102,23 @@ def session(
         if peer.name in peers:
             raise InputError(f"{path}: {peer.name!r} is there already, by another of these credentials")
         peers[peer.name] = peer
+    adder = aggregator.read_bytes()
+    with common.about(aggregator):
+        verify(adder, trusted, at=common.now())
     lifetime = timedelta(days=days)
     with output.progress("Making keys"):
         prepared = plugin.prepare(replace(request, parties=tuple(peers)))
         folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
         if not prepared.manifest.context:
-            document = prepare_joint_session(
-                holder, prepared.manifest, shown, trusted, lifetime=lifetime, at=common.now()
+            document = announce(
+                holder, prepared.manifest, shown, trusted, aggregator=adder, lifetime=lifetime, at=common.now()
             )
-            announced, _ = open_joint_session(document, trusted, signer=holder.name, session=None, at=common.now())
+            announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
             files = _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
         else:
-            sealed = seal_session(holder, prepared, peers.values(), trusted, lifetime=lifetime, at=common.now())
+            sealed = seal_session(
+                holder, prepared, shown, trusted, aggregator=adder, lifetime=lifetime, at=common.now()
+            )
             announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
             files = _write(folder, sealed)
     if bins is not None:

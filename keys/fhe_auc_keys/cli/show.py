@@ -25,8 +25,6 @@ from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.joint_session import KIND as JOINT_KIND
-from fhe_auc_keys.joint_session import open_joint_session
 from fhe_auc_keys.public_keys import (
     MALFORMED,
     certified_keys,
@@ -49,7 +47,6 @@ _DOCUMENTS = {
     ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
     AGGREGATOR_KIND: "aggregator's bundle: public keys of a session, for the aggregator",
     PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
-    JOINT_KIND: "session with joint keys: public, for everybody in it",
 }
 
 
@@ -270,15 +267,13 @@ def _document(kind: Kind, data: bytes, trusted: Trusted | None) -> _Description:
     recipient = b""
     if kind == ANNOUNCEMENT_KIND:
         announced = open_announcement(data, trusted.trust, holder=holder, at=at)
-    elif kind == JOINT_KIND:
-        announced, _ = open_joint_session(data, trusted.trust, signer=holder, session=None, at=at)
     else:
         announced, recipient = announced_in_bundle(kind, data, trusted.trust, holder=holder, at=at)
     rows = describe.announcement_rows(announced)
     for name, certificate in announced.fingerprints.items():
         if certificate == recipient:
             rows.insert(0, ("sealed to", name, "nobody else can open it"))
-    role = "convener" if kind == JOINT_KIND else "key holder"
+    role = "key holder" if announced.manifest.context else "convener"
     verified = (
         f"signed by {holder!r}, certified, not revoked; that {holder!r} is the {role} agreed on is for you to know"
     )

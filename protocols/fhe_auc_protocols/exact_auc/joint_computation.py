@@ -25,16 +25,19 @@ from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
 class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
-    """That of the exact protocols; raises `InputError` where the manifest has no exact plan for joint keys."""
+    """That of the exact protocols, `binding` as `JointSetup` takes it.
+
+    Raises `InputError` where the manifest has no exact plan for joint keys.
+    """
 
     plan: ExactPlan
     setup: JointSetup
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: Manifest, binding: bytes) -> None:
         self.plan = plan = exact_plan(manifest)
         if not plan.joint_keys:
             raise InputError("the session's manifest asks for sealed keys")
-        self.setup = JointSetup(plan.parameters, manifest.session)
+        self.setup = JointSetup(plan.parameters, binding)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
 

@@ -102,11 +102,11 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         context = bfv.load_secret(secrets.context)
         return kind(manifest, context, self.task(manifest, data), common_secret=secrets.common_secret)
 
-    def joint_computation(self, manifest: Manifest) -> ExactComputation:
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> ExactComputation:
         """Return the computation of a session with joint keys."""
         from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
 
-        return ExactComputation(manifest)
+        return ExactComputation(manifest, binding)
 
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""

@@ -210,7 +210,7 @@ def test_what_is_refused_does_not_use_a_ciphertext_up(session: Joint) -> None:
 
 def test_common_polynomials_differ_for_every_purpose_ciphertext_and_session(session: Joint) -> None:
     other = JointSetup(PARAMETERS, b"t" * 16)
-    fewer = JointSetup(msgspec.structs.replace(PARAMETERS, plain_moduli=PRIMES[:1]), session.setup.session)
+    fewer = JointSetup(msgspec.structs.replace(PARAMETERS, plain_moduli=PRIMES[:1]), session.setup.binding)
     seen = {
         setup.common(purpose, index)[0].tobytes()
         for setup in (session.setup, other, fewer)
@@ -235,7 +235,7 @@ def test_a_share_is_ternary_and_neither_shown_nor_pickled_nor_copied(session: Jo
     found = [np.bincount(np.array(centred(session.half, share.secret_words)) + 1) for share in session.shares]
     assert all(len(counts) == 3 and stats.chisquare(counts).pvalue > FALSE_ALARM for counts in found)
     share = session.shares[0]
-    assert repr(share) == f"<JointShare of session {session.setup.session.hex()} (secret)>"
+    assert repr(share) == f"<JointShare of session {session.setup.binding.hex()} (secret)>"
     for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="not pickled"):
             duplicate(share)

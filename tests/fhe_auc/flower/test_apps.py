@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -43,6 +44,7 @@ from fhe_auc.flower.bundle import write_config
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
+from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
@@ -305,12 +307,45 @@ def test_an_answer_that_comes_twice_or_to_another_question_counts_once(
     assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
 
 
-def test_two_nodes_that_say_they_are_the_same_party_end_the_session(new_consortium: Callable[..., Consortium]) -> None:
+def test_two_nodes_of_the_same_party_count_once(new_consortium: Callable[..., Consortium]) -> None:
     consortium = new_consortium(2)
     grid: Any = consortium.grid()
     grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
-    with pytest.raises(EvaluationError, match="nodes 1 and 2 both answer as party 'north'"):
+    with pytest.raises(TooFewPartiesError, match="already submitted in this round"):
         evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
+
+
+def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    """It has the announcement, and what another site has sent; without the party's key nothing it says counts."""
+    consortium = new_consortium(3)
+    grid: Any = consortium.grid()
+    south, asked = consortium.site("south").answer, []
+
+    def pretending(message: Message) -> Message | None:
+        asked.append(message)
+        answer = south(message)
+        assert answer is not None
+        parsed = Envelope.from_bytes(unpacked(answer), limit=2**25)
+        return Message(packed(msgspec.structs.replace(parsed, sender="north").to_bytes()), reply_to=message)
+
+    late = Node(consortium.site("north").answer, joins_at=0.5)
+    grid.nodes = {1: Node(pretending), **{number: grid.nodes[number] for number in (2, 3)}, 4: late}
+    record = evaluate(grid, consortium.config())
+    assert record.counted == ("north", "south", "east")
+    assert "no genuine signature of 'north'" in dict(record.refused)["north"]
+    assert len(asked) == 1  # it is not sent the result
+    assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+
+
+def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    joined = site_storage().aggregator(new_consortium().made.aggregator)
+    aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
+    with pytest.raises(EvaluationError, match="between machines messages are signed"):
+        mail.Mail(FakeGrid({}), aggregator, nodes={}, timeout=1.0, report=str)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(
@@ -576,8 +611,7 @@ def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
 
 
 def opening(consortium: Consortium) -> bytes:
-    manifest, material = site_storage().aggregator(consortium.made.aggregator)
-    return registry.load(manifest.protocol).aggregator(manifest, material).start()
+    return site_storage().aggregator(consortium.made.aggregator).aggregator().start()
 
 
 def test_a_node_cannot_be_told_by_the_server_which_virtual_site_it_is(

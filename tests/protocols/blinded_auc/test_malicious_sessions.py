@@ -64,15 +64,15 @@ class TestHonestSessions:
             tolerance=1e-5,
         )
         assert found.verified is True
-        assert dict(found.settings) == {"executions": 2, "splits": 3, "tolerance": 1e-5}
+        assert dict(found.settings) == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
         assert (found.protocol, found.backend, found.parties, found.keys) == ("malicious", backend, 4, "sealed")
         assert (found.thresholds, found.rounds, found.security_bits) == (16, 2, 128)
-        assert found.as_dict()["settings"] == {"executions": 2, "splits": 3, "tolerance": 1e-5}
+        assert found.as_dict()["settings"] == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
 
     def test_without_options_two_splits_and_four_executions_agree_within_the_planned_precision(self):
         found = fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
         tolerance = found.settings["tolerance"]
-        assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance}
+        assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance, "signed": False}
         assert 0 < found.precision < tolerance < math.sqrt(2) * found.precision
         assert found.precision <= planner.DEFAULT_LOOSE_PRECISION
 
@@ -101,6 +101,7 @@ class TestHonestSessions:
                 "executions": executions,
                 "splits": splits,
                 "tolerance": found.plan.tolerance,
+                "signed": False,
             }
             assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
             assert evaluation.resolution == pytest.approx(truth.resolution, abs=CLOSE)

@@ -1,0 +1,319 @@
+"""Sessions between machines: who is not certified for a session cannot add to it, and nobody can make up its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc import ckks, registry
+from fhe_auc.computation import Result
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.messages import NONCE_BYTES, Message
+from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.seeded import Seeded
+from fhe_auc.rounds import Aggregator, conduct
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.branches import Inbox, ingest
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.sealed_roles import SealedAggregator
+from fhe_auc_keys.session_keys import party_secrets
+from fhe_auc_keys.session_signatures import SessionSignatures
+from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.keys.test_key_store_sites import GRID, Consortium
+from tests.support.pooled import exact_auc
+from tests.support.wire import LIMIT, changed, payload_of
+
+
+@pytest.fixture
+def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "consortium")
+
+
+def submitted(consortium: Consortium) -> tuple[Aggregator, dict[str, bytes]]:
+    """An aggregator in its first round, and what every party submits."""
+    aggregator = consortium.aggregator()
+    return aggregator, dict(consortium.exchange(aggregator.start()))
+
+
+def resulting(consortium: Consortium) -> bytes:
+    """The message with the result, of an honest session."""
+    aggregator, submissions = submitted(consortium)
+    for name, submission in submissions.items():
+        aggregator.receive(name, submission)
+    message = aggregator.finish_round()
+    assert message is not None
+    return message
+
+
+def refused_by_aggregator(aggregator: Aggregator, party: str, submission: bytes) -> MessageError:
+    with pytest.raises(MessageError) as caught:
+        aggregator.receive(party, submission)
+    assert not aggregator.has_accepted(party)
+    return caught.value
+
+
+def refused_by_party(consortium: Consortium, message: bytes, name: str = "north") -> MessageError:
+    with pytest.raises(MessageError) as caught:
+        consortium.answer(name, message)
+    assert name not in consortium.results
+    return caught.value
+
+
+# --- Attacks of a stranger on the link, who has the announcement and keys of its own ----------------------------------
+
+
+def fake_rows(names: list[str]) -> list[PartyData]:
+    return [PartyData.from_arrays(name, [0] * 40 + [1] * 40, [0.1] * 39 + [0.9] * 41) for name in names]
+
+
+def in_the_clear(context: ckks.SecretContext, kind: str, ciphertext: bytes) -> Any:
+    """The polynomial that a ciphertext under a key of one's own holds, with the noise."""
+    seeded = Seeded(context._seeded.whole)
+    packed = container.open_for(kind, context.fingerprint, ciphertext)
+    words = seeded.expand(packed) if kind == "submission" else seeded.whole.unpack(packed)
+    half = seeded.half
+    first, second = words[: len(half.moduli)].copy(), words[len(half.moduli) :]
+    half.add_in_place(first, half.multiply(second, context.secret_words))
+    return first
+
+
+def test_a_result_made_up_from_the_announcement_is_refused(consortium: Consortium) -> None:
+    """A ciphertext with c₁ = 0 decrypts under any key: a whole session is played under another, and opened."""
+    plugin, names = SemiHonest(), list(consortium.sites)
+    own = Consortium(fake_rows(names), Path(consortium.made.sites["north"]["store"]).parent / "own").session
+    aggregator = plugin.aggregator(own.manifest, own.aggregator_material)
+    opening = aggregator.start()
+    for data in fake_rows(names):
+        aggregator.receive(data.name, plugin.party(own.manifest, own.party_material, data).respond(opening))
+    last = aggregator.finish_round()
+    assert last is not None
+    context = ckks.load_secret(party_secrets(own.party_material, own.manifest.context).context)
+    plaintext = in_the_clear(context, "result", decode(payload_of(last), Result, "").ciphertext)
+    whole = context._seeded.whole
+    words = whole.zeros()
+    words[: len(plaintext)] = plaintext
+    manifest = consortium.session.manifest
+    forged = container.seal("result", manifest.context, whole.pack(words))
+
+    genuine = consortium.aggregator().start()
+    consortium.answer("north", genuine)
+    message = changed(genuine, round=2, payload=encode(Result(3, forged)))
+    assert refused_by_party(consortium, message).field == "signature"
+
+
+def test_a_plaintext_added_to_a_submission_in_transit_is_refused(consortium: Consortium) -> None:
+    """On the old code the parties' AUC moved by what was added, and nobody saw it."""
+    plugin, names = SemiHonest(), list(consortium.sites)
+    own = Consortium(fake_rows(names), Path(consortium.made.sites["north"]["store"]).parent / "own").session
+    (fake, *_) = fake_rows(names)
+    opening = plugin.aggregator(own.manifest, own.aggregator_material).start()
+    submission = plugin.party(own.manifest, own.party_material, fake).respond(opening)
+    context = ckks.load_secret(party_secrets(own.party_material, own.manifest.context).context)
+    added = [
+        in_the_clear(context, "submission", each) for each in decode(payload_of(submission), tuple[bytes, ...], "")
+    ]
+
+    aggregator, submissions = submitted(consortium)
+    fingerprint, seeded = consortium.session.manifest.context, Seeded(context._seeded.whole)
+    blocks = decode(payload_of(submissions["north"]), tuple[bytes, ...], "")
+    moved = tuple(
+        container.seal(
+            "submission", fingerprint, seeded.mask(container.open_for("submission", fingerprint, block), more)
+        )
+        for block, more in zip(blocks, added, strict=True)
+    )
+    forged = changed(submissions["north"], payload=encode(moved))
+    assert refused_by_aggregator(aggregator, "north", forged).field == "signature"
+    aggregator.receive("north", submissions["north"])  # the refusal has changed nothing
+
+
+# --- Submissions ------------------------------------------------------------------------------------------------------
+
+
+def resigned(consortium: Consortium, message: bytes, by: Identity | None, session: bytes | None = None) -> bytes:
+    """The message signed by somebody; None: by the aggregator, who may say anything."""
+    signatures: Any = consortium.aggregator().signatures
+    if by is not None:
+        signatures = SessionSignatures(session or signatures.binding, signatures.keys, by)
+    parsed = Message.from_bytes(message, limit=LIMIT)
+    return changed(message, signature=signatures.sign(parsed.statement))
+
+
+def identity_of(consortium: Consortium, name: str) -> Identity:
+    from fhe_auc.site_state import site_storage
+
+    with site_storage().site(consortium.made.sites[name]) as site:
+        return site._identity  # type: ignore[attr-defined, no-any-return]
+
+
+def test_what_a_party_has_not_signed_is_not_even_parsed(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aggregator, submissions = submitted(consortium)
+    monkeypatch.setattr(type(aggregator), "_accept", lambda *_: pytest.fail("parsed"))
+    genuine = submissions["north"]
+    north, south = identity_of(consortium, "north"), identity_of(consortium, "south")
+    forgeries = {
+        "no signature": changed(genuine, signature=b""),
+        "changed payload": changed(genuine, payload=b"x"),
+        "changed nonce": changed(genuine, nonce=bytes(NONCE_BYTES)),
+        "a list": changed(genuine, submissions=(("north", bytes(32)),)),
+        "another party's": resigned(consortium, genuine, south),
+        "a stranger's": resigned(consortium, genuine, Identity.create("north")),
+        "the aggregator's": resigned(consortium, genuine, None),
+        "of another session": resigned(consortium, genuine, north, bytes(32)),
+    }
+    for how, forged in forgeries.items():
+        assert refused_by_aggregator(aggregator, "north", forged).field == "signature", how
+    short = resigned(consortium, changed(genuine, nonce=b""), north)
+    assert refused_by_aggregator(aggregator, "north", short).field == "nonce"
+
+
+def test_a_signature_holds_for_its_round_only(consortium: Consortium) -> None:
+    aggregator, submissions = submitted(consortium)
+    for name, submission in submissions.items():
+        aggregator.receive(name, submission)
+    aggregator.finish_round()
+    assert refused_by_aggregator(aggregator, "north", changed(submissions["north"], round=2)).field == "signature"
+
+
+def test_signing_takes_at_most_200_bytes_of_a_submission_and_every_nonce_is_fresh(consortium: Consortium) -> None:
+    _, submissions = submitted(consortium)
+    parsed = [Message.from_bytes(each, limit=LIMIT) for each in submissions.values()]
+    bare = [msgspec.structs.replace(each, nonce=b"", signature=b"").to_bytes() for each in parsed]
+    assert max(len(signed) - len(without) for signed, without in zip(submissions.values(), bare, strict=True)) <= 200
+    assert len({each.nonce for each in parsed}) == len(parsed)
+    assert {len(each.nonce) for each in parsed} == {NONCE_BYTES}
+
+
+# --- Messages of the aggregator ---------------------------------------------------------------------------------------
+
+
+def test_what_the_aggregator_has_not_signed_is_not_even_parsed(
+    consortium: Consortium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = resulting(consortium)
+    with monkeypatch.context() as patch:
+        patch.setattr("fhe_auc_keys.sealed_roles.SealedParty._answer", lambda *_: pytest.fail("parsed"))
+        for forged in (
+            changed(genuine, signature=b""),
+            changed(genuine, payload=b"x"),
+            changed(genuine, nonce=bytes(NONCE_BYTES)),
+            changed(genuine, submissions=Message.from_bytes(genuine, limit=LIMIT).submissions[:2]),
+            resigned(consortium, genuine, identity_of(consortium, "south")),
+            resigned(consortium, genuine, Identity.create("aggregator of its own")),
+        ):
+            assert refused_by_party(consortium, forged).field == "signature"
+    consortium.answer("north", genuine)
+    assert consortium.results["north"].settings["signed"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(lambda listed: (("north", bytes(32)), *listed[1:]), "does not count", id="another one"),
+        pytest.param(lambda listed: listed[:1], "1 submissions count, at least 3", id="too few"),
+        pytest.param(lambda listed: (), "0 submissions count", id="none"),
+        pytest.param(lambda listed: (*listed, listed[0]), "a party twice", id="twice"),
+        pytest.param(lambda listed: (*listed, ("mallory", bytes(32))), "a stranger", id="a stranger"),
+    ],
+)
+def test_a_list_of_submissions_that_cannot_be_is_refused(
+    change: Callable[[Any], Any], why: str, consortium: Consortium
+) -> None:
+    genuine = resulting(consortium)
+    listed = Message.from_bytes(genuine, limit=LIMIT).submissions
+    assert [name for name, _ in listed] == list(consortium.sites)
+    forged = changed(genuine, submissions=change(listed))
+    error = refused_by_party(consortium, resigned(consortium, forged, None))
+    assert error.field == "submissions"
+    assert why in str(error)
+
+
+def test_a_result_without_ones_own_rows_or_with_others_than_the_list_is_refused(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", min_parties=2)
+    genuine = resulting(consortium)
+    others = changed(genuine, submissions=Message.from_bytes(genuine, limit=LIMIT).submissions[1:])
+    error = refused_by_party(consortium, resigned(consortium, others, None))
+    assert "what party 'north' submitted does not count" in str(error)
+    result = decode(payload_of(genuine), Result, "")
+    forged = changed(genuine, payload=encode(msgspec.structs.replace(result, parties=2)))
+    error = refused_by_party(consortium, resigned(consortium, forged, None))
+    assert "2 parties counted, of 3" in str(error)
+
+
+def test_what_a_party_has_sent_is_in_its_state(consortium: Consortium) -> None:
+    """Every answer here is that of a fresh process: a list that lacks it would be refused otherwise."""
+    assert conduct(consortium.aggregator(), consortium.exchange).counted == tuple(consortium.sites)
+    auc = exact_auc(list(consortium.sites.values()), GRID)
+    assert consortium.results["north"].auc == pytest.approx(auc, abs=1e-6)
+
+
+# --- Without signatures -----------------------------------------------------------------------------------------------
+
+
+def test_roles_of_a_session_between_machines_do_nothing_without_a_key_to_sign_with(consortium: Consortium) -> None:
+    opening = consortium.aggregator().start()
+    aggregator = consortium.aggregator()
+    party = registry.load("semi-honest").party(
+        aggregator.manifest, consortium.session.party_material, consortium.sites["north"]
+    )
+    aggregator.signatures = None
+    for attempt in (aggregator.start, lambda: party.respond(opening)):
+        with pytest.raises(EvaluationError, match="no key to sign with"):
+            attempt()
+
+
+def test_a_session_in_one_process_says_that_it_is_not_signed(site_rows: list[PartyData]) -> None:
+    from fhe_auc import federated_auc
+
+    found = federated_auc(site_rows, thresholds="uniform:16", protocol="dpauc-laplace", epsilon=4.0)
+    assert found.settings["signed"] is False
+
+
+# --- Branches ---------------------------------------------------------------------------------------------------------
+
+
+class Post:
+    """An inbox in memory, to be pickled."""
+
+    def __init__(self, *submissions: tuple[str, bytes]) -> None:
+        self.submissions = submissions
+
+    def __call__(self) -> Iterator[tuple[str, bytes]]:
+        return iter(self.submissions)
+
+
+def test_branches_check_signatures_and_hand_on_whose_submissions_they_added(consortium: Consortium) -> None:
+    aggregator, submissions = submitted(consortium)
+    assert isinstance(aggregator, SealedAggregator)
+    material = consortium.session.aggregator_material
+    forged = changed(submissions["south"], payload=payload_of(submissions["north"]))
+    inboxes = [
+        Inbox(("north", "south"), Post(("south", forged), *((name, submissions[name]) for name in ("south", "north")))),
+        Inbox(("east",), Post(("east", submissions["east"]))),
+    ]
+    ingest(aggregator, material, inboxes, processes=1)
+    assert "no genuine signature of 'south'" in aggregator.refusals["south"]
+    message = aggregator.finish_round()
+    assert message is not None
+    for name in consortium.sites:
+        consortium.answer(name, message)
+    assert len(consortium.results) == 3
+
+
+def test_whoever_only_checks_signatures_has_no_key(consortium: Consortium) -> None:
+    signatures: Any = consortium.aggregator().signatures
+    public = signatures.public()
+    public.check(AGGREGATOR, b"statement", signatures.sign(b"statement"))
+    with pytest.raises(EvaluationError, match="no key"):
+        public.sign(b"statement")
+    assert "identity" not in repr(signatures)
