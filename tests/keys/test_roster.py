@@ -369,6 +369,22 @@ def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: JointPlay) -> 
 
 
 @joint
+def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> None:
+    """Whoever convenes a session can draw ids at will; they are not all that the polynomials come from."""
+    from fhe_auc_keys.joint_roles import JointAggregator
+
+    def seed(roster: Roster) -> bytes:
+        aggregator: Any = SemiHonest().aggregator(idle.manifest, roster.to_bytes())
+        return aggregator._computation.setup.seed("public key", 0)
+
+    others = Roster(tuple(Member(name, *member_keys(name)) for name in sorted(NAMES)))
+    assert others.names == idle.roster.names
+    assert seed(others) != seed(idle.roster)
+    with pytest.raises(InputError, match="that of another session, or of other parties' keys"):
+        JointAggregator(idle.manifest, idle.roster, SemiHonest().joint_computation(idle.manifest, bytes(32)))
+
+
+@joint
 def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     for identity in (Identity.create("north"), idle.identity("south"), Identity.create("mallory")):
