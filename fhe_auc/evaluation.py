@@ -86,7 +86,8 @@ class Evaluation(Outcome):
     thresholds : int
         Number of decision points.
     verified : bool
-        Whether the protocol would have caught an aggregator that lied.
+        Whether the aggregation is verified: the protocol would have caught an aggregator that lied. What parties put in
+        never is, in any protocol: a party can enter any rows. JSON says both (`verified_as_dict`).
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
@@ -114,11 +115,17 @@ class Evaluation(Outcome):
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
+        plain["verified"] = verified_as_dict(aggregation=self.verified)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain
+
+
+def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
+    """Return what JSON says of being verified; what parties put in never is, as nobody else sees their rows."""
+    return {"aggregation": aggregation, "parties": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,6 +14,7 @@ from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
+from fhe_auc.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap
@@ -67,7 +68,9 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
     if as_json:
         errors = {"expected_calibration_error": {"before": before, "after": after}}
         about = {"protocol": pooled.evaluation.protocol, "parties": pooled.evaluation.parties, "rows": rows}
-        output.print_json({"map": str(out), "method": _METHOD, **about, **errors, "warnings": warnings})
+        verified = verified_as_dict(aggregation=pooled.evaluation.verified)
+        told = {**about, "verified": verified, **errors, "warnings": warnings}
+        output.print_json({"map": str(out), "method": _METHOD, **told})
         return
     output.print_table(
         [

@@ -32,6 +32,8 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, as_json: bool) -
     Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,
     and exchanges the bytes that it would between sites.
+
+    "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
     parties = files.read()
     evaluation, wall_seconds = session.run(parties)

@@ -49,7 +49,7 @@ def print_evaluation(
     `beside_auc` are more rows (label, value, note) below the AUC; `auc_note`, where given, replaces its usual note, and
     `sent_note` says more on the bytes; `whole` is the note on `wall_seconds`, the time that the session took.
     """
-    caught = "yes" if evaluation.verified else "no"
+    verified = "aggregation" if evaluation.verified else "nothing"
     noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
     if evaluation.soundness is not None:
         noticed += f", but for a chance below {quantities.bound_text(evaluation.soundness)} (proved)"
@@ -63,7 +63,7 @@ def print_evaluation(
             ("parties", f"{evaluation.parties:,}", ""),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-            ("verified", caught, noticed),
+            ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
             ("encryption", *encryption),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
             *_settings(evaluation),

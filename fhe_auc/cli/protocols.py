@@ -19,7 +19,7 @@ from fhe_auc.errors import FheAucError
 )
 @output.json_option
 def protocols(as_json: bool) -> None:
-    """List the installed protocols, and what each one trusts.
+    """List the installed protocols, and what each one trusts; all trust each party to enter its true rows.
 
     A package adds its own through the entry-point group fhe_auc.protocols.
     """

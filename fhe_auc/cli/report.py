@@ -16,7 +16,7 @@ from fhe_auc.cli.evaluation_table import interval_text
 from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, pool
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import Evaluation, verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Estimate
@@ -137,7 +137,7 @@ def _facts(session: SessionOptions, pooled: Pooled, title: str) -> Facts:
         "keys": evaluation.keys,
         "encryption library": evaluation.backend,
         "security, bits": evaluation.security_bits,
-        "a lying aggregator is noticed": evaluation.verified,
+        "verified": verified_as_dict(aggregation=evaluation.verified),
         **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
         "rounds": evaluation.rounds,
         "bytes a party sent": evaluation.upload_bytes_per_party,

@@ -48,6 +48,7 @@ def read(path: Path) -> Outcome:
     if "boundaries" in told:
         return QuantileThresholds(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
     found = _restored(told["evaluation"])
+    found["verified"] = found["verified"]["aggregation"]
     if found["histogram"] is not None:
         from fhe_auc.metrics import Histogram
 

@@ -254,6 +254,7 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
         assert set(one) == set(other)
         assert one["warnings"] == " | ".join(other["warnings"])
         assert float(one["error"]) == other["error"]
+        assert (one["verified"], other["verified"]) == ("nothing", {"aggregation": False, "parties": False})
         assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
@@ -344,7 +345,10 @@ def test_the_encrypted_protocols_run_for_real_and_agree(file: str) -> None:
     result = call(file, "--protocols semi-honest,malicious --thresholds 20 --backend tenseal --json")
     rows = {row["method"]: row for row in json.loads(result.stdout)["rows"]}
     assert rows["semi-honest"]["auc"] == pytest.approx(rows["malicious"]["auc"], abs=1e-6)
-    assert (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"]) == ("encrypted", "encrypted, checked")
+    assert rows["semi-honest"]["verified"] == {"aggregation": False, "parties": False}
+    assert rows["malicious"]["verified"] == {"aggregation": True, "parties": False}
+    told = (rows["semi-honest"]["privacy"], rows["malicious"]["privacy"])
+    assert told == ("encrypted", "encrypted, aggregation verified")
     direct = federated_auc(sites(400), thresholds=thresholds.dpauc(20), backend="tenseal")
     assert rows["semi-honest"]["auc"] == pytest.approx(direct.auc, abs=1e-6)
 

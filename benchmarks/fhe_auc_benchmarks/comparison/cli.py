@@ -149,7 +149,14 @@ def compare(
     else:
         _print(rows, asked.grid)
     if csv_file is not None:
-        table = ({**asdict(row), "warnings": " | ".join(row.warnings)} for row in rows)
+        table = (
+            asdict(row)
+            | {
+                "verified": "aggregation" if row.verified["aggregation"] else "nothing",
+                "warnings": " | ".join(row.warnings),
+            }
+            for row in rows
+        )
         save_csv(csv_file, [field.name for field in fields(measure.Row)], table)
         output.print_line(f"table saved as {csv_file}")
     if plot is not None:
@@ -179,6 +186,7 @@ def _print(rows: Sequence[Row], grid: str) -> None:
         "session; what a party sends, and all roles one after another.",
         f"Thresholds: {grid}, the same for all. ε, with chance δ of more, bounds what anybody learns of one label, the "
         "result included. Encryption hides the counts; the result is what it is.",
+        "Aggregation verified: a lying aggregator is noticed. A lying party is not: it can enter any rows.",
         *(f"{row.method}, {row.rows:,} rows, {row.thresholds} thresholds: {row.note}" for row in rows if row.note),
         *_warnings(rows),
     ):

@@ -11,8 +11,8 @@ paper's preset.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from fhe_auc import federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation
+from fhe_auc.evaluation import Evaluation, verified_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.pooled_rows import pooled
@@ -101,7 +101,7 @@ class Row:
     `auc` and `deviation` are mean and standard deviation over the `runs` that gave a number, NaN where none did;
     `error`, `error_low` and `error_high` mean, 10th and 90th percentile of the distance from scikit-learn's AUC. Bytes,
     seconds (all roles one after another) and warnings are those of one real session; `note` says why there is no
-    number.
+    number. `verified` is as JSON has it (`verified_as_dict`).
     """
 
     rows: int
@@ -113,6 +113,7 @@ class Row:
     epsilon: float | None = None
     delta: float | None = None
     privacy: str
+    verified: Mapping[str, bool] = field(default_factory=lambda: verified_as_dict(aggregation=False))
     auc: float
     deviation: float = 0.0
     error: float = 0.0
@@ -271,6 +272,7 @@ def _session(
             sample.parties, protocol=measured.protocol, thresholds=measured.grid, max_rows=most, **options
         )
     return evaluation, {
+        "verified": verified_as_dict(aggregation=evaluation.verified),
         "warnings": evaluation.warnings,
         "upload_bytes_per_party": evaluation.upload_bytes_per_party,
         "download_bytes_per_party": evaluation.download_bytes_per_party,
@@ -287,4 +289,4 @@ def _label_privacy(budget: Budget) -> str:
 def _encryption(evaluation: Evaluation) -> str:
     if not evaluation.security_bits:
         return "not encrypted"
-    return "encrypted, checked" if evaluation.verified else "encrypted"
+    return "encrypted, aggregation verified" if evaluation.verified else "encrypted"

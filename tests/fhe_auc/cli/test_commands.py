@@ -143,7 +143,7 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
     assert evaluation["resolution"] == pytest.approx(exact.resolution, abs=1e-6)
     assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
-    assert evaluation["verified"] is False
+    assert evaluation["verified"] == {"aggregation": False, "parties": False}
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
 
 
@@ -156,11 +156,13 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert evaluation["auc"] == pytest.approx(roc_auc_score(labels, scores.round(1)), abs=1e-15)
     assert abs(evaluation["auc"] - roc_auc_score(labels, scores)) <= evaluation["resolution"]
     assert evaluation["resolution"] > 0
-    assert (evaluation["thresholds"], evaluation["settings"]["round_scores"], evaluation["verified"]) == (11, 1, True)
+    assert (evaluation["thresholds"], evaluation["settings"]["round_scores"]) == (11, 1)
+    assert evaluation["verified"] == {"aggregation": True, "parties": False}
     shown = call("evaluate", *hospitals, *rounded).stdout
     shown = " ".join(shown.split())
     assert f"{evaluation['fraction']} of scores rounded to multiples of 0.1; the AUC of all rows lies within" in shown
     assert "every multiple of 0.1" in shown
+    assert "what parties put in is not verified: a party can enter any rows" in shown
 
 
 def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:

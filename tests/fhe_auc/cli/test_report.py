@@ -112,6 +112,7 @@ def test_the_session_and_what_it_reveals_are_stated(made: tuple[Path, Result]) -
     session = said["session"]
     assert (session["protocol"], session["parties"], session["keys"]) == ("histogram-federated", 6, "sealed")
     assert (session["thresholds"], session["security, bits"], session["rounds"]) == ("hybrid:1000", 128, 2)
+    assert session["verified"] == {"aggregation": False, "parties": False}
     assert session["bytes a party sent"] > 100_000
     assert session["seconds in all"] > 0
     for words in ("saw ciphertexts only", "exact number of positive", "1,000 bins", "No noise is added", "one process"):

@@ -158,7 +158,7 @@ def new_consortium(made_consortium: Callable[[int], Consortium], tmp_path: Path)
 
 def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     found = federated_auc(
-        [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])], protocol="exact", round_scores=1
+        [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])], protocol="verified", round_scores=1
     )
 
     class Site:
@@ -171,6 +171,8 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     read = outcomes.read(tmp_path / "result")
     assert isinstance(read, Evaluation)
     assert read == found
+    told = json.loads((tmp_path / "result").read_text(encoding="utf-8"))["evaluation"]
+    assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
     assert read.fraction == Fraction(3, 4)
 
 
