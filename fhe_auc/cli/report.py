@@ -188,7 +188,8 @@ def _privacy(session: SessionOptions, pooled: Pooled) -> str:
 
 
 def _settings(evaluation: Evaluation) -> str:
-    return ", ".join(f"{name} {_number(value)}" for name, value in evaluation.settings.items()) or "no settings stated"
+    of_noise = {name: value for name, value in evaluation.settings.items() if name != "signed"}
+    return ", ".join(f"{name} {_number(value)}" for name, value in of_noise.items()) or "no settings stated"
 
 
 def _number(value: object) -> str:

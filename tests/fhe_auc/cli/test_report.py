@@ -240,7 +240,7 @@ def test_a_noisy_model_is_reported_with_its_budget_and_without_a_half_width(fold
     assert "about 102 rows" in text
     said = json.loads((folder / "report" / "report.json").read_text())
     assert said["histogram"]["positives"] == [10.5, 40.25]
-    assert said["session"]["settings"] == {"epsilon": 2}
+    assert said["session"]["settings"] == {"epsilon": 2, "signed": False}
     assert said["noisy"] is True
     assert "random noise (epsilon 2)" in said["privacy"]
     assert "No noise" not in said["privacy"]

@@ -82,7 +82,7 @@ def test_a_file_of_thresholds_serves_several_evaluations(truth: float) -> None:
 def test_private_thresholds_take_their_options(truth: float) -> None:
     noisy = ("--protocol", "boundaries-local-dp", "-o", "epsilon=6", "-o", "height=3")
     found = json.loads(ok("thresholds", *FILES, "--bins", "4", *noisy, "--out", "found.txt", "--json").stdout)
-    assert found["settings"] == {"epsilon": 6.0, "height": 3}
+    assert found["settings"] == {"epsilon": 6.0, "height": 3, "signed": False}
     assert_fails(call("thresholds", *FILES, "--out", "a.txt", *noisy[:2]), 2, "epsilon has no default")
     assert_fails(call("thresholds", *FILES, "--out", "a.txt", "-o", "bins=5"), 2, "with --bins, not with -o")
     assert not Path("a.txt").exists()
