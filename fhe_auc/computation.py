@@ -27,7 +27,7 @@ from fhe_auc.rounds import R
 from fhe_auc.submissions import RunningSum
 
 if TYPE_CHECKING:
-    from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup  # needs OpenFHE
+    from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare  # needs OpenFHE
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
 Public = TypeVar("Public")
@@ -35,6 +35,9 @@ Public = TypeVar("Public")
 
 Secret = TypeVar("Secret")
 """What a party encrypts with: the secret key, or its share of it."""
+
+Share = TypeVar("Share", bound="BaseJointShare[Any]")
+"""Such a share, of joint keys."""
 
 Values = TypeVar("Values")
 """What is encrypted as one part of a submission."""
@@ -114,29 +117,20 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
         """Return what an encrypted result holds; raise `DeserialisationError` where it is none of this session."""
 
 
-class JointComputation(Computation[Task, Public, Secret, Decrypted]):
+class JointComputation(Computation[Task, Public, Share, Decrypted]):
     """A computation under keys that the parties make together."""
 
     setup: BaseJointSetup[Any]
-    """Common polynomials, and shapes of all parts of keys and submissions."""
+    """Common polynomials, shapes of all parts of keys and submissions, and the aggregator's keys from the parts."""
 
     partial_shape: Polynomials
     """Shape of a party's partial decryption of the whole result."""
 
-    @abstractmethod
-    def new_share(self) -> Secret:
-        """Return a fresh share of the secret key."""
+    share_type: type[Share]
+    """What a party's share of the secret key is: made fresh from `setup`, or `restored`."""
 
     @abstractmethod
-    def restored_share(self, saved: bytes) -> Secret:
-        """Return a share that has been kept; raise `DeserialisationError` where it is none."""
-
-    @abstractmethod
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
-        """Return the aggregator's keys, from the sums of all parties' parts."""
-
-    @abstractmethod
-    def partial_decryption(self, share: Secret, result: bytes) -> bytes:
+    def partial_decryption(self, share: Share, result: bytes) -> bytes:
         """Return a party's partial decryption, smudged; raise `DeserialisationError` where `result` is none."""
 
     @abstractmethod

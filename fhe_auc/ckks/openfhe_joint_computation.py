@@ -24,6 +24,7 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
 
     plan: CkksPlan
     setup: JointSetup
+    share_type = JointShare
 
     def __init__(
         self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, binding: bytes, *, multiplies: bool
@@ -35,18 +36,6 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
         self._circuit = circuit
         self.setup = JointSetup(plan.parameters, binding, multiplies=multiplies)
         self.partial_shape = self.setup.submission_part
-
-    def new_share(self) -> JointShare:
-        """Return a fresh share of the secret key."""
-        return JointShare(self.setup)
-
-    def restored_share(self, saved: bytes) -> JointShare:
-        """Return a share that has been kept."""
-        return JointShare.restored(self.setup, saved)
-
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
-        """Return the public context."""
-        return self.setup.public_context(key_parts, relinearisation_part)
 
     def encrypt(self, keys: JointShare, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all blocks, masked if the task says so."""

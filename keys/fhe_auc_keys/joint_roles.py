@@ -131,7 +131,7 @@ class JointAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round == _SUBMISSION:
             relinearisation, *totals = self._submissions.totals
-            keys = self._computation.public_keys(self._keys.totals, relinearisation)
+            keys = self._computation.setup.public_context(self._keys.totals, relinearisation)
             return encode(Result(len(self.counted), self._computation.aggregate(keys, totals)))
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}
@@ -190,7 +190,7 @@ class JointParty(Party[R]):
     def _key_parts(self) -> tuple[bytes, ...]:
         """Draw a share of the key and a part of the common secret; return the parts for the others."""
         started = time.perf_counter()
-        share = self._computation.new_share()
+        share = self._computation.share_type(self._computation.setup)
         parts = share.key_parts()
         secret_part = secrets.token_bytes(COMMON_SECRET_BYTES)
         sealed = self._sealed(_SECRET_PURPOSE, secret_part, associated=b"")
@@ -245,7 +245,9 @@ class JointParty(Party[R]):
 
     def _restore_own(self, own: bytes) -> None:
         found = decode(own, _Saved, "state of a party of a joint session")
-        self._share = None if found.share is None else self._computation.restored_share(found.share)
+        self._share = None
+        if found.share is not None:
+            self._share = self._computation.share_type.restored(self._computation.setup, found.share)
         self._state = found.state
 
     def _living_share(self) -> BaseJointShare[Any]:

@@ -76,20 +76,12 @@ class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues
     """(Σ left)·(Σ right), for each prime."""
 
     plan = PLAN
+    share_type = JointShare
 
     def __init__(self, binding: bytes) -> None:
         self.setup: JointSetup = JointSetup(PLAN.parameters, binding)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
-
-    def new_share(self) -> JointShare:
-        return JointShare(self.setup)
-
-    def restored_share(self, saved: bytes) -> JointShare:
-        return JointShare.restored(self.setup, saved)
-
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
-        return self.setup.public_context(key_parts, relinearisation_part)
 
     def encrypt(self, keys: JointShare, task: Numbers, common_secret: bytes) -> tuple[bytes, ...]:
         vectors = task.encode(common_secret)
@@ -193,7 +185,7 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     relinearisation, *totals = play.aggregator._submissions.totals
     product = Product(play.aggregator._binding)
     # The same product, flooded differently.
-    second = product.aggregate(product.public_keys(play.aggregator._keys.totals, relinearisation), totals)
+    second = product.aggregate(product.setup.public_context(play.aggregator._keys.totals, relinearisation), totals)
     parsed = Message.from_bytes(message, limit=2**28)
     changed = msgspec.structs.replace(parsed, payload=encode(Result(len(NAMES), second))).to_bytes()
     for name, party in play.parties.items():

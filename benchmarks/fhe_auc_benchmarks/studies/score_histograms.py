@@ -24,18 +24,20 @@ Seconds are those of the processor.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import hyp2f1
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score as exact_auc
 
 from fhe_auc import datasets, metrics
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, UndefinedMetricError
+from fhe_auc.errors import EvaluationError, InputError, UndefinedMetricError
 from fhe_auc.metrics import CalibrationMap, Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import dp_noise as noise
@@ -245,6 +247,29 @@ def decisions_of_bins(histogram: Histogram) -> np.ndarray:
     return found
 
 
+def prefix_count(counts: HierarchicalCounts, r: int) -> float:
+    """Count the rows in [0, r/2^h), as a sum of at most one segment a level.
+
+    At r = 2^h it is the whole of [0, 1], from the first level.
+
+    Raises
+    ------
+    InputError
+        r is not from 0 to 2^h.
+    """
+    size = 2**counts.height
+    if not 0 <= r <= size:
+        raise InputError(f"prefix {r}: must be from 0 to {size}")
+    if r == size:
+        return counts.total
+    sums = 0.0
+    for k, level in enumerate(counts.levels, start=1):
+        segment = r >> (counts.height - k)
+        if segment & 1:  # the left neighbour of the segment that r is in lies below r as a whole
+            sums += float(level[segment - 1])
+    return sums
+
+
 def decisions_of_hierarchy(counts: HierarchicalCounts) -> np.ndarray:
     """Do the same from hierarchical counts of label and score: scores of label 0 below 1/2, those of label 1 above."""
     size = 2 ** (counts.height - 1)
@@ -254,7 +279,7 @@ def decisions_of_hierarchy(counts: HierarchicalCounts) -> np.ndarray:
     for label in (0, 1):
         for column, place in enumerate(cell_of):
             whole = int(place)
-            ends = [hierarchy.prefix_count(counts, label * size + r) - label * totals[0] for r in (whole, whole + 1)]
+            ends = [prefix_count(counts, label * size + r) - label * totals[0] for r in (whole, whole + 1)]
             below[label, column] = np.interp(place - whole, (0, 1), ends)
     return shares(totals[1] - below[1], totals[0] - below[0], totals[1], totals[0])
 
@@ -441,6 +466,24 @@ def bin_half_width(bins: float) -> float:
     edges = bell_edges(int(bins))
     threshold = float(edges[len(edges) // 2 : len(edges) // 2 + 2].mean())
     return metrics.accuracy_score(Histogram(edges, *expected_counts(edges, 1e12)), threshold).half_width
+
+
+def fallen_short(epsilon: float, shares: int, needed: int) -> float:
+    """Return the budget that is really spent where s `shares` hide a row, of the n `needed` or fewer.
+
+    n is `distributed_noise.noise_parties`; s, 0 or more, are shares of parties that neither vanished nor tell theirs.
+    epsilon is the session's.
+
+    The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
+    k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential
+    privacy, with a larger budget, infinite without a share.
+    """
+    if shares >= needed:
+        return epsilon
+    if shares == 0:
+        return math.inf
+    r, p = shares / needed, math.exp(-epsilon)
+    return math.log(hyp2f1(r, r, 1, p * p) / (r * p * hyp2f1(r, r + 1, 2, p * p)))
 
 
 def laws(runs: int = 800) -> dict[str, Law]:

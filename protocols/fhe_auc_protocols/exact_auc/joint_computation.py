@@ -32,6 +32,7 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
 
     plan: ExactPlan
     setup: JointSetup
+    share_type = JointShare
 
     def __init__(self, manifest: Manifest, binding: bytes) -> None:
         self.plan = plan = exact_plan(manifest)
@@ -40,18 +41,6 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
         self.setup = JointSetup(plan.parameters, binding)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
-
-    def new_share(self) -> JointShare:
-        """Return a fresh share of the secret key."""
-        return JointShare(self.setup)
-
-    def restored_share(self, saved: bytes) -> JointShare:
-        """Return a share that has been kept."""
-        return JointShare.restored(self.setup, saved)
-
-    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
-        """Return the public context."""
-        return self.setup.public_context(key_parts, relinearisation_part)
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all ciphertexts."""

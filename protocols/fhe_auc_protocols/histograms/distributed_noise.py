@@ -11,7 +11,8 @@ A party that adds or removes r rows: rε. The number of parties is public, and e
 **Against whom.** Whoever sees the result, and any one party, which knows its own share: shares are sized for n =
 `noise_parties` = min_parties − 1 (with one party alone, 1), so that those of all others add up to the noise promised in
 any session that may go on. More shares than n only add independent noise. A coalition of c parties that pool their
-shares leaves s = (parties counted − c) shares, and s < n of them promise less, `fallen_short` says how much.
+shares leaves s = (parties counted − c) shares, and s < n of them promise less
+(docs/evidence/score-histograms.md).
 
 **What it rests on.** Honest parties draw their shares (`fhe_auc_protocols.dp_noise.polya`), and the aggregator adds up
 at least min_parties submissions, as it says it did; where all parties have to take part, masks
@@ -27,7 +28,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import hyp2f1
 from scipy.stats import nbinom
 
 from fhe_auc.ckks import Slots
@@ -135,20 +135,3 @@ def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
     so that 4m of these are all there are.
     """
     return int(nbinom.isf(_OVERFLOW / (4 * bins), parties / shares, -math.expm1(-epsilon))) + 1
-
-
-def fallen_short(epsilon: float, shares: int, needed: int) -> float:
-    """Return the budget that is really spent where s `shares` hide a row, of the n `needed` (`noise_parties`) or fewer.
-
-    s are those of parties that neither vanished nor tell their share, 0 or more; epsilon is the session's.
-
-    The law of s shares of n is NB(r, p) − NB(r, p), r = s/n, p = e^−ε. For r < 1 the ratio P[k]/P[k+1] is largest at
-    k = 0, and P[k] = (1 − p)^2r C(k + r − 1, k) p^k F(r, r + k; k + 1; p²), with Gauß's F. So still pure differential
-    privacy, with a larger budget, infinite without a share.
-    """
-    if shares >= needed:
-        return epsilon
-    if shares == 0:
-        return math.inf
-    r, p = shares / needed, math.exp(-epsilon)
-    return math.log(hyp2f1(r, r, 1, p * p) / (r * p * hyp2f1(r, r + 1, 2, p * p)))

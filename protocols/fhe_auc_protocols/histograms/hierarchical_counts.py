@@ -118,29 +118,6 @@ def count(data: PartyData, height: int) -> HierarchicalCounts:
     return HierarchicalCounts.from_lowest(np.bincount(cells(data, height), minlength=2**height))
 
 
-def prefix_count(counts: HierarchicalCounts, r: int) -> float:
-    """Count the rows in [0, r/2^h), as a sum of at most one segment a level.
-
-    At r = 2^h it is the whole of [0, 1], from the first level.
-
-    Raises
-    ------
-    InputError
-        r is not from 0 to 2^h.
-    """
-    size = 2**counts.height
-    if not 0 <= r <= size:
-        raise InputError(f"prefix {r}: must be from 0 to {size}")
-    if r == size:
-        return counts.total
-    sums = 0.0
-    for k, level in enumerate(counts.levels, start=1):
-        segment = r >> (counts.height - k)
-        if segment & 1:  # the left neighbour of the segment that r is in lies below r as a whole
-            sums += float(level[segment - 1])
-    return sums
-
-
 def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:
     """Find the r, 0 to 2^h, whose prefix [0, r/2^h) holds the number of rows closest to each fraction of all.
 

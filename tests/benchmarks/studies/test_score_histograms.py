@@ -11,9 +11,13 @@ import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import metrics
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
 from fhe_auc.metrics import Histogram
 from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_protocols import exact_sampling
@@ -105,8 +109,8 @@ def test_prefixes_of_noisy_hierarchies_are_unbiased(model: str) -> None:
     found = []
     for _ in range(400):
         noisy = draw(exact, 1.0, random)
-        found.append([hierarchy.prefix_count(noisy, r) for r in places])
-    off = np.mean(found, axis=0) - [hierarchy.prefix_count(exact, r) for r in places]
+        found.append([bench.prefix_count(noisy, r) for r in places])
+    off = np.mean(found, axis=0) - [bench.prefix_count(exact, r) for r in places]
     assert (np.abs(off) < 6 * np.std(found, axis=0) / 20).all()
 
 
@@ -227,3 +231,39 @@ def test_a_hundred_thousand_one_row_parties_in_each_model() -> None:
     lines = list(bench.parties())[1:]
     assert [line.split(",")[0] for line in lines] == ["federated", "distributed", "distributed", "local"]
     assert all(float(line.rsplit(":")[1].removesuffix(" s")) < 120 for line in lines)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    scores=st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=60),
+    height=st.integers(1, 7),
+    where=st.integers(0, 128),
+)
+def test_a_prefix_counts_the_rows_below(scores: list[float], height: int, where: int) -> None:
+    labels = np.zeros(len(scores), dtype=bool)
+    counts = hierarchy.count(PartyData.from_arrays("pool", labels, scores), height)
+    r = where % (2**height + 1)
+    expected = len(scores) if r == 2**height else sum(score < r / 2**height for score in scores)
+    assert bench.prefix_count(counts, r) == expected
+    assert counts.total == len(scores)
+    assert [level.sum() for level in counts.levels] == [len(scores)] * height
+
+
+def test_prefixes_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match="prefix 9"):
+        bench.prefix_count(hierarchy.HierarchicalCounts.from_lowest(np.ones(8)), 9)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("shares", [1, 5, 8])
+def test_a_coalition_weakens_the_promise_by_as_much_as_is_said(epsilon: float, shares: int) -> None:
+    one = stats.nbinom.pmf(np.arange(6000), shares / 9, -np.expm1(-epsilon))
+    law = np.convolve(one, one[::-1])[5999:6061]
+    worst = np.log(law[:-1] / law[1:]).max()
+    assert bench.fallen_short(epsilon, shares, 9) == pytest.approx(worst, rel=1e-9)
+    assert worst > epsilon
+
+
+def test_the_promise_holds_with_all_shares_and_is_void_without_any() -> None:
+    assert (bench.fallen_short(1.0, 9, 9), bench.fallen_short(1.0, 12, 9)) == (1.0, 1.0)
+    assert bench.fallen_short(1.0, 0, 9) == math.inf

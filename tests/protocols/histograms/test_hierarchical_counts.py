@@ -19,27 +19,13 @@ def pool(scores: object) -> PartyData:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    scores=st.lists(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0])), min_size=1, max_size=60),
-    height=st.integers(1, 7),
-    where=st.integers(0, 128),
-)
-def test_a_prefix_counts_the_rows_below(scores: list[float], height: int, where: int) -> None:
-    counts = hierarchy.count(pool(scores), height)
-    r = where % (2**height + 1)
-    expected = len(scores) if r == 2**height else sum(score < r / 2**height for score in scores)
-    assert hierarchy.prefix_count(counts, r) == expected
-    assert counts.total == len(scores)
-    assert [level.sum() for level in counts.levels] == [len(scores)] * height
-
-
-@settings(max_examples=60, deadline=None)
-@given(
     scores=st.lists(st.floats(0, 1), min_size=1, max_size=60),
     fraction=st.floats(0, 1),
 )
 def test_no_prefix_is_closer_to_the_fraction_than_the_one_found(scores: list[float], fraction: float) -> None:
     counts = hierarchy.count(pool(scores), 6)
-    errors = [abs(hierarchy.prefix_count(counts, r) - fraction * len(scores)) for r in range(65)]
+    below = [sum(score < r / 64 for score in scores) for r in range(64)] + [len(scores)]
+    errors = [abs(rows - fraction * len(scores)) for rows in below]
     assert errors[int(hierarchy.quantile_cells(counts, fraction)[0])] == pytest.approx(min(errors), abs=1e-9)
 
 
@@ -122,10 +108,8 @@ def test_levels_of_the_wrong_size_or_value_are_refused() -> None:
         HierarchicalCounts((np.array([0, np.nan]),))
 
 
-def test_prefixes_and_fractions_out_of_range_are_refused() -> None:
+def test_fractions_out_of_range_are_refused() -> None:
     counts = hierarchy.count(pool([0.1]), 3)
-    with pytest.raises(InputError, match="prefix 9"):
-        hierarchy.prefix_count(counts, 9)
     with pytest.raises(InputError, match=r"fraction 1 is 1\.5"):
         hierarchy.quantile_cells(counts, [0.5, 1.5])
 

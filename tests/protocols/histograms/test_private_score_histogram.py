@@ -100,21 +100,6 @@ def test_fewer_parties_than_the_noise_needs_give_no_result() -> None:
         noise_of(sites(4), 2, 20, min_parties=3)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("shares", [1, 5, 8])
-def test_a_coalition_weakens_the_promise_by_as_much_as_is_said(epsilon: float, shares: int) -> None:
-    one = stats.nbinom.pmf(np.arange(6000), shares / 9, -np.expm1(-epsilon))
-    law = np.convolve(one, one[::-1])[5999:6061]
-    worst = np.log(law[:-1] / law[1:]).max()
-    assert distributed_noise.fallen_short(epsilon, shares, 9) == pytest.approx(worst, rel=1e-9)
-    assert worst > epsilon
-
-
-def test_the_promise_holds_with_all_shares_and_is_void_without_any() -> None:
-    assert (distributed_noise.fallen_short(1.0, 9, 9), distributed_noise.fallen_short(1.0, 12, 9)) == (1.0, 1.0)
-    assert distributed_noise.fallen_short(1.0, 0, 9) == math.inf
-
-
 def test_a_row_moves_the_counts_by_one_and_a_row_replaced_by_two() -> None:
     grid = thresholds.uniform(20)
     full = sites(1)[0]
