@@ -34,7 +34,7 @@ SECRET = b"the secret key's own coefficients"
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     with KeyStore.create(tmp_path / "store", PASSPHRASE, log2_cost=10) as store:
-        store.put("context", "north", SECRET)
+        store.put("state", "north", SECRET)
     return tmp_path / "store"
 
 
@@ -44,8 +44,8 @@ def files(directory: Path) -> list[Path]:
 
 def test_what_is_put_comes_back_also_with_the_passphrase_in_another_normal_form(directory) -> None:
     with KeyStore(directory, "correct horse, Ko\u0308ln") as store:
-        assert store.get("context", "north") == SECRET
-        assert store.names("context") == ("north",)
+        assert store.get("state", "north") == SECRET
+        assert store.names("state") == ("north",)
         identity = Identity.create("north")
         store.put("identity", "north", identity.to_bytes())
         assert Identity.from_bytes(store.get("identity", "north")).signing_key == identity.signing_key
@@ -77,7 +77,7 @@ def test_a_wrong_passphrase_and_a_damaged_header_are_told_apart(directory) -> No
 
 
 def test_every_flipped_or_missing_byte_of_an_entry(directory) -> None:
-    path = directory / "context" / "north"
+    path = directory / "state" / "north"
     good = path.read_bytes()
     with KeyStore(directory, PASSPHRASE) as store:
         for position in range(len(good)):
@@ -85,18 +85,18 @@ def test_every_flipped_or_missing_byte_of_an_entry(directory) -> None:
             bad[position] ^= 1
             for data in (bytes(bad), good[:position]):
                 path.write_bytes(data)
-                with pytest.raises(DamagedFileError, match="context/north"):
-                    store.get("context", "north")
+                with pytest.raises(DamagedFileError, match="state/north"):
+                    store.get("state", "north")
 
 
 def test_files_do_not_change_places(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
-        store.put("context", "south", b"other")
+        store.put("state", "south", b"other")
         store.put("bundle", "north", b"other")
-        for other in ("context/south", "bundle/north"):
-            (directory / "context" / "north").write_bytes((directory / other).read_bytes())
+        for other in ("state/south", "bundle/north"):
+            (directory / "state" / "north").write_bytes((directory / other).read_bytes())
             with pytest.raises(DamagedFileError):
-                store.get("context", "north")
+                store.get("state", "north")
 
 
 @pytest.mark.parametrize(
@@ -105,48 +105,48 @@ def test_files_do_not_change_places(directory) -> None:
 )
 def test_names_that_lead_elsewhere(directory, name) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
-        for action in (lambda: store.get("context", name), lambda: store.put("context", name, b"")):
+        for action in (lambda: store.get("state", name), lambda: store.put("state", name, b"")):
             with pytest.raises(UnfitNameError):
                 action()
         with pytest.raises(UnfitNameError):
-            store.names("../context")
+            store.names("../state")
 
 
 def test_entries_are_not_overwritten_unasked_and_stores_never(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
         with pytest.raises(ExistsError):
-            store.put("context", "north", b"new")
-        store.put("context", "north", b"new", replace=True)
-        assert store.get("context", "north") == b"new"
+            store.put("state", "north", b"new")
+        store.put("state", "north", b"new", replace=True)
+        assert store.get("state", "north") == b"new"
         with pytest.raises(MissingError):
-            store.get("context", "nobody")
+            store.get("state", "nobody")
     with pytest.raises(ExistsError):
         KeyStore.create(directory, PASSPHRASE, log2_cost=10)
     with pytest.raises(MissingError):
         KeyStore(directory / "nowhere", PASSPHRASE)
 
 
-@pytest.mark.parametrize("path", [".", "context", "context/north", "store.header"])
+@pytest.mark.parametrize("path", [".", "state", "state/north", "store.header"])
 def test_what_others_can_read_is_refused(directory, path) -> None:
     target = directory / path
     target.chmod(target.stat().st_mode | 0o040)
     with pytest.raises(UnsafeModeError, match="chmod -R go="), KeyStore(directory, PASSPHRASE) as store:
-        store.get("context", "north")
+        store.get("state", "north")
 
 
 def test_a_link_in_place_of_a_file_is_refused(directory) -> None:
-    path = directory / "context" / "north"
+    path = directory / "state" / "north"
     path.rename(directory / "moved")
     path.symlink_to(directory / "moved")
     with KeyStore(directory, PASSPHRASE) as store, pytest.raises(UnsafeModeError):
-        store.get("context", "north")
+        store.get("state", "north")
 
 
 def test_a_second_process_is_kept_out_until_the_first_is_done(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store, pytest.raises(LockedError):
         KeyStore(directory, PASSPHRASE)
     with pytest.raises(LockedError, match="closed"):
-        store.get("context", "north")
+        store.get("state", "north")
     KeyStore(directory, PASSPHRASE).close()
 
 
@@ -170,12 +170,12 @@ def test_a_crash_while_writing_leaves_the_old_entry(directory, monkeypatch) -> N
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", crash)
             with pytest.raises(OSError, match="power cut"):
-                store.put("context", "north", b"new", replace=True)
-        assert store.get("context", "north") == SECRET
-    (directory / "context" / ".tmp-left").write_bytes(b"")
+                store.put("state", "north", b"new", replace=True)
+        assert store.get("state", "north") == SECRET
+    (directory / "state" / ".tmp-left").write_bytes(b"")
     with KeyStore(directory, PASSPHRASE) as store:
-        assert store.names("context") == ("north",)
-    assert not list(directory.glob("context/.tmp*"))
+        assert store.names("state") == ("north",)
+    assert not list(directory.glob("state/.tmp*"))
 
 
 # --- What an opened bundle held ---------------------------------------------------------------------------------------
@@ -221,10 +221,10 @@ def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(di
 def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(directory) -> None:
     with KeyStore(directory, PASSPHRASE) as store:
         for other in (b"", SECRET[:-1], SECRET + b"x"):
-            with pytest.raises(ExistsError, match="another context 'north'"):
-                store.keep("context", "north", other, bundle_id=BUNDLE)
-        assert store.get("context", "north") == SECRET
-        store.keep("context", "south", b"other", bundle_id=BUNDLE)
+            with pytest.raises(ExistsError, match="another state 'north'"):
+                store.keep("state", "north", other, bundle_id=BUNDLE)
+        assert store.get("state", "north") == SECRET
+        store.keep("state", "south", b"other", bundle_id=BUNDLE)
 
 
 def test_a_replay_is_refused_also_where_the_entry_is_gone_or_the_name_is_another(directory) -> None:
@@ -296,9 +296,9 @@ def test_a_link_in_place_of_the_lock_is_not_followed(directory, tmp_path) -> Non
 
 def test_a_link_in_place_of_a_folder_is_not_followed_not_even_to_tidy_up(directory, tmp_path) -> None:
     elsewhere = tmp_path / "elsewhere"
-    (directory / "context").rename(elsewhere)
+    (directory / "state").rename(elsewhere)
     (elsewhere / ".tmp-mine").write_bytes(b"")
-    (directory / "context").symlink_to(elsewhere)
+    (directory / "state").symlink_to(elsewhere)
     with pytest.raises(UnsafeModeError, match="link"):
         KeyStore(directory, PASSPHRASE)
     assert (elsewhere / ".tmp-mine").exists()
@@ -309,7 +309,7 @@ def test_a_backup_without_its_empty_folders_serves_but_not_one_without_the_seen_
         (directory / kind).rmdir()
     with KeyStore(directory, PASSPHRASE) as store:
         store.put("bundle", "session", SECRET)
-        assert store.get("context", "north") == SECRET
+        assert store.get("state", "north") == SECRET
     shutil.rmtree(directory / "seen")
     with pytest.raises(DamagedFileError, match="seen"):
         KeyStore(directory, PASSPHRASE)
@@ -317,14 +317,14 @@ def test_a_backup_without_its_empty_folders_serves_but_not_one_without_the_seen_
 
 def read_and_register(directory: Path) -> bytes:
     with KeyStore(directory, PASSPHRASE) as store:
-        found = store.get("context", "north")
+        found = store.get("state", "north")
         store.register(BUNDLE)
         return found
 
 
 def test_random_bytes_in_any_file_are_refused_with_an_error_of_ours(directory) -> None:
     generator = random.Random(7)
-    for path in ("store.header", "context/north", "seen/bundles"):
+    for path in ("store.header", "state/north", "seen/bundles"):
         good = (directory / path).read_bytes()
         for length in range(0, 120, 3):
             (directory / path).write_bytes(generator.randbytes(length))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 
 from fhe_auc_protocols.dpauc.budget import LAPLACE, Budget
 from fhe_auc_protocols.dpauc.roc import bins_of, estimate, statistics_of_bins
@@ -49,14 +48,6 @@ def aucs_noise_by_party(
     scale = budget.noise_scale
     noise = (draw(0.0, scale, (parties, *counts.shape)).sum(axis=0) for _ in range(runs))
     return np.array([_estimate(counts + total, budget) for total in noise])
-
-
-def aucs_of_noised_scores(
-    y_true: NDArray[np.bool_], y_score: NDArray[np.float64], epsilon: float, *, runs: int, random: np.random.Generator
-) -> NDArray[np.float64]:
-    """Return scikit-learn's AUCs on scores with Laplace noise of scale 1/epsilon ([DPAUC] Table 3), shape (runs,)."""
-    noise = (random.laplace(0.0, 1 / epsilon, len(y_score)) for _ in range(runs))
-    return np.array([roc_auc_score(y_true, y_score + drawn) for drawn in noise])
 
 
 def _batch(

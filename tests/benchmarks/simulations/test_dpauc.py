@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
+from fhe_auc_benchmarks.studies.dpauc import aucs_of_noised_scores
 from fhe_auc_protocols.dpauc.budget import GAUSSIAN, LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import area, estimate, statistics
 
@@ -94,9 +95,9 @@ def test_noised_scores_lose_order_and_a_boundless_budget_keeps_it() -> None:
     y_true, y_score = rows(5000)
     random = np.random.default_rng(2)
     exact = roc_auc_score(y_true, y_score)
-    kept = simulation.aucs_of_noised_scores(y_true, y_score, 1e9, runs=2, random=random)
+    kept = aucs_of_noised_scores(y_true, y_score, 1e9, runs=2, random=random)
     np.testing.assert_allclose(kept, exact, atol=2e-4)  # the least noise orders ties
-    lost = simulation.aucs_of_noised_scores(y_true, y_score, 1.0, runs=20, random=random)
+    lost = aucs_of_noised_scores(y_true, y_score, 1.0, runs=20, random=random)
     assert 0.5 < lost.mean() < exact - 0.1
 
 

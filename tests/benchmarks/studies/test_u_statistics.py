@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
+from fhe_auc.errors import InputError
 from fhe_auc_benchmarks.simulations import u_statistics as simulation
 from fhe_auc_protocols.u_statistics import kernels, krr, noiseless, pairs
 
@@ -50,8 +52,28 @@ def test_pairs_beat_randomised_response_several_times_at_small_budgets_and_all_p
         ]
         step = pairs.IdealLaplace(kernels.KENDALL, epsilon, pairs.seeded_laplace(generator))
         by_pairs = figures.pair_errors(generator, lambda: users, truth, step, 1, 20)
-        everything = [
-            simulation.all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)
-        ]
+        everything = [figures.all_pairs(truth, len(users), epsilon, 1e-8, generator, 2.0) - truth for _ in range(200)]
         assert np.std(by_krr) > factor * np.std(by_pairs)
         assert np.std(everything) > 3 * np.std(by_pairs)
+
+
+def test_advanced_composition_is_solved() -> None:
+    times, delta = 245_999, 1e-8
+    step = figures.composed_epsilon(1.0, delta, times)
+    assert math.sqrt(2 * times * math.log(1 / delta)) * step + times * step * math.expm1(step) == pytest.approx(1.0)
+    assert figures.composed_epsilon(1.0, delta, 1) < 1.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_composition_needs_a_delta(delta: float) -> None:
+    with pytest.raises(InputError, match="delta"):
+        figures.composed_epsilon(1.0, delta, 10)
+
+
+def test_all_pairs_in_two_draws_have_the_distribution_of_a_draw_for_each_pair() -> None:
+    users, epsilon, delta = 6, 1.0, 1e-3
+    generator = np.random.default_rng(4)
+    fast = [figures.all_pairs(0.5, users, epsilon, delta, generator) for _ in range(5000)]
+    scale = 1 / figures.composed_epsilon(epsilon, delta, users - 1)
+    slow = 0.5 + generator.laplace(0, scale, (5000, 15)).mean(axis=1)
+    assert ks_2samp(fast, slow).pvalue > 1e-6
