@@ -1,4 +1,7 @@
-"""Files written as a whole: whoever looks, after a crash too, finds the old contents or the new ones."""
+"""Files written as a whole: whoever looks, after a crash too, finds the old contents or the new ones.
+
+And files read as a whole, from others, no longer than any of ours is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["TEMPORARY", "check_writable", "replacing", "write_atomically"]
+from fhe_auc.errors import InputError
+
+__all__ = ["LONGEST", "TEMPORARY", "check_writable", "read_from_others", "replacing", "write_atomically"]
+
+LONGEST = 2**28
+"""Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
 
 TEMPORARY = ".tmp-"
 """How the names of unfinished files begin; a process that is killed leaves one behind."""
@@ -71,6 +79,16 @@ def write_atomically(
     """Write a file as a whole; parameters and errors as `replacing`."""
     with replacing(path, mode=mode, durable=durable) as file:
         file.write(data)
+
+
+def read_from_others(path: str | os.PathLike[str]) -> bytes:
+    """Return a file's contents; `InputError` where it is longer than `LONGEST`, and `OSError` as ever."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size <= LONGEST:
+            data = file.read(LONGEST + 1)  # a pipe has no size
+            if len(data) <= LONGEST:
+                return data
+    raise InputError(f"{os.fspath(path)!r} is longer than {LONGEST:,} bytes, which no file of fhe-auc is")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

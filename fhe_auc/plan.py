@@ -98,9 +98,14 @@ def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> lis
     ]
 
 
-def describe_flooding(bits: int) -> Parameter:
-    """Return the row on flooding."""
-    return Parameter("flooding λ, bits", str(bits), "the aggregator adds noise 2^λ times as large as what it hides")
+def describe_flooding(bits: int, log2_distance: float) -> Parameter:
+    """Return the row on flooding; with it, results differ by 2^log2_distance, whatever their own noise was."""
+    return Parameter(
+        "flooding λ, bits",
+        str(bits),
+        "the aggregator adds noise 2^λ times as large as what it hides, which then shows by a statistical distance of "
+        f"2^{log2_distance:.1f} at most",
+    )
 
 
 def describe_smudging(bits: int) -> Parameter:

@@ -216,7 +216,13 @@ class Aggregator(ABC):
 
 
 class Party(ABC, Generic[R]):
-    """Base of every protocol's party; raises `EvaluationError` where its name is none of the manifest's."""
+    """Base of every protocol's party; raises `EvaluationError` where its name is none of the manifest's.
+
+    It answers each round once. That the *site* submits once it cannot see to: another one, made of the same material,
+    would submit again, other rows too, under secrets that are for one use (zero-sum masks, authenticators), and two
+    results tell how the rows differ. `fhe_auc.site_state.answer` sees to it, across processes and crashes; who makes
+    parties without it has to.
+    """
 
     rounds: ClassVar[int]
     """Rounds in which parties answer."""

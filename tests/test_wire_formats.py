@@ -88,7 +88,7 @@ LAYOUTS = {
     "computation.Result": "[parties: int, ciphertext: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
-    "context.SecretKey": "[parameters: P, public_key_digest: bytes, secret_key: bytes]",
+    "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
     "context.StoredPublic": "[parameters: P, public_key: bytes, relinearisation_key: bytes, rotation_keys: bytes]",
     "encrypted_sums.SumPlan": "{thresholds: int, vectors: int, parties: int, max_total: int, joint_keys: bool, parameters: CkksParameters, smudging_bits: int}",
     "existing_certificate.Statement": "{name: str, signing_key: bytes, encryption_key: bytes, certificate: bytes, not_before: int, not_after: int}",
@@ -478,9 +478,9 @@ def test_bytes_that_were_sealed_once_can_be_unsealed() -> None:
         "6fbe79a4216075060e86795649898bdfa6b215b926d5ee7dab4dd73a85f94931744a7fe530bd84d8ba96d431f40eb80cc7421573c04b0c38"
     )
     to_all = bytes.fromhex(
-        "9281a56e6f727468c450f851daf356a00d34b55a9210855d4867b04bb656ea5382ef2dc194d9fcf0945be9610ec0d5618058b9199d2433ad"
-        "17a1ac9be8bd92f67e3351e303500dd3bbb7e6a6508c4d314415e0384d36289b4b00c418eb52cf6c3753053931e4fed3ae20f0f792424e16"
-        "28722b53"
+        "9281a56e6f727468c450c0d63d3083d93bd4bed85ac8d9f741699227a5a7cc515060ea42142906a5ad0651d2ffa2151ea00b24a4cbfd5ab4"
+        "4a95f843aaaf9633f8096dfec7d110d1281ec073750e9b6fca099ebf4351723ea4ccc438320cc9a560e08030e01844e9f854b43639f362f1"
+        "b09df4d184bb5f1fc130e7cdd3da8d34906d78c7c2412165127cd614563f680e11440c8a"
     )
     recipient = X25519PrivateKey.from_private_bytes(bytes([3] * 32))
 

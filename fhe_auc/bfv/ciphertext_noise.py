@@ -16,12 +16,13 @@ import numpy as np
 from fhe_auc.bfv.context import SecretContext
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of
 
 CONFIDENCE = 8.0
 """Standard deviations that no coefficient is off by: of a million million coefficients none is."""
 
-_ERROR_VARIANCE = 3.25**2  # of fresh errors; SEAL's measured 3.24, OpenFHE's 3.19
+_ERROR_VARIANCE = 3.25**2  # of the libraries' errors in keys; SEAL's measured 3.24, OpenFHE's 3.19
 _SWITCHING_ERROR_VARIANCE = 1 + _ERROR_VARIANCE  # OpenFHE's own 1.0, and what we add
 _TERNARY_VARIANCE = 2 / 3
 
@@ -29,10 +30,10 @@ _TERNARY_VARIANCE = 2 / 3
 def sum_variance(parameters: BfvParameters, parties: int) -> float:
     """Return the mean square of a coefficient of the noise of a sum of fresh encryptions under the secret key.
 
-    Of each, an error, and what encoding rounds off: OpenFHE rounds up, by 1/2 on average, so that this does not cancel.
+    Of each, both errors, and what encoding rounds off: OpenFHE rounds up, by 1/2 on average, which does not cancel.
     """
     rounding = parties**2 / 4 if parameters.backend == "openfhe" else 0.0
-    return parties * (_ERROR_VARIANCE + 1 / 12) + rounding
+    return parties * (FRESH_VARIANCE + 1 / 12) + rounding
 
 
 def product_deviation(parameters: BfvParameters, parties: int, *, joint_keys: bool = False, products: int = 1) -> float:

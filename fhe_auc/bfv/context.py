@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import DeserialisationError
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Library
@@ -73,7 +73,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
-        _check_hidden(words)
+        hidden.check(words)
         return Ciphertext(prime, self._evaluators[prime].ciphertext(words))
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
@@ -162,9 +162,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises `DeserialisationError` for what is damaged, made for another context or another prime, or not a
         ciphertext of these parameters; or one that hides nothing.
         """
-        packed = container.open_for(kind_of("result", self.parameters, prime), self.fingerprint, data)
-        words = self._seeded.whole.unpack(packed)
-        _check_hidden(words)
+        words = self._result(kind_of("result", self.parameters, prime), data)
         keys = self._decryptors[prime]
         return self._schemes[prime].decoded(keys.decrypt(keys.ciphertext(words)))
 
@@ -207,12 +205,6 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
 def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     """Say what a ciphertext is, and for which prime; ValueError where none has that index."""
     return f"{what} modulo {_modulus(parameters, prime)}"
-
-
-def _check_hidden(words: Words) -> None:
-    """Refuse what nobody needs a key for: SEAL would with an error of its own."""
-    if not words[len(words) // 2 :].any():
-        raise DeserialisationError("not a ciphertext: its second polynomial is zero")
 
 
 def _same_prime(left: Ciphertext, right: Ciphertext) -> int:

@@ -15,7 +15,7 @@ from fhe_auc.bfv.openfhe_backend import schemes_for
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
-from fhe_auc.rlwe.openfhe_library import OpenFheDecryptor, save
+from fhe_auc.rlwe.openfhe_library import OpenFheDecryptor
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 
@@ -60,11 +60,6 @@ class JointShare(BaseJointShare[BfvParameters]):
         words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
         seeded = Seeded(scheme.submission.polynomials)
         return seeded.reseed(words, self.secret_words, setup.seed("submission", block))[:-SEED_BYTES]
-
-    @cached_property
-    def secret_words(self) -> Words:
-        """The share itself, as values at the roots of unity modulo all primes of Q."""
-        return self.setup.library.secret_key.words(save(self.secret_key))
 
     @cached_property
     def _decryptors(self) -> list[OpenFheDecryptor]:

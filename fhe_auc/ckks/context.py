@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.ckks.parameters import CkksParameters
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
 from fhe_auc.rlwe.library import Library
@@ -53,8 +53,8 @@ class CkksLibrary(Library[CkksParameters]):
         """Return `ciphertext` itself, which the library takes to have this degree from now on."""
 
     @abstractmethod
-    def load_rotation_keys(self, stored: StoredPublic) -> Any:
-        """Return the library's rotation keys; `DeserialisationError` where they are none."""
+    def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
+        """Return the packed rotation keys, loaded, of the context `fingerprint`; errors as `evaluator`."""
 
     @abstractmethod
     def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:
@@ -70,7 +70,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
     def __init__(self, stored: StoredPublic, schemes: Sequence[CkksLibrary]) -> None:
         super().__init__(stored, schemes)
         (self._scheme,), (self._evaluator,) = schemes, self._evaluators
-        self._rotation_keys = self._scheme.load_rotation_keys(stored)
+        self._rotation_keys = self._scheme.load_rotation_keys(self.fingerprint, stored.rotation_keys)
 
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
         """Return a fresh encryption of `values`, shape (N/2,), under the public key, at scale Δ'^degree.
@@ -118,7 +118,11 @@ class PublicContext(BasePublicContext[CkksParameters]):
         return Seeded(self.ciphertext_shape).expand(container.open_for("submission", self.fingerprint, data))
 
     def ciphertext(self, words: Words) -> Ciphertext:
-        """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1."""
+        """Return the ciphertext with these coefficients, of `ciphertext_shape` and degree 1: a sum of submissions.
+
+        Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
+        """
+        hidden.check(words)
         return self._evaluator.ciphertext(words)
 
     def load_submission(self, data: bytes) -> Ciphertext:
@@ -162,10 +166,9 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         """Return the slots, shape (N/2,), of a result that `PublicContext.dump_result` wrote.
 
         Raises `DeserialisationError` for what is damaged, made for another context, or not a ciphertext of these
-        parameters.
+        parameters; or one that hides nothing.
         """
-        words = self._seeded.whole.unpack(container.open_for("result", self.fingerprint, data))
-        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(words), 2)
+        ciphertext = self._scheme.at_degree(self._decryptor.ciphertext(self._result("result", data)), 2)
         return self._scheme.decoded(self._decryptor.decrypt(ciphertext))
 
     def _encrypt(self, values: Slots) -> Words:

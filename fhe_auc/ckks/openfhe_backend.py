@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots, StoredPublic
+from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.openfhe_library import (
@@ -68,10 +68,10 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         made = self._new_rotation_keys(keys)
         return (self.packed_switching_keys(self.rotation_keys, self.rotation_halves, made, keys),)
 
-    def load_rotation_keys(self, stored: StoredPublic) -> Any:
+    def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
         if not self.parameters.rotations:
             return None
-        raw = self.rotation_keys.unpack(stored.rotation_keys, tag_of(stored.fingerprint).encode())
+        raw = self.rotation_keys.unpack(rotation_keys, tag_of(fingerprint).encode())
         return parsed(openfhe.DeserializeEvalKeyMapString, raw)
 
     def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:

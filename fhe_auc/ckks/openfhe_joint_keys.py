@@ -14,6 +14,7 @@ from fhe_auc.rlwe import container
 from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare
 from fhe_auc.rlwe.openfhe_library import openfhe, parsed
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.second_error import add_second_error
 
 
 class JointSetup(BaseJointSetup[CkksParameters]):
@@ -80,6 +81,7 @@ class JointShare(BaseJointShare[CkksParameters]):
         encoded = self._encoded(values, shift_bits)
         setup.scheme.context.EvalAddInPlace(ciphertext, encoded)
         part = self._made("submission", setup.scheme.submission, ciphertext, common)
+        add_second_error(setup.submission_part, part, self.secret_words)
         if mask is not None:
             setup.submission_part.add_in_place(part, mask)
         return setup.submission_part.pack(part)

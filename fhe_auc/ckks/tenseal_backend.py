@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tenseal.sealapi as seal
 
-from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots, StoredPublic
+from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
@@ -38,8 +38,8 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
     def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
         return (self.rotation_keys.pack(seal_format.save(self._new_rotation_keys(generator))),)
 
-    def load_rotation_keys(self, stored: StoredPublic) -> Any:
-        return self.load(seal.GaloisKeys(), self.rotation_keys, stored.rotation_keys)
+    def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
+        return self.load(seal.GaloisKeys(), self.rotation_keys, rotation_keys)
 
     def rotate(self, ciphertext: Ciphertext, step: int, rotation_keys: Any) -> Ciphertext:
         arguments = ciphertext, self.elements[step], rotation_keys

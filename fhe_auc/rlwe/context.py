@@ -9,7 +9,7 @@ from typing import ClassVar, Generic
 
 import msgspec
 
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.library import Library, P
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
@@ -24,16 +24,22 @@ class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbi
     relinearisation_key: bytes
 
     @property
+    def digest(self) -> bytes:
+        """SHA-256 over all keys, those that a scheme adds too: whoever swaps one makes another context."""
+        _, *keys = msgspec.structs.astuple(self)
+        return hashlib.sha256(b"".join(hashlib.sha256(key).digest() for key in keys)).digest()
+
+    @property
     def fingerprint(self) -> bytes:
         """Name of the context, 32 bytes."""
-        return self.parameters.fingerprint(hashlib.sha256(self.public_key).digest())
+        return self.parameters.fingerprint(self.digest)
 
 
 class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
     """What a secret context is made of."""
 
     parameters: P
-    public_key_digest: bytes  # SHA-256
+    public_keys_digest: bytes  # `PublicKeys.digest`
     secret_key: bytes
 
     def __repr__(self) -> str:
@@ -42,7 +48,7 @@ class SecretKey(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid
     @property
     def fingerprint(self) -> bytes:
         """Name of the context, 32 bytes."""
-        return self.parameters.fingerprint(self.public_key_digest)
+        return self.parameters.fingerprint(self.public_keys_digest)
 
 
 class BasePublicContext(Generic[P]):
@@ -54,7 +60,7 @@ class BasePublicContext(Generic[P]):
     Attributes
     ----------
     fingerprint : bytes
-        32 bytes that name parameters and public key; ciphertexts carry it.
+        32 bytes that name parameters, public key and evaluation keys; ciphertexts carry it.
     ciphertext_shape : Polynomials
         Shape of a submission: both polynomials, modulo all primes of Q.
     """
@@ -119,3 +125,7 @@ class BaseSecretContext(Generic[P]):
         """The secret key itself, as values at the roots of unity modulo all primes of Q."""
         words = self._key_shape.unpack(self._stored.secret_key)
         return words[: len(self.parameters.modulus_bits)]  # SEAL has it modulo the special prime as well
+
+    def _result(self, kind: str, data: bytes) -> Words:
+        """Return the coefficients of a result of that kind; errors as `container.open_for` and `hidden.unpack`."""
+        return hidden.unpack(self._seeded.whole, container.open_for(kind, self.fingerprint, data))

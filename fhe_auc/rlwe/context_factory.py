@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,14 +38,14 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         schemes = _schemes(parameters)
         public_keys, secret_key = schemes[0].fresh_keys()
         stored = self.public_keys(parameters, *public_keys)
-        secret = self.secret_key(parameters, hashlib.sha256(stored.public_key).digest(), secret_key)
+        secret = self.secret_key(parameters, stored.digest, secret_key)
         return self.pair(self.public(stored, schemes), self.secret(secret, schemes))
 
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote.
 
         Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
-        parameters and public key inside; `BackendUnavailableError` as `generate`.
+        parameters and keys inside; `BackendUnavailableError` as `generate`.
         """
         stored = _opened(self.public.kind, data, self.public_keys)
         return self.public(stored, _schemes(stored.parameters))

@@ -34,11 +34,11 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from fhe_auc.rlwe import container
+from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.library import P
-from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, save, tag_of
+from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, freshly_seeded, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 
@@ -121,9 +121,9 @@ class BaseJointSetup(ABC, Generic[P]):
         return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
 
     def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; `DeserialisationError` where it is none of that kind."""
+        """Return both polynomials of a result; errors as `container.open_any` and `hidden.unpack`."""
         _, packed = container.open_any(kind, result)
-        return self.halves["submission"].unpack(packed)
+        return self.halves["submission"].split(hidden.unpack(self.library.submission.polynomials, packed))
 
     def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:
         """Return a ciphertext (c0 + Σ d_i, 0) of a result and all partial decryptions; errors as `split_result`."""
@@ -156,8 +156,8 @@ class BaseJointShare(Generic[P]):
     def __init__(self, setup: BaseJointSetup[P]) -> None:
         self.setup = setup
         self._encrypted: set[int] = set()
-        self.secret_key, self._public_key = self._new_secret()
-        self._ephemeral, _ = self._new_secret()  # u_i; its "public key" has the same `a` and goes nowhere
+        self.secret_key, self._public_key = freshly_seeded(self._new_secret)
+        self._ephemeral, _ = freshly_seeded(self._new_secret)  # u_i; its "public key" has the same `a`, goes nowhere
 
     @classmethod
     def restored(cls: type[Share], setup: BaseJointSetup[P], saved: bytes) -> Share:
@@ -182,8 +182,17 @@ class BaseJointShare(Generic[P]):
     def __reduce__(self) -> str:
         raise TypeError("a share of a secret key is not pickled; it ends with its session")
 
+    @property
+    def secret_words(self) -> Words:
+        """The share itself, as values at the roots of unity modulo all primes of Q."""
+        words = self.setup.library.secret_key.words(save(self.secret_key))
+        return words[: len(self.setup.parameters.modulus_bits)]
+
     def key_parts(self) -> KeyParts:
         """Return this party's parts of the keys, first round."""
+        return freshly_seeded(self._key_parts)
+
+    def _key_parts(self) -> KeyParts:
         setup = self.setup
         shapes = setup.key_parts
         public_key = self._made("public key", setup.library.public_key, self._public_key, setup.common("public key"))
@@ -196,6 +205,9 @@ class BaseJointShare(Generic[P]):
         `total`, uint64, is the sum of all parties' first parts, added up by the caller: from a sum chosen by somebody
         else the answer would tell the share.
         """
+        return freshly_seeded(lambda: self._relinearisation_part(total))
+
+    def _relinearisation_part(self, total: Words) -> bytes:
         setup, library = self.setup, self.setup.library
         half = setup.relinearisation_part
         if not setup.multiplies:

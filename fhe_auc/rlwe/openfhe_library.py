@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,6 +38,8 @@ if not _threads_chosen:
 TAG_LENGTH = 32
 """Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
 
+Made = TypeVar("Made")
+
 _key_maps = threading.Lock()
 _first_used_in: int | None = None
 
@@ -55,6 +58,16 @@ def _refuse_forks() -> None:
             "this process was forked from one that has used OpenFHE, and would repeat its random numbers; "
             "start processes afresh (multiprocessing: 'spawn')"
         )
+
+
+def freshly_seeded(make: Callable[[], Made]) -> Made:
+    """Return what `make` returns, from a thread of its own, for which OpenFHE seeds its random numbers anew.
+
+    It seeds once for each thread. A machine resumed twice from one snapshot would make the same keys, and of joint keys
+    the same errors under the `a` of another session. (Of ciphertexts: `fhe_auc.rlwe.second_error`.)
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(make).result()
 
 
 def _polynomials(raw: bytes, ring_dimension: int) -> tuple[list[Run], list[tuple[int, int]]]:
@@ -171,6 +184,9 @@ class OpenFheLibrary(Library[P]):
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context in order, and the secret key."""
+        return freshly_seeded(self._fresh_keys)
+
+    def _fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         keys = self.new_keys()
         relinearisation_key = self.packed_switching_keys(
             self.relinearisation_key, self.switching_halves, keys.relinearisation, keys

@@ -92,7 +92,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Bytes of a party's ciphertext, without seed and envelope: of one polynomial, the other being the seed's."""
         return self.polynomial_bytes()
 
-    def fingerprint(self, public_key_digest: bytes) -> bytes:
-        """Return the 32-byte name of a context: these parameters with the public key of that SHA-256."""
+    def fingerprint(self, keys_digest: bytes) -> bytes:
+        """Return the 32-byte name of a context: these parameters with the public keys of that SHA-256."""
         own = hashlib.sha256(encode(self)).digest()
-        return hashlib.sha256(f"fhe-auc {self.scheme} context\0".encode() + own + public_key_digest).digest()
+        return hashlib.sha256(f"fhe-auc {self.scheme} context\0".encode() + own + keys_digest).digest()

@@ -1,10 +1,11 @@
 """Ciphertexts at half their size: of (b, a), encrypted under a secret key s, `a` is expanded from a seed.
 
-    b + a·s = m + e        a = ChaCha20(seed)        sent: b, seed
+    b + a·s = m + e + e2        a = ChaCha20(seed)        sent: b, seed
 
 `a` is random and nothing else, so whoever draws a seed may as well send that. The libraries draw their own, a'. With it
-and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged, under the `a` of a seed. Both libraries
-keep polynomials as values at roots of unity, where products are taken value by value.
+and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged, under the `a` of a seed. To that comes
+an error e2 of our own (`fhe_auc.rlwe.second_error`): a library that repeats e under another `a` would give s away. Both
+libraries keep polynomials as values at roots of unity, where products are taken value by value.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
 secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint_keys`.)
@@ -12,7 +13,6 @@ secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint_keys`.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.second_error import fresh_keys, second_error
 
 SEED_BYTES = 32
 VERIFIED = 2.0**32
@@ -42,17 +43,17 @@ class Seeded:
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
     def reseed(self, ciphertext: Words, secret: Words, seed: bytes | None = None) -> bytes:
-        """Return a fresh encryption under `secret` (of the shape `half`), its `a` replaced by that of a seed.
+        """Return a fresh encryption under `secret` (of the shape `half`), with a second error and the `a` of a seed.
 
         The seed is a new one, unless the caller has one that is good for this ciphertext alone.
         """
         half = self.half
-        seed = secrets.token_bytes(SEED_BYTES) if seed is None else seed
-        b, a = np.split(ciphertext, 2)
-        difference = a.copy()
-        half.subtract_in_place(difference, half.uniform(seed))
-        b = b.copy()
-        half.add_in_place(b, half.multiply(difference, secret))
+        b, a = (each.copy() for each in np.split(ciphertext, 2))
+        keys = fresh_keys(secret, b)
+        seed = keys.seed if seed is None else seed
+        half.subtract_in_place(a, half.uniform(seed))
+        half.add_in_place(b, half.multiply(a, secret))
+        half.add_in_place(b, second_error(half, keys.error))
         return half.pack(b) + seed
 
     def verify(self, ciphertext: Words, secret: Words, decrypt: Callable[[Words], NDArray[Any]]) -> None:

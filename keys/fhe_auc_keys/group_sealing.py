@@ -1,13 +1,26 @@
-"""Sealing one long text to several recipients: encrypted once under a fresh key, which is sealed to each (HPKE)."""
+"""Sealing one long text to several recipients: encrypted once under a fresh key, which is sealed to each (HPKE).
+
+ChaCha20-Poly1305 commits to no key: a sender can make a ciphertext that opens to two texts under two keys, and seal one
+to some recipients, the other to others. So with the ciphertext goes a commitment to the key, which every opener checks:
+
+    HKDF-SHA256(content key)  ->  encryption key, 32 bytes | commitment, 32 bytes        sent: commitment | ciphertext
+
+Two content keys with one commitment are a collision of HMAC-SHA256; so all who can open it read the same text. (The
+generic repair of Albertini et al., "How to abuse and fix authenticated encryption without key commitment", 2022.)
+"""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import secrets
 from collections.abc import Mapping
 
 import msgspec
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode
@@ -15,12 +28,13 @@ from fhe_auc_keys import sealing
 from fhe_auc_keys.errors import TamperedError, WrongRecipientError
 from fhe_auc_keys.identity import Identity
 
+_KEY_BYTES = _COMMITMENT_BYTES = 32
 _NONCE = bytes(12)  # every key encrypts one text
 
 
 class _Sealed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     keys: dict[str, bytes]  # the content key, sealed to each recipient
-    ciphertext: bytes
+    ciphertext: bytes  # behind the commitment
 
 
 def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: bytes, associated: bytes) -> bytes:
@@ -28,8 +42,9 @@ def seal_to_all(recipients: Mapping[str, bytes], plaintext: bytes, *, info: byte
 
     `info` and `associated` are what an opener must state alike. Errors as `fhe_auc_keys.sealing.seal`.
     """
-    key = ChaCha20Poly1305.generate_key()
-    ciphertext = ChaCha20Poly1305(key).encrypt(_NONCE, plaintext, associated)
+    key = secrets.token_bytes(_KEY_BYTES)
+    encryption_key, commitment = _derived(key)
+    ciphertext = commitment + ChaCha20Poly1305(encryption_key).encrypt(_NONCE, plaintext, associated)
     digest = hashlib.sha256(ciphertext).digest()
     sealed = {
         name: sealing.seal(public, key, info=_info(info, name), associated=digest)
@@ -52,10 +67,19 @@ def unseal_mine(identity: Identity, sealed: bytes, *, info: bytes, associated: b
         raise WrongRecipientError(f"not sealed to {identity.name!r}")
     digest = hashlib.sha256(parts.ciphertext).digest()
     key = identity.unseal(parts.keys[identity.name], info=_info(info, identity.name), associated=digest)
+    encryption_key, commitment = _derived(key)
+    if not hmac.compare_digest(commitment, parts.ciphertext[:_COMMITMENT_BYTES]):
+        raise TamperedError("the text is sealed under another key than the one given to this recipient")
     try:
-        return ChaCha20Poly1305(key).decrypt(_NONCE, parts.ciphertext, associated)
+        return ChaCha20Poly1305(encryption_key).decrypt(_NONCE, parts.ciphertext[_COMMITMENT_BYTES:], associated)
     except (InvalidTag, ValueError):
         raise TamperedError("sealed bytes are damaged, or were sealed for another purpose") from None
+
+
+def _derived(key: bytes) -> tuple[bytes, bytes]:
+    """Return encryption key and commitment."""
+    drawn = HKDF(hashes.SHA256(), _KEY_BYTES + _COMMITMENT_BYTES, None, b"fhe-auc group sealing 2").derive(key)
+    return drawn[:_KEY_BYTES], drawn[_KEY_BYTES:]
 
 
 def _info(info: bytes, recipient: str) -> bytes:

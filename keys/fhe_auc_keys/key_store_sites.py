@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.errors import InputError
-from fhe_auc.files import write_atomically
+from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.protocol import Session
 from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.announcement import Announcement
@@ -78,7 +78,7 @@ class KeyStoreStorage(SiteStorage):
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
         announced, material = open_for_aggregator(
-            path.read_bytes(), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
+            read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
         )
         return _joined(announced, material, identity)
 

@@ -1,4 +1,8 @@
-"""Revocation lists (X.509 CRLs, RFC 5280): only a current one, signed by the issuer itself, says that all is well."""
+"""Revocation lists (X.509 CRLs, RFC 5280): only a current one, signed by the issuer itself, says that all is well.
+
+An authority that takes a new key keeps its name. A list names the key that signed it (authority key identifier), and
+counts for that key alone; a list that names none counts for every authority of the name.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +34,22 @@ def check_not_revoked(
     RevokedError
         A list names it; an outdated list counts too, since a revocation is for good.
     TamperedError
-        A list bears the issuer's name and not its signature.
+        A list bears the issuer's name and key identifier, and not its signature.
     ExpiredError
         Every list of the issuer is outdated, or none is valid yet.
     UnknownIssuerError
         There is no list of this issuer at all.
     """
     who = shown(certificate.subject)
-    mine = [found for found in lists if _is_of(found, issuer)]
+    mine = [found for found in lists if is_of(found, issuer)]
     for found in mine:
         _check_genuine(found, issuer)
         if found.get_revoked_certificate_by_serial_number(certificate.serial_number) is not None:
             raise RevokedError(f"the certificate of {who} (serial {certificate.serial_number:x}) has been revoked")
     if not mine:
-        raise UnknownIssuerError(f"no revocation list of {shown(issuer.subject)}: ask the authority for it")
+        raise UnknownIssuerError(
+            f"no revocation list of {shown(issuer.subject)} for the key that signed {who}: ask the authority for it"
+        )
     # A list without an end never becomes outdated, so that an attacker could show it for ever.
     current = [
         found
@@ -67,14 +73,14 @@ def newer_list(
     Raises
     ------
     UnknownIssuerError
-        `new` is in another name than that of `issuer`, who is trusted.
+        `new` is in another name than that of `issuer`, who is trusted, or of another key.
     TamperedError
-        It bears that name and not the signature, or is not a full list.
+        It bears that name and key identifier, and not the signature, or is not a full list.
     OutdatedListError
         It is older than `old`, or another one of the same number and date.
     """
-    if not _is_of(new, issuer):
-        raise UnknownIssuerError("the revocation list is not in the name of this authority")
+    if not is_of(new, issuer):
+        raise UnknownIssuerError("the revocation list is not in the name of this authority, or of another key")
     _check_genuine(new, issuer)
     if old is None or new == old:
         return new
@@ -96,11 +102,18 @@ def _number(found: x509.CertificateRevocationList) -> int | None:
         return None
 
 
-def _is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    """Whether a list says that it is of this authority: by its name, and by its key where both name one."""
     try:
-        return found.issuer == issuer.subject
+        if found.issuer != issuer.subject:
+            return False
+        signer = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+        own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+    except x509.ExtensionNotFound:
+        return True
     except MALFORMED:
         return False
+    return signer is None or signer == own
 
 
 def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:

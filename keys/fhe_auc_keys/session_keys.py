@@ -47,7 +47,7 @@ def party_secrets(material: bytes, context: bytes) -> PartySecrets:
 class SessionKeys:
     """Key material of one session."""
 
-    fingerprint: bytes  # 32 bytes that name parameters and public key
+    fingerprint: bytes  # 32 bytes that name parameters, public key and evaluation keys
     aggregator: bytes = field(repr=False)  # public and evaluation keys, for `fhe_auc.contexts.load_public`
     party: bytes = field(repr=False)  # `PartySecrets`, serialised, in the clear; never for the aggregator
 

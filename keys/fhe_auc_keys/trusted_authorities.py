@@ -12,11 +12,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.files import read_from_others
 from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import DamagedFileError, UnknownIssuerError
 from fhe_auc_keys.public_keys import MALFORMED, subject_name
-from fhe_auc_keys.revocation import newer_list
+from fhe_auc_keys.revocation import is_of, newer_list
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN
 
@@ -77,15 +78,19 @@ class Trusted:
         Raise `UnknownIssuerError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
         is older than the one already here, or not genuine.
         """
-        name = new.issuer
-        issuer = next((each for each in self.known() if each.subject == name), None)
+        issuer = next((each for each in self.known() if is_of(new, each)), None)
         if issuer is None:
+            name = subject_name(new.issuer)
+            of_a_key = any(each.subject == new.issuer for each in self.known())
             raise UnknownIssuerError(
-                f"a revocation list of {subject_name(name)!r}, which is no authority trusted here: "
-                "add its certificate with --authority"
+                f"a revocation list of {name!r}, but of another key than the one trusted here: if the authority has "
+                "taken a new one, add its certificate with --authority"
+                if of_a_key
+                else f"a revocation list of {name!r}, which is no authority trusted here: add its certificate with "
+                "--authority"
             )
-        old = next((each for each in self.lists if each.issuer == name), None)
-        others = tuple(each for each in self.lists if each.issuer != name)
+        old = next((each for each in self.lists if is_of(each, issuer)), None)
+        others = tuple(each for each in self.lists if each is not old)
         return replace(self, lists=(*others, newer_list(new, old, issuer)))
 
 
@@ -112,7 +117,8 @@ def _load_certificates(data: bytes) -> list[x509.Certificate]:
 
 
 def _read(path: Path, load: Callable[[bytes], T], what: str) -> T:
+    data = read_from_others(path)
     try:
-        return load(path.read_bytes())
+        return load(data)
     except MALFORMED:
         raise InputError(f"{str(path)!r} is no {what}; `fhe-auc keys show` tells what it is") from None

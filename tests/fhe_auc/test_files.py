@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fhe_auc.files import check_writable, replacing, write_atomically
+from fhe_auc.errors import InputError
+from fhe_auc.files import check_writable, read_from_others, replacing, write_atomically
 
 
 def _mode(path: Path) -> int:
@@ -121,3 +122,21 @@ def test_looking_whether_a_file_can_be_written_leaves_it_as_it_is(tmp_path: Path
 
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert (tmp_path / "old").read_bytes() == b"old"
+
+
+def test_what_others_send_is_read_up_to_the_longest_of_our_files(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"theirs")
+    assert read_from_others(path) == b"theirs"
+
+    with path.open("ab") as file:
+        file.truncate(2**40)  # takes no room on the disk
+    with pytest.raises(InputError, match="longer than 268,435,456 bytes"):
+        read_from_others(path)
+    with pytest.raises(FileNotFoundError):
+        read_from_others(tmp_path / "absent")
+
+
+def test_a_pipe_that_never_ends_is_not_read_to_its_end() -> None:
+    with pytest.raises(InputError, match="longer than"):
+        read_from_others("/dev/zero")

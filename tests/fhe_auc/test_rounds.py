@@ -403,18 +403,12 @@ def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
     return container.seal("result", public.fingerprint, polynomials.pack(words))
 
 
-@pytest.mark.parametrize("garbage", ["random", "largest", "half"])
 def test_well_formed_garbage_gives_an_error_and_never_a_number(
-    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], garbage: str
+    roles: Roles, submissions: list[bytes], site_rows: list[PartyData]
 ) -> None:
     generator = np.random.default_rng(3)
-    draw: dict[str, Callable[[Any], Any]] = {
-        "random": lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64),
-        "largest": lambda run: np.full(run.count, run.modulus - 1, np.uint64),
-        "half": lambda run: np.full(run.count, run.modulus // 2, np.uint64),
-    }
     result = delivered(roles, submissions)
-    bad = well_formed_result(roles.session, draw[garbage])
+    bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
     victim = roles.parties[0]
     assert payload_of(victim.respond(changed(result, payload=encode((3, bad))))) == b""
     for _ in range(2):
@@ -438,12 +432,19 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
             party.result()
 
 
-def test_an_all_zero_result_is_undefined_and_not_a_number(roles: Roles, submissions: list[bytes]) -> None:
-    result = delivered(roles, submissions)
-    bad = well_formed_result(roles.session, lambda run: np.zeros(run.count, np.uint64))
-    roles.parties[0].respond(changed(result, payload=encode((3, bad))))
-    with pytest.raises(UndefinedAucError):
-        roles.parties[0].result()
+@pytest.mark.parametrize("value", ["zero", "largest", "half"])
+def test_a_result_of_constants_hides_nothing_and_is_refused(
+    roles: Roles, submissions: list[bytes], site_rows: list[PartyData], value: str
+) -> None:
+    result, victim = delivered(roles, submissions), roles.parties[0]
+    values = {"zero": lambda q: 0, "largest": lambda q: q - 1, "half": lambda q: q // 2}
+    bad = well_formed_result(roles.session, lambda run: np.full(run.count, values[value](run.modulus), np.uint64))
+    with pytest.raises(MessageError, match="not a ciphertext: its second polynomial is"):
+        victim.respond(changed(result, payload=encode((3, bad))))
+    with pytest.raises(EvaluationError, match="has no result"):
+        victim.result()
+    victim.respond(result)
+    assert victim.result().auc == pytest.approx(exact_auc(site_rows), abs=1e-7)
 
 
 def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
@@ -451,7 +452,9 @@ def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
 ) -> None:
     """It could choose what the check depends on, and so read one bit of its choice from each party."""
     result = delivered(roles, submissions)
-    bad = changed(result, payload=encode((3, well_formed_result(roles.session, lambda run: np.zeros(run.count)))))
+    generator = np.random.default_rng(5)
+    random = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, np.uint64))
+    bad = changed(result, payload=encode((3, random)))
     good_answer, bad_answer = roles.parties[0].respond(result), roles.parties[1].respond(bad)
     assert changed(good_answer, sender="anybody") == changed(bad_answer, sender="anybody")
     roles.aggregator.receive(roles.parties[1].name, bad_answer)

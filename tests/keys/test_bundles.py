@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 from fhe_auc import ckks
+from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Session
-from fhe_auc.serialise import decode
+from fhe_auc.rlwe import container
+from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import announcement, bundles, sealing
 from fhe_auc_keys import signed_documents as documents
 from fhe_auc_keys.announcement import announce, open_announcement
@@ -448,6 +450,28 @@ def test_kept_keys_of_an_ended_session_or_a_revoked_holder_are_not_used(prepared
     consortium.revoke(HOLDER)
     with pytest.raises(RevokedError):
         kept_party_keys(store, session, consortium.trust(), holder=HOLDER, at=NOW)
+
+
+# --- Evaluation keys belong to the context ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", ["relinearisation_key", "rotation_keys"])
+def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_holder_signs(
+    consortium, sealed, prepared, other_prepared, trust, which
+) -> None:
+    """With keys of its own making in them, whoever carries the bundle would choose what the circuit computes."""
+    own, other = (ckks.load_public(each.aggregator_material)._stored for each in (prepared, other_prepared))
+    swapped = msgspec.structs.replace(own, **{which: getattr(other, which)})
+    for fingerprint, error in ((swapped.fingerprint, WrongContextError), (own.fingerprint, SecretInBundleError)):
+        material = container.seal("public context", fingerprint, encode(swapped))
+        body = bundles._AggregatorBody(sealed.announcement, material)
+        bundle = documents.sign(bundles.AGGREGATOR_KIND, consortium.identities[HOLDER], body)
+        with pytest.raises(error):
+            open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
+        with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
+            SemiHonest().aggregator(prepared.manifest, material)
+        with pytest.raises(error):
+            consortium.seal(Session(prepared.manifest, material, prepared.party_material))
 
 
 # --- A session whose keys are made later ------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from fhe_auc_keys.existing_certificate import bind_keys, verify_binding
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import ENCRYPTION_KEY_OID, MAX_DAYS, encryption_key_extension, fingerprint
 from fhe_auc_keys.revocation import newer_list
+from fhe_auc_keys.trusted_authorities import Trusted
 from tests.support.certified import DAY, NOW
 from tests.support.wire import flipped, mended, reframed
 
@@ -262,9 +263,44 @@ def test_a_missing_outdated_premature_or_forged_revocation_list(authority, north
         verify(north.credential, trusting(authority, at=NOW - 8 * DAY), at=NOW)
     with pytest.raises(ExpiredError, match="revocation list"):
         verify(north.credential, trusting(authority, at=NOW + DAY), at=NOW)
-    forged = Authority.create("consortium", at=NOW).revocation_list(at=NOW)
     with pytest.raises(TamperedError, match="forged"):
-        verify(north.credential, Trust.from_pem(anchor, (forged,)), at=NOW)
+        verify(north.credential, Trust.from_pem(anchor, (forged(authority),)), at=NOW)
+    honest_of_another_key = Authority.create("consortium", at=NOW).revocation_list(at=NOW)
+    with pytest.raises(UnknownIssuerError, match="for the key that signed"):
+        verify(north.credential, Trust.from_pem(anchor, (honest_of_another_key,)), at=NOW)
+
+
+def forged(authority: Authority) -> bytes:
+    """A list in the name and with the key identifier of an authority, signed by another key."""
+    genuine = loaded(authority.revocation_list(at=NOW))
+    builder = x509.CertificateRevocationListBuilder(genuine.issuer, genuine.last_update_utc, genuine.next_update_utc)
+    for extension in genuine.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    return builder.sign(Ed25519PrivateKey.generate(), None).public_bytes(Encoding.PEM)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_an_authority_that_takes_a_new_key_keeps_its_name_and_its_parties(first: int) -> None:
+    """Both keys are trusted while it does; either one's list says nothing about what the other has signed."""
+    keys = [Authority.create("consortium", at=NOW) for _ in range(2)]
+    parties = [enrol(each, name) for each, name in zip(keys, ("north", "south"), strict=True)]
+    lists = [loaded(each.revocation_list(at=NOW)) for each in keys]
+    order = (first, 1 - first)
+    trusted = Trusted(tuple(keys[which].certificate for which in order))
+    for which in order:
+        trusted = trusted.with_list(lists[which])
+    for party, name in zip(parties, ("north", "south"), strict=True):
+        assert verify(party.credential, trusted.trust, at=NOW).name == name
+    keys[1].revoke(keys[1].register[0].serial, at=NOW)
+    trusted = trusted.with_list(loaded(keys[1].revocation_list(at=NOW)))
+    assert len(trusted.lists) == 2
+    assert verify(parties[0].credential, trusted.trust, at=NOW).name == "north"
+    with pytest.raises(RevokedError):
+        verify(parties[1].credential, trusted.trust, at=NOW)
+    with pytest.raises(UnknownIssuerError, match="for the key that signed"):
+        verify(parties[0].credential, Trust(trusted.authorities, (lists[1],)), at=NOW)
+    with pytest.raises(UnknownIssuerError, match="of another key"):
+        Trusted((keys[0].certificate,)).with_list(lists[1])
 
 
 def test_every_flipped_byte_of_a_revocation_list_is_refused(authority, north) -> None:
@@ -438,11 +474,11 @@ def test_a_list_that_undoes_a_revocation_is_an_older_one(authority, north) -> No
 
 def test_a_list_of_another_name_or_key_takes_no_place(authority) -> None:
     mine = loaded(authority.revocation_list(at=NOW))
-    for name, error in (("consortium", TamperedError), ("other", UnknownIssuerError)):
-        other = loaded(Authority.create(name, at=NOW).revocation_list(at=NOW + DAY))
+    others = [Authority.create(name, at=NOW).revocation_list(at=NOW + DAY) for name in ("consortium", "other")]
+    for data, error in ((forged(authority), TamperedError), *((each, UnknownIssuerError) for each in others)):
         for old in (mine, None):
             with pytest.raises(error):
-                newer_list(other, old, authority.certificate)
+                newer_list(loaded(data), old, authority.certificate)
 
 
 def test_lists_without_a_number_go_by_their_dates(site) -> None:

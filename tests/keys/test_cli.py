@@ -515,6 +515,20 @@ def test_an_older_revocation_list_does_not_come_back(consortium: Path, clock: Cl
     ok("enrol", "north", "--store", "north/store", *news)
 
 
+def test_files_of_others_that_never_end_are_not_read(consortium: Path) -> None:
+    with Path("endless").open("wb") as file:
+        file.truncate(2**40)
+    for arguments in (
+        ("open", "endless", "--holder", "north", "--store", "south/store"),
+        ("show", "endless"),
+        ("issue", "endless", "north", "--store", "authority/store"),
+        ("session", "endless", "south/south.credential", "--store", "north/store", *SMALL),
+        ("enrol", "north", "--store", "north/store", "--revocation-list", "endless"),
+        ("enrol", "north", "--store", "north/store", "--certificate", "endless"),
+    ):
+        assert_fails(call(*arguments), 2, "'endless' is longer than 268,435,456 bytes")
+
+
 def test_a_list_of_somebody_else_or_none(consortium: Path) -> None:
     Path("other").mkdir()
     ok("ca-init", "Heart Study", "--store", "other/store", "--out", "other")
@@ -524,7 +538,7 @@ def test_a_list_of_somebody_else_or_none(consortium: Path) -> None:
     assert_fails(call(*add, "other/ca.pem"), 2, "'other/ca.pem' is no revocation list")
     assert_fails(call(*add, "absent"), 2, "'absent' does not exist; see fhe-auc keys enrol --help")
     ok("revoke", "--refresh", "--store", "other/store", "--out", "other", "--force")
-    assert_fails(call(*add, "other/ca.crl"), 1, "other/ca.crl: .*forged")
+    assert_fails(call(*add, "other/ca.crl"), 1, "other/ca.crl: .*of another key than the one trusted")
 
 
 def test_a_party_twice_a_damaged_credential_and_a_session_too_long_for_the_certificates(

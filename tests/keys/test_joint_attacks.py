@@ -488,7 +488,7 @@ def test_a_part_of_the_common_secret_is_sealed_to_all_other_parties_and_to_nobod
     for name, excerpt in zip(NAMES, excerpts, strict=True):
         keys, ciphertext = msgspec.msgpack.decode(part_of(excerpt, SECRET))
         assert set(keys) == set(NAMES) - {name}
-        assert len(ciphertext) == 32 + 16
+        assert len(ciphertext) == 32 + 32 + 16  # commitment, secret, tag
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -286,6 +286,11 @@ def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortiu
     assert joined.material == consortium.session.aggregator_material
     with pytest.raises(UnknownIssuerError):
         site_storage().aggregator({**config, "holder": "mallory"})
+    endless = Path(config["session"]).with_name("endless")
+    with endless.open("wb") as file:
+        file.truncate(2**40)
+    with pytest.raises(InputError, match="longer than"):
+        site_storage().aggregator({**config, "session": str(endless)})
     with pytest.raises(InputError, match="store is not configured"):
         site_storage().aggregator({key: value for key, value in config.items() if key != "store"})
     with pytest.raises(WrongRecipientError, match="not, with this certificate, the aggregator"):

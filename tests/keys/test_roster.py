@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -11,6 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from fhe_auc import ckks
 from fhe_auc.counts import PartyData
@@ -19,6 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Request, Session
 from fhe_auc.serialise import encode, frame
+from fhe_auc_keys import sealing
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Peer
 from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, WrongRecipientError
@@ -129,6 +133,69 @@ def test_no_flipped_bit_goes_unnoticed(sealed: bytes) -> None:
 def test_what_was_never_sealed_is_refused(data: bytes) -> None:
     with pytest.raises((TamperedError, WrongRecipientError)):
         unseal_mine(IDENTITIES["north"], data, **ABOUT)
+
+
+def _poly1305_key(key: bytes) -> tuple[int, int]:
+    stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(32))
+    r, s = (int.from_bytes(part, "little") for part in (stream[:16], stream[16:]))
+    return r & 0x0FFFFFFC0FFFFFFC0FFFFFFC0FFFFFFF, s
+
+
+def _opening_under_both(keys: list[bytes], associated: bytes) -> bytes:
+    """A ciphertext of ChaCha20-Poly1305 (RFC 8439, all-zero nonce) that opens under two keys, to different texts.
+
+    Its tag is linear in the blocks: one of them is chosen so that both keys have the same tag.
+    """
+    prime, marker = 2**130 - 5, 2**128
+    padded = associated + bytes(-len(associated) % 16)
+    lengths = len(associated).to_bytes(8, "little") + (32).to_bytes(8, "little")
+    (r1, s1), (r2, s2) = map(_poly1305_key, keys)
+
+    def digest(r: int, text: bytes) -> int:
+        total, data = 0, padded + text + lengths
+        for start in range(0, len(data), 16):
+            total = (total + int.from_bytes(data[start : start + 16], "little") + marker) * r % prime
+        return total
+
+    for attempt in range(10_000):
+        head = attempt.to_bytes(16, "little")
+        others = digest(r1, head + bytes(16)) - digest(r2, head + bytes(16))  # the second block still zero
+        slope = (pow(r1, 2, prime) - pow(r2, 2, prime)) % prime
+        block = (s2 - s1 - others) * pow(slope, -1, prime) % prime
+        if block < marker:
+            text = head + block.to_bytes(16, "little")
+            tags = {(digest(r, text) + s) % marker for r, s in ((r1, s1), (r2, s2))}
+            if len(tags) == 1:
+                return text + tags.pop().to_bytes(16, "little")
+    raise AssertionError("no such ciphertext was found")
+
+
+def test_a_sender_cannot_let_two_recipients_open_two_texts() -> None:
+    """The ciphertext is one, and bound into each recipient's seal: under each key it opens, to another text."""
+    keys = [bytes([1]) * 32, bytes([2]) * 32]
+    ciphertext = _opening_under_both(keys, ABOUT["associated"])
+    texts = {ChaCha20Poly1305(key).decrypt(bytes(12), ciphertext, ABOUT["associated"]) for key in keys}
+    assert len(texts) == 2
+    for body in (ciphertext, bytes(32) + ciphertext):  # as it was sent once, and with something for the commitment
+        about = {"associated": hashlib.sha256(body).digest()}
+        copies = {
+            name: sealing.seal(IDENTITIES[name].encryption_key, key, info=encode((ABOUT["info"], name)), **about)
+            for name, key in zip(NAMES, keys, strict=False)
+        }
+        for name in copies:
+            with pytest.raises(TamperedError, match="another key"):
+                unseal_mine(IDENTITIES[name], encode((copies, body)), **ABOUT)
+
+
+def test_a_key_that_the_text_is_not_committed_to_is_refused_even_where_it_opens_the_text() -> None:
+    """Sealed honestly to one, and to another with the same commitment and a key of its own."""
+    recipients = {name: IDENTITIES[name].encryption_key for name in NAMES[:2]}
+    keys, body = msgspec.msgpack.decode(seal_to_all(recipients, TEXT, **ABOUT))
+    info, digest = encode((ABOUT["info"], "south")), hashlib.sha256(body).digest()
+    keys["south"] = sealing.seal(recipients["south"], bytes(32), info=info, associated=digest)
+    assert unseal_mine(IDENTITIES["north"], encode((keys, body)), **ABOUT) == TEXT
+    with pytest.raises(TamperedError, match="another key"):
+        unseal_mine(IDENTITIES["south"], encode((keys, body)), **ABOUT)
 
 
 def test_sealing_is_fresh_and_shows_nothing_of_the_text() -> None:

@@ -9,6 +9,7 @@ from cryptography import x509
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
+from fhe_auc.files import read_from_others
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli.key_store import key_store
@@ -107,7 +108,7 @@ def issue(
     shown: call the site by a number that you know and compare. It covers the name and both keys (for signing, and for
     what is sealed to the site). Renewal: the same request again, and --force.
     """
-    data = request.read_bytes()
+    data = read_from_others(request)
     target = folder / f"{common.file_stem(name)}.pem"
     common.check_free(target, force=force)
     with vault.open() as store:

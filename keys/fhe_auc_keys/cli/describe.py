@@ -46,7 +46,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     if manifest.joint_keys:
         rows.append(("keys", "joint", "made by the parties together: only all of them can decrypt"))
     if manifest.context:
-        rows.append(("context", common.spelled(manifest.context), "names parameters and public key"))
+        rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
     for name, fingerprint in announced.fingerprints.items():
         you = " (this is you)" if name == reader else ""
         rows.append(("party", name, f"certificate {fingerprint.hex()[:16]}…{you}"))

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
+from fhe_auc.files import read_from_others
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.cli import common, trust
 from fhe_auc_keys.cli.key_store import ask_hidden, key_store
@@ -97,7 +98,7 @@ def enrol(
         trusted = trust.extended(trusted, authorities, lists, fingerprints)
         if certificate is not None:
             with common.about(certificate):
-                identity = identity.certified(certificate.read_bytes())
+                identity = identity.certified(read_from_others(certificate))
         elif chain is not None and key is not None:
             identity = _bound(identity, chain, key)
         peer = verify(identity.credential, trusted.trust, at=common.now()) if certifying else None

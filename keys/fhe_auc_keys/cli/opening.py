@@ -9,6 +9,7 @@ import click
 
 from fhe_auc import thresholds
 from fhe_auc.cli import output
+from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import AGGREGATOR_KIND
@@ -83,7 +84,7 @@ def open_bundle(
     A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
     certificate is verified here, and what the evaluation needs is kept.
     """
-    data = file.read_bytes()
+    data = read_from_others(file)
     if data.startswith(AGGREGATOR_KIND.magic) and target is None:
         raise click.UsageError("as the aggregator, give --out, a file for the keys")
     if target is not None:

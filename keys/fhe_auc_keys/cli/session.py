@@ -12,6 +12,7 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
+from fhe_auc.files import read_from_others
 from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
@@ -95,7 +96,7 @@ def session(
         holder = certified_identity(store)
     verify(holder.credential, trusted, at=common.now())
     peers: dict[str, Peer] = {}
-    shown = [path.read_bytes() for path in credentials]
+    shown = [read_from_others(path) for path in credentials]
     for path, credential in zip(credentials, shown, strict=True):
         with common.about(path):
             peer = verify(credential, trusted, at=common.now())

@@ -14,6 +14,7 @@ from cryptography import x509
 
 from fhe_auc.cli import failures, output
 from fhe_auc.errors import FheAucError
+from fhe_auc.files import read_from_others
 from fhe_auc.rlwe import container
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
@@ -34,7 +35,7 @@ from fhe_auc_keys.public_keys import (
     subject_name,
     whole_bytes,
 )
-from fhe_auc_keys.revocation import newer_list
+from fhe_auc_keys.revocation import is_of, newer_list
 from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.signed_documents import Kind, claimed_signer
@@ -109,7 +110,7 @@ def show(
         trusted = trusted or Trusted()
         found = [each for path in authorities for each in read_certificates(path)]
         trusted = trust.extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
-    described = {path: _described(path.read_bytes(), trusted) for path in files}
+    described = {path: _described(read_from_others(path), trusted) for path in files}
     for each in described.values():
         if each.verified and authorities:
             each.verified += (
@@ -195,7 +196,7 @@ def _revocation_list(data: bytes, trusted: Trusted | None) -> _Description:
     )
     if trusted is None:
         return described
-    issuer = next((each for each in trusted.known() if each.subject == found.issuer), None)
+    issuer = next((each for each in trusted.known() if is_of(found, each)), None)
     if issuer is None:
         described.wrong = "not of an authority that is trusted here"
     elif found.next_update_utc is None or found.next_update_utc <= common.now():

@@ -6,6 +6,7 @@ import math
 from typing import Protocol
 
 from fhe_auc.ckks.parameters import CkksParameters
+from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
@@ -18,7 +19,7 @@ MAX_AMPLIFICATION = 10.0
 CONFIDENCE = 7.0  # standard deviations: a bound broken once in 10^11 sessions
 _ENCODING = 2.0**-51  # error of the double-precision transforms, relative to the largest slot (measured: half of it),
 _ENCODING_DEVIATION = 2.0**-53  # and its standard deviation over the slots (measured: 0.17 to 0.24 times the former)
-ERROR_DEVIATION = math.sqrt(3.19**2 + 1 / 12)  # both libraries' error distribution, and rounding when encoding
+ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE + 1 / 12)  # of an encryption: both errors, and rounding when encoding
 
 
 class NoiseOfPlan(Protocol):

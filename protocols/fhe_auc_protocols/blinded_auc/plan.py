@@ -27,7 +27,7 @@ from fhe_auc.plan import (
     describe_smudging,
     ring_as_dict,
 )
-from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging
+from fhe_auc.rlwe.statistical_security import check_flooding, check_smudging, gaussian_distance
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT, Packing, split_norms
 from fhe_auc_protocols.blinded_auc.workload import Workload
@@ -69,7 +69,8 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     blinding_bits: int
     """ρ, 17 to 50: multipliers lie in [2^(ρ-16), 2^ρ]."""
     flooding_bits: int
-    """λ, 30 to 80: the aggregator's flooding exceeds the noise it hides by 2^λ."""
+    """λ, 30 to 80: the aggregator's flooding exceeds the noise it hides by 2^λ in each slot; what that leaves over all
+    slots is `flooding_distance`."""
     smudging_bits: int = 0
     """The same, 30 to 80, of the noise that each party adds to its partial decryption; 0 without joint keys."""
     tolerance: float = 0.0
@@ -121,6 +122,11 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Sized for the largest multiplier: noise that grew with the multiplier would tell it.
         """
         return self._added_deviation(self.flooding_bits)
+
+    @property
+    def flooding_distance(self) -> float:
+        """Statistical distance, at most, of two results that differ in the noise beneath: `gaussian_distance`."""
+        return gaussian_distance(self.parameters.ring_dimension, self.flooding_bits)
 
     @property
     def smudging_deviation(self) -> float:
@@ -211,7 +217,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 f"2^{math.log2(self.least_multiplier):g} … 2^{self.blinding_bits}",
                 "range of the aggregator's secret multiplier: as large as capacity and precision leave room for",
             ),
-            describe_flooding(self.flooding_bits),
+            describe_flooding(self.flooding_bits, math.log2(self.flooding_distance)),
             Parameter(
                 "capacity left, bits",
                 f"{self.capacity_bits:.2f}",
@@ -245,6 +251,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             "rotations": len(self.parameters.rotations),
             "log2_multiplier_range": [math.log2(self.least_multiplier), self.blinding_bits],
             "flooding_bits": self.flooding_bits,
+            "flooding_distance": self.flooding_distance,
             "capacity_bits_left": self.capacity_bits,
             "precision": error_bound(self),
         }

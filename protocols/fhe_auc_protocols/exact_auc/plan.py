@@ -207,7 +207,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 f"num, tie and den of {{thresholds:,}} thresholds{four_times}",
             ),
             Parameter("ciphertexts", f"{self.blocks}", "left and right factors, for each prime"),
-            describe_flooding(math.floor(self.flooding_margin)),
+            describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
             Parameter(
                 "decryption margin, bits",
                 f"{self.decryption_margin:.1f}",

@@ -23,10 +23,11 @@ from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
 from fhe_auc.plan import Parameter, Terms, describe_ring, describe_smudging, ring_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
+from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
 
 _MOST_SCALE_BITS = 24
-_ERROR_DEVIATION = 3.25  # of a coefficient of a fresh encryption; SEAL's measured 3.244, OpenFHE's 3.189
+_ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE)  # of a coefficient of a fresh encryption
 _CONFIDENCE = 7.0  # of N values none is further off, once in 10^7 sessions
 _MARGIN = 0.25  # by so much a sum may miss an integer; half of it is planned for
 _SIGN_BITS = 2

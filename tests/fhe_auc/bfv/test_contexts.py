@@ -18,11 +18,13 @@ import numpy as np
 import pytest
 
 from fhe_auc import bfv, ckks
+from fhe_auc.bfv.ciphertext_noise import scaled_noise
 from fhe_auc.bfv.parameters import CHAINS, is_prime, primes_above
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Sum
-from fhe_auc.rlwe.seeded import SEED_BYTES
+from fhe_auc.rlwe.second_error import VARIANCE
+from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.serialise import encode
 
 SLOTS = 8192
@@ -160,6 +162,19 @@ def test_a_process_that_got_only_bytes_computes_what_the_key_owner_decrypts(pair
     result = base64.b64decode(run_child(_AGGREGATE, data=b"\n".join(map(base64.b64encode, parts))))
     expected = [x * y % PRIMES[1] for x, y in zip(left.tolist(), right.tolist(), strict=True)]
     assert pair.secret.decrypt(result, 1).tolist() == expected
+
+
+def test_an_error_that_the_library_repeats_does_not_tell_the_secret_key(
+    pair: bfv.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = pair.secret._decryptors[0]
+    repeated = keys.encrypt(pair.secret._schemes[0].encoded(some(1, 0)))
+    monkeypatch.setattr(keys, "encrypt", lambda plaintext: repeated)
+    first, second = (pair.public.read_submission(pair.secret.encrypt(some(1, 0), 0), 0) for _ in range(2))
+    Seeded(pair.public.ciphertext_shape).whole.subtract_in_place(first, second)
+    # With one error it would be ((a' - a)·s, a - a'), of phase zero.
+    error = np.array(scaled_noise(pair.secret, first, 0), float) / PRIMES[0]
+    assert (error**2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
 # --- What does not belong is refused ----------------------------------------------------------------------------------
@@ -341,6 +356,15 @@ def test_a_public_context_without_a_relinearisation_key_is_refused(pair: bfv.Key
     bare = msgspec.structs.replace(pair.public._stored, relinearisation_key=b"")
     with pytest.raises(DeserialisationError, match="no relinearisation key"):
         bfv.load_public(container.seal(pair.public.kind, bare.fingerprint, encode(bare)))
+
+
+def test_other_evaluation_keys_make_another_context(pair: bfv.KeyPair, other_pair: bfv.KeyPair) -> None:
+    swapped = msgspec.structs.replace(
+        pair.public._stored, relinearisation_key=other_pair.public._stored.relinearisation_key
+    )
+    assert swapped.fingerprint != pair.public.fingerprint
+    with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
+        bfv.load_public(container.seal(pair.public.kind, pair.public.fingerprint, encode(swapped)))
 
 
 def test_a_context_whose_fingerprint_is_not_its_own_is_refused(pair: bfv.KeyPair) -> None:

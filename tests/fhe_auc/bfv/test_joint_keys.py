@@ -21,6 +21,7 @@ from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, integers, noise_bound, prod
 from fhe_auc.bfv.parameters import CHAINS, primes_above
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
@@ -200,6 +201,16 @@ def test_a_ciphertext_is_encrypted_once_with_a_share(session: Joint) -> None:
     for prime in (0, 1):
         with pytest.raises(ValueError, match="block 300 has been encrypted before"):
             session.shares[0].encrypt(some(1, prime), prime, 300)
+
+
+def test_an_error_that_the_library_repeats_is_not_the_only_one(session: Joint, monkeypatch: pytest.MonkeyPatch) -> None:
+    share, keys = session.shares[0], session.shares[0]._decryptors[0]
+    repeated = keys.encrypt(session.setup.schemes[0].encoded(some(1, 0)))
+    monkeypatch.setattr(keys, "encrypt", lambda plaintext: repeated)
+    first = session.half.unpack(share.encrypt(some(1, 0), 0, 302))
+    share._encrypted.remove(302)
+    session.half.subtract_in_place(first, session.half.unpack(share.encrypt(some(1, 0), 0, 302)))
+    assert np.var(centred(session.half, first)) == pytest.approx(2 * VARIANCE, rel=0.15)
 
 
 def test_what_is_refused_does_not_use_a_ciphertext_up(session: Joint) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import copy
-import hashlib
 import json
 import pickle
 import threading
@@ -21,7 +20,7 @@ from hypothesis import strategies as st
 from fhe_auc import ckks
 from fhe_auc.errors import BackendUnavailableError, CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
-from fhe_auc.serialise import decode
+from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.session_keys import PartySecrets
 
 SLOTS = 4096
@@ -108,6 +107,16 @@ def test_a_public_context_whose_fingerprint_is_not_its_own_is_refused(pair: ckks
     _, payload = container.open_any("public context", pair.public.to_bytes())
     with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
         ckks.load_public(container.seal("public context", bytes(32), payload))
+
+
+@pytest.mark.parametrize("which", ["public_key", "relinearisation_key", "rotation_keys"])
+def test_other_keys_of_whatever_kind_make_another_context(
+    pair: ckks.KeyPair, other_pair: ckks.KeyPair, which: str
+) -> None:
+    swapped = msgspec.structs.replace(pair.public._stored, **{which: getattr(other_pair.public._stored, which)})
+    assert swapped.fingerprint != pair.public.fingerprint
+    with pytest.raises(DeserialisationError, match="does not match its fingerprint"):
+        ckks.load_public(container.seal("public context", pair.public.fingerprint, encode(swapped)))
 
 
 @pytest.mark.parametrize("name", ["palisade", "", "OpenFHE"])
@@ -319,7 +328,7 @@ def test_submissions_of_one_party_share_no_coefficients(pair: ckks.KeyPair) -> N
 
 
 def test_the_fingerprint_changes_with_key_and_with_parameters(pair: ckks.KeyPair, other_pair: ckks.KeyPair) -> None:
-    key = hashlib.sha256(pair.public._stored.public_key).digest()
+    key = pair.public._stored.digest
     assert pair.public.fingerprint == pair.secret.fingerprint != other_pair.public.fingerprint
     assert len(pair.public.fingerprint) == 32
     changed = msgspec.structs.replace(pair.public.parameters, log2_scale=39.75)

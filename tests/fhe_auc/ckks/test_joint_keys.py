@@ -40,6 +40,7 @@ from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.rlwe.openfhe_joint_keys import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
+from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
 
 N = 8192
 SLOTS = N // 2
@@ -216,7 +217,7 @@ def test_the_sum_of_submissions_is_the_encrypted_sum(parties: int) -> None:
     total = session.submitted(plain, block)
     slots = embedded(session.opened(total, session.setup.common("submission", block))) / PLAN.parameters.scale
     # Eight deviations of the errors of n encryptions and roundings, of which a slot adds up N.
-    bound = 8 * math.sqrt(parties * N) * math.hypot(ERROR, 0.3) / PLAN.parameters.scale
+    bound = 8 * math.sqrt(parties * N * (FRESH_VARIANCE + 1 / 12)) / PLAN.parameters.scale
     assert bound < 1e-8
     assert np.abs(slots - sum(plain)).max() < bound
 
@@ -478,6 +479,16 @@ def test_a_block_is_encrypted_once() -> None:
     share.encrypt(values(1), fresh_block())
 
 
+def test_an_error_that_the_library_repeats_is_not_the_only_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, block = joint(3), fresh_block()
+    share, half = session.shares[0], session.setup.submission_part
+    monkeypatch.setattr(share, "_made", lambda *_: half.uniform(bytes(32)))  # the library's own part
+    first = half.unpack(share.encrypt(values(1), block))
+    share._encrypted.remove(block)
+    error = lifted(less(first, half.unpack(share.encrypt(values(1), block)), session.moduli), session.moduli)
+    assert np.var(error.astype(float)) == pytest.approx(2 * VARIANCE, rel=0.15)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [np.full(SLOTS, np.nan + 0j), np.full(SLOTS, 2.0**130 + 0j), np.zeros(SLOTS // 2, complex)],
@@ -553,8 +564,8 @@ def test_submissions_are_as_noisy_as_fresh_encryptions(parties: int) -> None:
     total = session.submitted([np.zeros(SLOTS, complex)] * parties, block)
     error = session.opened(total, session.setup.common("submission", block)).astype(float)
     # A deviation of 8,192 values is right to 0.8 %. In a slot it is √N times as large.
-    assert np.std(error) == pytest.approx(ERROR * math.sqrt(parties), rel=0.06)
-    assert np.sqrt(np.mean(np.abs(embedded(error)) ** 2)) == pytest.approx(ERROR * math.sqrt(parties * N), rel=0.06)
+    assert np.var(error) == pytest.approx(FRESH_VARIANCE * parties, rel=0.12)
+    assert np.mean(np.abs(embedded(error)) ** 2) == pytest.approx(FRESH_VARIANCE * parties * N, rel=0.12)
 
 
 def rotated(row: NDArray[Any], element: int) -> NDArray[Any]:

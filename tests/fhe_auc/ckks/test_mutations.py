@@ -58,6 +58,10 @@ def attempt(data, what):
     outcomes[outcome] = outcomes.get(outcome, 0) + 1
 
 
+def digest_of(keys):
+    return hashlib.sha256(b"".join(hashlib.sha256(key).digest() for key in keys)).digest()
+
+
 def forged(body):
     return original[:HEAD] + hashlib.sha256(body).digest() + body
 
@@ -153,7 +157,7 @@ if "context" in kind:
         if kind == "public context" and isinstance(parts[0], dict):
             try:
                 parameters = msgspec.convert(parts[0], ckks.CkksParameters)
-                mark = parameters.fingerprint(hashlib.sha256(parts[1]).digest())
+                mark = parameters.fingerprint(digest_of(parts[1:]))
             except Exception:
                 pass
         return seal(name, mark, msgspec.msgpack.encode(parts, order="deterministic"))
@@ -204,7 +208,7 @@ for change in changes:
     changed = {**parameters, **change}
     mark = fingerprint
     if True:
-        digest = hashlib.sha256(keys[0]).digest() if kind == "public context" else keys[0]
+        digest = digest_of(keys) if kind == "public context" else keys[0]
         # As CkksParameters.fingerprint, but for parameters that it may refuse to hold.
         encoded = msgspec.msgpack.encode(changed, order="deterministic")
         mark = hashlib.sha256(b"fhe-auc ckks context\\0" + hashlib.sha256(encoded).digest() + digest).digest()

@@ -14,7 +14,9 @@ from fhe_auc import ckks
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.second_error import VARIANCE, fresh_keys
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
+from fhe_auc.rlwe.transform import coefficients_of
 
 MODULI = (65537, 2**40 + 15, 36028797018652673, 2**56 - 5)
 FALSE_ALARM = 1e-9
@@ -52,12 +54,55 @@ def noise_of(pair: ckks.KeyPair, words: Words) -> np.ndarray:
     return b
 
 
-def test_reseeding_changes_neither_message_nor_error(pair: ckks.KeyPair) -> None:
+def small_coefficients(half: Polynomials, values: Words) -> np.ndarray:
+    """The coefficients of a small polynomial: the same integers modulo every prime."""
+    rows, moduli = coefficients_of(half, values).astype(np.int64), np.array(half.moduli)[:, None]
+    rows = np.where(rows > moduli // 2, rows - moduli, rows)
+    assert (rows == rows[0]).all()
+    return rows[0]
+
+
+def test_reseeding_changes_the_error_by_the_second_one_and_nothing_else(pair: ckks.KeyPair) -> None:
     seeded = Seeded(pair.public.ciphertext_shape)
     words = pair.secret._encrypt(np.zeros(pair.public.parameters.slots, complex))
     again = seeded.expand(seeded.reseed(words, pair.secret.secret_words))
     assert not np.array_equal(words, again)
-    assert np.array_equal(noise_of(pair, words), noise_of(pair, again))
+    added = noise_of(pair, again)
+    seeded.half.subtract_in_place(added, noise_of(pair, words))
+    error = small_coefficients(seeded.half, added)
+    assert np.abs(error).max() <= 21
+    assert (error**2).mean() == pytest.approx(VARIANCE, rel=0.15)  # of 8192 values it is off by 0.016
+
+
+# --- A machine that is resumed twice from one snapshot repeats the library's errors -----------------------------------
+
+
+def test_an_error_repeated_under_another_seed_does_not_tell_the_secret_key(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros = np.zeros(pair.public.parameters.slots, complex)
+    repeated = pair.secret._encrypt(zeros)
+    monkeypatch.setattr(type(pair.secret), "_encrypt", lambda self, values: repeated.copy())
+    first, second = (pair.public.read_submission(pair.secret.encrypt(zeros)) for _ in range(2))
+    Seeded(pair.public.ciphertext_shape).whole.subtract_in_place(first, second)
+    assert np.count_nonzero(first) > 0.999 * first.size  # the seeds differ
+    # With one error the difference is (a' - a)·s, and this zero; now no equation is without an error of its own.
+    error = small_coefficients(pair.secret.mask_shape, noise_of(pair, first))
+    assert (error**2).mean() == pytest.approx(2 * VARIANCE, rel=0.15)
+
+
+def test_where_the_system_repeats_its_randomness_too_another_message_has_another_seed(
+    pair: ckks.KeyPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_bytes", bytes)
+    secret = pair.secret.secret_words
+    b, _ = np.split(pair.secret._encrypt(np.zeros(pair.public.parameters.slots, complex)), 2)
+    other = b.copy()
+    other[0, 0] ^= np.uint64(1)
+    keys = [fresh_keys(secret, each) for each in (b, other, b)]
+    assert keys[0] == keys[2]
+    assert len({*keys[0], *keys[1]}) == 4
+    assert fresh_keys(other, b) not in keys  # of another secret key
 
 
 def test_two_encryptions_of_the_same_values_share_neither_seed_nor_polynomial(pair: ckks.KeyPair) -> None:
@@ -77,6 +122,45 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypt
     monkeypatch.setattr(Polynomials, "multiply", lambda self, x, y: product(self, x, np.roll(y, 1, axis=1)))
     with pytest.raises(BackendUnavailableError, match="install one that fhe-auc asks for"):
         scheme(pair.public.parameters)
+
+
+_FORKED_KEYS = """
+import hashlib, json, os, secrets, sys
+from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.bfv.parameters import CHAINS, BfvParameters, primes_above
+from fhe_auc.rlwe import openfhe_library
+
+openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
+(chain,) = CHAINS["openfhe"]
+primes = primes_above(2**41, 1, chain.ring_dimension)
+parameters = BfvParameters("openfhe", chain.ring_dimension, chain.modulus_bits, chain.special_bits, primes)
+setup = JointSetup(parameters, bytes(16))
+kept = JointShare(setup)
+total = setup.key_parts[1].uniform(bytes(32))
+found = []
+for _ in range(2):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        fresh = JointShare(setup)
+        made = [fresh.saved(), *kept.key_parts()[:2], kept.relinearisation_part(total), setup.library.fresh_keys()[1]]
+        os.write(writing, b"".join(hashlib.sha256(each).digest() for each in made))
+        os._exit(0)
+    os.waitpid(child, 0)
+    drawn = os.read(reading, 1000).hex()
+    found.append([drawn[start : start + 64] for start in range(0, len(drawn), 64)])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="of OpenFHE")
+def test_keys_and_parts_of_joint_keys_are_never_made_of_repeated_randomness(run_child: Any) -> None:
+    # With the same share and errors under the `a` of two sessions their difference would tell the share.
+    first, second = run_child(_FORKED_KEYS)
+    share, public_key, relinearisation, second_part, secret_key = zip(first, second, strict=True)
+    assert public_key[0] == public_key[1]  # made with the share, before the fork
+    for one, other in (share, relinearisation, second_part, secret_key):
+        assert one != other
 
 
 _FORKS = """

@@ -1,0 +1,64 @@
+"""A second error on everything that is encrypted, so that no secret depends on the library's random numbers alone.
+
+The libraries seed their generators once. A machine that is resumed twice from one snapshot repeats their errors, under
+seeds for `a` that are fresh: of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So b gets an
+error of ours on top, and the difference one of its own:
+
+    key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it)
+    e2     ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
+
+Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
+HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
+
+An encryption's error is then the sum of two, √2 times as large as the library's: `FRESH_VARIANCE`.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from typing import NamedTuple
+
+import numpy as np
+
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.transform import values_of
+
+_COINS = 21
+_SIGNS = np.repeat(np.array([1, -1, 0], np.float32), [_COINS, _COINS, 64 - 2 * _COINS])
+_RANDOM_BYTES = 32
+
+VARIANCE = _COINS / 2
+"""Of a coefficient of the second error."""
+
+FRESH_VARIANCE = 3.25**2 + VARIANCE
+"""Of a coefficient of a fresh encryption's error; the libraries' own deviation is 3.24 (SEAL) and 3.19 (OpenFHE)."""
+
+
+class Keys(NamedTuple):
+    """Two independent keys of 32 bytes, good for one encryption."""
+
+    seed: bytes
+    """Of `a`; public."""
+
+    error: bytes
+    """Of the second error; secret."""
+
+
+def fresh_keys(secret: Words, b: Words) -> Keys:
+    """Return keys for the encryption `b`, as the library made it, under the key `secret`."""
+    drawn = hmac.digest(secret.tobytes(), secrets.token_bytes(_RANDOM_BYTES) + b.tobytes(), "sha512")
+    return Keys(drawn[:32], drawn[32:])
+
+
+def second_error(shape: Polynomials, key: bytes) -> Words:
+    """Return one small polynomial, modulo each prime of `shape`, as values at the roots of unity."""
+    coins = np.unpackbits(KeyStream(key).words(shape.ring_dimension).view(np.uint8)).reshape(shape.ring_dimension, -1)
+    error = (coins.astype(np.float32) @ _SIGNS).astype(np.int64)
+    return values_of(shape, np.mod(error, np.array(shape.moduli)[:, None]).astype(np.uint64))
+
+
+def add_second_error(shape: Polynomials, b: Words, secret: Words) -> None:
+    """Add a fresh second error to `b`, of that shape, which the library has encrypted under the key `secret`."""
+    shape.add_in_place(b, second_error(shape, fresh_keys(secret, b).error))

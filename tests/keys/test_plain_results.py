@@ -1,0 +1,77 @@
+"""Results that hide nothing, which a stranger makes who knows the announcement alone: every party refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fhe_auc import ckks, registry
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.transform import values_of
+from fhe_auc.serialise import encode
+
+GRID = np.linspace(0, 1, 16)
+
+
+def constant(value: int) -> Callable[[Polynomials], Words]:
+    return lambda half: np.full(half.shape, value, np.uint64)
+
+
+def as_large_as_noise(half: Polynomials) -> Words:
+    coefficients = np.random.default_rng(1).integers(-(2**40), 2**40, half.ring_dimension)
+    return values_of(half, np.mod(coefficients, np.array(half.moduli)[:, None]).astype(np.uint64))
+
+
+SECOND = {"zero": constant(0), "one": constant(1), "two": constant(2), "as large as noise": as_large_as_noise}
+
+
+def plain_result(shape: Polynomials, second: Words, fingerprint: bytes) -> bytes:
+    """A result whose first polynomial is the message; which one does not matter here."""
+    half = Polynomials(shape.ring_dimension, shape.moduli[: len(shape.moduli) // 2])
+    return container.seal("result", fingerprint, shape.pack(np.concatenate([half.uniform(bytes(32)), second])))
+
+
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "histogram-federated"])
+def test_a_party_with_sealed_keys_refuses_a_result_made_from_public_information(
+    site_rows: list[PartyData], backend: str, protocol: str, second: str
+) -> None:
+    parties = tuple(data.name for data in site_rows)
+    found = registry.load(protocol)
+    session = found.prepare(Request(parties=parties, thresholds=GRID, backend=backend))
+    for data in site_rows:
+        party = found.party(session.manifest, session.party_material, data)
+        shape = party._keys._seeded.whole
+        forged = plain_result(shape, SECOND[second](party._keys.mask_shape), session.manifest.context)
+        with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
+            party._computation.decrypt(party._keys, forged)
+
+
+@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "histogram-federated", "exact"])
+def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(
+    site_rows: list[PartyData], protocol: str, second: str
+) -> None:
+    parties = tuple(data.name for data in site_rows)
+    found = registry.load(protocol)
+    manifest = found.prepare(Request(parties=parties, thresholds=GRID, backend="openfhe", keys="joint")).manifest
+    computation = found.joint_computation(manifest, bytes(32))
+    share, setup = computation.new_share(), computation.setup
+    forged = plain_result(setup.library.submission.polynomials, SECOND[second](setup.submission_part), bytes(32))
+    if protocol == "exact":
+        _, packed = container.open_any("result", forged)
+        kinds = (f"result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
+        forged = encode(tuple(container.seal(kind, bytes(32), packed) for kind in kinds))
+    for call in (
+        lambda: computation.partial_decryption(share, forged),
+        lambda: computation.combine(forged, []),
+    ):
+        with pytest.raises(DeserialisationError, match="not a ciphertext: its second polynomial is"):
+            call()
