@@ -1,1 +1,1 @@
-"""SIMULATED noise and made-up scores, for experiments: fast, seeded, and protecting nobody."""
+"""SIMULATED noise, for experiments: fast, seeded, and protecting nobody."""

@@ -6,7 +6,7 @@
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
 
-The rows are those of `fhe_auc_benchmarks.simulations.synthetic_scores.criteo_like`: as many as the paper's and of the
+The rows are those of `fhe_auc_benchmarks.studies.synthetic_scores.criteo_like`: as many as the paper's and of the
 same AUC, otherwise a guess. Noise is simulated (`fhe_auc_benchmarks.simulations.dpauc`, seeded), in the paper's preset:
 grid `dpauc:|Θ|`, ε′ = ε / (4|Θ|), sums clipped at 0, points sorted by FPR, no ends added.
 
@@ -32,7 +32,7 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
 from fhe_auc_benchmarks.simulations import dpauc as simulation
-from fhe_auc_benchmarks.simulations.synthetic_scores import CRITEO_AUC, criteo_like
+from fhe_auc_benchmarks.studies.synthetic_scores import CRITEO_AUC, criteo_like
 from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics

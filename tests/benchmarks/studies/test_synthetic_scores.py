@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import InputError
-from fhe_auc_benchmarks.simulations import synthetic_scores as synthetic
-from fhe_auc_benchmarks.simulations.synthetic_scores import criteo_like
+from fhe_auc_benchmarks.studies import synthetic_scores as synthetic
+from fhe_auc_benchmarks.studies.synthetic_scores import criteo_like
 
 
 @pytest.mark.parametrize(("epoch", "auc"), [*enumerate(synthetic.CRITEO_AUC)])
