@@ -96,3 +96,12 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
     )
     assert links(page) == [(tmp_path / "there.md", "x"), (page, "a")]
     assert anchors(page) == {"a-b-c-d", "a", "a-1"}
+
+
+def test_every_test_that_the_threat_model_names_exists() -> None:
+    named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", (ROOT / "docs/security/threat-model.md").read_text("utf-8"))
+    assert len(named) > 10
+    path = ""
+    for file, test in named:
+        path = file or path  # a second one of the same file
+        assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{test}"
