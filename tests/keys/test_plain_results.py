@@ -63,7 +63,8 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(
     found = registry.load(protocol)
     manifest = found.prepare(Request(parties=parties, thresholds=GRID, backend="openfhe", keys="joint")).manifest
     computation = found.joint_computation(manifest, bytes(32))
-    share, setup = computation.new_share(), computation.setup
+    setup = computation.setup
+    share = computation.share_type(setup)
     forged = plain_result(setup.library.submission.polynomials, SECOND[second](setup.submission_part), bytes(32))
     if protocol == "exact":
         _, packed = container.open_any("result", forged)
