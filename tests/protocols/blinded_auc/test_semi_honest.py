@@ -237,7 +237,7 @@ class TestWarnings:
 
     def test_scores_outside_the_grid_are_noticed(self):
         percent = ([0, 1, 0, 1], [40.0, 62.0, 55.0, 80.0])
-        assert "take thresholds that fit the scores" in self.warnings([percent, percent])
+        assert "where scores differ, take thresholds that fit them" in self.warnings([percent, percent])
 
     def test_fewer_rows_than_the_precision_is_stated_for(self):
         pair = ([0, 1], [0.1, 0.9])
