@@ -41,10 +41,7 @@ class PartyData:
     y_score : ndarray of float64, shape (n,)
         Finite scores, a higher score meaning label 1 is likelier; read-only.
 
-    Raises
-    ------
-    InputError
-        If constructed with arrays that `from_arrays` has not prepared.
+    Raises `InputError` if constructed with arrays that `from_arrays` has not prepared.
     """
 
     name: str
@@ -206,10 +203,7 @@ class Counts:
     tp, fp : ndarray of int64, shape (m,)
         TP_k and FP_k for ascending thresholds: never negative, never increasing, read-only. The first counts every row.
 
-    Raises
-    ------
-    InputError
-        If the arrays cannot be such counts, or exceed 2^62 - 1 rows.
+    Raises `InputError` if the arrays cannot be such counts, or exceed 2^62 - 1 rows.
     """
 
     tp: NDArray[np.int64]

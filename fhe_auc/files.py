@@ -39,10 +39,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
     durable : bool
         Whether the file is there after a power cut, too, once the context has ended.
 
-    Raises
-    ------
-    OSError
-        The file cannot be written; nothing of it is left behind.
+    Raises `OSError`: the file cannot be written; nothing of it is left behind.
     """
     target = Path(path)
     if mode is None and _is_special(target):

@@ -55,10 +55,7 @@ def derived_key(secret: bytes, session: bytes, label: bytes, *purpose: str | int
     purpose : tuple
         What the key is for; none is for two purposes.
 
-    Raises
-    ------
-    InputError
-        The secret is missing or of another length: anybody could derive such a key.
+    Raises `InputError`: the secret is missing or of another length: anybody could derive such a key.
     """
     if len(secret) != COMMON_SECRET_BYTES:
         raise InputError(f"a common secret has {COMMON_SECRET_BYTES} bytes, got {len(secret)}")

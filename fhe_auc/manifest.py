@@ -54,10 +54,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     options : dict of str to bool, int, float or str
         Parameters of the protocol that all roles must agree on and that are not in the plan: a privacy budget. Finite.
 
-    Raises
-    ------
-    InputError
-        If a field cannot be that.
+    Raises `InputError` if a field cannot be that.
     """
 
     protocol: str

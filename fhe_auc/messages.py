@@ -75,11 +75,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     def from_bytes(cls, data: bytes, *, limit: int) -> Message:
         """Parse a message of at most `limit` bytes.
 
-        Raises
-        ------
-        MessageError
-            Too long, not a message, another format version, truncated, damaged or malformed; ``error.field`` says
-            which: "length", "format", "version", "checksum" or "body".
+        Raises `MessageError`: too long, not a message, another format version, truncated, damaged or malformed;
+        ``error.field`` says which: "length", "format", "version", "checksum" or "body".
         """
         if isinstance(data, bytes) and len(data) > limit:  # type: ignore[redundant-expr] # from a transport
             raise MessageError(f"message of {len(data):,} bytes, at most {limit:,} expected", field="length")

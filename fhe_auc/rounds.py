@@ -111,10 +111,7 @@ class Aggregator(ABC):
 
         `party` is who the transport says it comes from.
 
-        Raises
-        ------
-        MessageError
-            Wrong, damaged, late, duplicate or replayed; the text names the party and the field.
+        Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field.
         """
         try:
             self._receive(party, submission)
@@ -442,10 +439,7 @@ def conduct(
     refused : callable, optional
         Told of each submission that is refused, and the session goes on; without it the error is raised.
 
-    Raises
-    ------
-    MessageError, EvaluationError
-        As `Aggregator.receive` and `Aggregator.finish_round`.
+    Raises `MessageError` or `EvaluationError`: as `Aggregator.receive` and `Aggregator.finish_round`.
     """
     spent = {} if seconds is None else seconds
     message: bytes | None = aggregator.start()

@@ -60,10 +60,7 @@ _QUANTILE = "quantile"
 def uniform(m: int) -> NDArray[np.float64]:
     """Return m equidistant thresholds from 0 to 1, the grid of [FHE]: read-only, shape (m,).
 
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer from 2 to 2^20.
+    Raises `ThresholdError` if m is not an integer from 2 to 2^20.
     """
     return explicit(np.linspace(0.0, 1.0, _checked_size(m)))
 
@@ -77,10 +74,7 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
 
     The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp.
 
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer from 2 to 2^20.
+    Raises `ThresholdError` if m is not an integer from 2 to 2^20.
     """
     return _hybrid(_checked_size(m))
 
@@ -108,10 +102,7 @@ def dpauc(m: int) -> NDArray[np.float64]:
     0.2 and 0.5 come twice: each time with noise of its own, which is what the repetition is for. Grids must rise, so
     the second of the two is the next float64: no score lies between them but one that equals the first.
 
-    Raises
-    ------
-    ThresholdError
-        If m is not an integer from 4 to 2^20.
+    Raises `ThresholdError` if m is not an integer from 4 to 2^20.
     """
     size = _checked_size(m)
     if size < _LEAST_DPAUC:
@@ -129,10 +120,8 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
     They are m finite numbers in strictly ascending order, m from 2 to 2^20, and need not lie in [0, 1]: scores may be
     margins or logits. The first acts as minus infinity, whatever its value.
 
-    Raises
-    ------
-    ThresholdError
-        If they are anything else, or m is out of range; the message names the position (from 0) and the value.
+    Raises `ThresholdError` if they are anything else, or m is out of range; the message names the position (from 0)
+    and the value.
     """
     try:
         given = np.asarray(thresholds)
@@ -185,10 +174,8 @@ def parse(spec: str) -> NDArray[np.float64]:
         ``uniform:100``, ``hybrid:1000``, ``hybrid`` (1,000 points), ``dpauc:100``, or the path of a ``.npy`` file with
         a one-dimensional array, or of a ``.txt`` or ``.csv`` file with one number a line and no header.
 
-    Raises
-    ------
-    ThresholdError
-        If the specification is not understood (the message lists what is), or the file does not hold thresholds.
+    Raises `ThresholdError` if the specification is not understood (the message lists what is), or the file does not
+    hold thresholds.
     """
     if quantiles_wanted(spec) is not None:
         raise ThresholdError(f"thresholds {spec!r} have to be found first, by a session of all parties, not here")

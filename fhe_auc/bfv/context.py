@@ -182,10 +182,7 @@ FACTORY = ContextFactory[BfvParameters, KeyPair, PublicContext, SecretContext](
 def checked(values: ArrayLike, parameters: BfvParameters, prime: int) -> Residues:
     """Return `values`, shape (N,), as what a ciphertext holds.
 
-    Raises
-    ------
-    ValueError
-        Not one integer in [0, t) a slot, or no prime of that index.
+    Raises `ValueError`: not one integer in [0, t) a slot, or no prime of that index.
     """
     given = np.asarray(values)
     if given.shape != (parameters.slots,) or given.dtype.kind not in "iu":

@@ -39,10 +39,7 @@ class BfvParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
         1 to 8 different primes t of 17 to 44 bits, 1 modulo 2N. Small ones are for experiments: planners never choose
         them.
 
-    Raises
-    ------
-    CapacityError
-        If they are anything else, or as `RingParameters`.
+    Raises `CapacityError` if they are anything else, or as `RingParameters`.
     """
 
     plain_moduli: tuple[int, ...]

@@ -75,10 +75,7 @@ class PublicContext(BasePublicContext[CkksParameters]):
     def encrypt(self, values: Slots, degree: int = 1) -> Ciphertext:
         """Return a fresh encryption of `values`, shape (N/2,), under the public key, at scale Δ'^degree.
 
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus.
+        Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
         """
         plaintext = self._scheme.encoded(checked(values, self.parameters, degree), degree)
         return self._scheme.at_degree(self._evaluator.encrypt(plaintext), degree)
@@ -152,10 +149,7 @@ class SecretContext(BaseSecretContext[CkksParameters]):
         `mask`, of the shape `mask_shape`, is added to the ciphertext's first polynomial; None adds nothing. A uniform
         one leaves nothing that could be decrypted, until masks that make up for it have been added.
 
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus.
+        Raises `ValueError`: not one finite value a slot, or a value beyond the modulus.
         """
         packed = self._seeded.reseed(self._encrypt(checked(values, self.parameters, 1)), self.secret_words)
         if mask is not None:

@@ -62,11 +62,8 @@ class JointShare(BaseJointShare[CkksParameters]):
 
         What is encrypted is 2^shift_bits times the values, from whose encoding nothing more is rounded off.
 
-        Raises
-        ------
-        ValueError
-            Not one finite value a slot, or a value beyond the modulus; or the block has been encrypted before: two
-            values under the same random polynomials tell their difference.
+        Raises `ValueError`: not one finite value a slot, or a value beyond the modulus; or the block has been encrypted
+        before: two values under the same random polynomials tell their difference.
         """
         setup = self.setup
         values = checked(values, setup.parameters, 1)

@@ -30,10 +30,7 @@ class CkksParameters(RingParameters, frozen=True, forbid_unknown_fields=True):
     rotations : tuple of int
         Left rotations that evaluation keys exist for: powers of two below N/2, ascending.
 
-    Raises
-    ------
-    CapacityError
-        If they are anything else, or as `RingParameters`.
+    Raises `CapacityError` if they are anything else, or as `RingParameters`.
     """
 
     log2_scale: float

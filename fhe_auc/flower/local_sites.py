@@ -46,10 +46,8 @@ class Stage:
 
         `bins`, where not None, is how many quantile thresholds a session before is to find.
 
-        Raises
-        ------
-        FheAucError
-            As `fhe_auc.federated_auc`; also where a site is missing that the protocol does not go on without.
+        Raises `FheAucError`: as `fhe_auc.federated_auc`; also where a site is missing that the protocol does not go on
+        without.
         """
         if bins is None:
             return _first(self._play(plugin, request, parties, {}))

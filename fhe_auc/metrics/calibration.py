@@ -35,10 +35,7 @@ class CalibrationMap:
     probabilities : ndarray of float64, shape (B,)
         In [0, 1].
 
-    Raises
-    ------
-    InputError
-        If the arrays cannot be that.
+    Raises `InputError` if the arrays cannot be that.
     """
 
     edges: NDArray[np.float64]

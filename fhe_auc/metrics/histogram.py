@@ -54,10 +54,7 @@ class Histogram:
         Rows of label 1 and 0 in each bin, finite; read-only. With privacy noise they are no integers and may be
         negative: `cleaned` says what the metrics then use.
 
-    Raises
-    ------
-    InputError
-        If the arrays cannot be that; the message names the array, the position (from 0) and the value.
+    Raises `InputError` if the arrays cannot be that; the message names the array, the position (from 0) and the value.
     """
 
     edges: NDArray[np.float64]

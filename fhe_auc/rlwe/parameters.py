@@ -47,10 +47,7 @@ class RingParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     special_bits : int
         Bits of the key-switching modulus P, at most 60; 0 where there is none.
 
-    Raises
-    ------
-    CapacityError
-        If they are below 128-bit security, or not one of `chains`.
+    Raises `CapacityError` if they are below 128-bit security, or not one of `chains`.
     """
 
     backend: BackendName

@@ -36,10 +36,7 @@ def laplace(values: NDArray[_Number], scale: float) -> NDArray[_Number]:
     Integers stay integers and saturate at the ends of int64. The scale for ε-differential privacy is the values' L1
     sensitivity, over ε. The array is a new one.
 
-    Raises
-    ------
-    InputError
-        The scale is not positive and finite, or a value is not finite or of another type.
+    Raises `InputError`: the scale is not positive and finite, or a value is not finite or of another type.
     """
     return _added("laplace", values, _positive(scale, "scale"))
 
@@ -86,10 +83,7 @@ def polya(size: int, scale: float, parties: int) -> NDArray[np.int64]:
     There are `size` >= 0 shares, int64 of shape (size,). The scale is that of the sum: for its ε-differential privacy
     the L1 sensitivity, over ε. `parties` is n >= 1, how many shares make up the whole noise.
 
-    Raises
-    ------
-    InputError
-        The scale is not positive and finite, or another number is out of range.
+    Raises `InputError`: the scale is not positive and finite, or another number is out of range.
     """
     if size < 0 or parties < 1:
         raise InputError(f"there must be at least 0 shares of at least 1 party, got {size} of {parties}")

@@ -76,10 +76,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
     def prepare(self, request: Request) -> Session:
         """Check the options and name the session; there are no keys.
 
-        Raises
-        ------
-        InputError
-            A wrong option; or something that only encryption has: a backend, joint keys, smudging.
+        Raises `InputError`: a wrong option; or something that only encryption has: a backend, joint keys, smudging.
         """
         self.check_options(request.options)
         for name, value in (("backend", request.backend), ("smudging_bits", request.smudging_bits)):

@@ -107,11 +107,8 @@ class Malicious(BlindedAuc):
 class MaliciousTask(BlindedTask):
     """Splits a party's counts into shares, and accepts a result only if all executions agree.
 
-    Raises
-    ------
-    InputError
-        The manifest's plan is not one for split shares of all parties, with 2, 4 or 8 executions; or the party alone
-        has more rows than the session may have.
+    Raises `InputError`: the manifest's plan is not one for split shares of all parties, with 2, 4 or 8 executions; or
+    the party alone has more rows than the session may have.
     """
 
     masked = True

@@ -35,10 +35,7 @@ _MAX_X_BITS = 32
 class Packing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The layout of `blocks` ciphertexts.
 
-    Raises
-    ------
-    ValueError
-        A number is out of its range, or classes and bins do not fit the slots.
+    Raises `ValueError`: a number is out of its range, or classes and bins do not fit the slots.
     """
 
     slots: int

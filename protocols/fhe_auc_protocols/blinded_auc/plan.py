@@ -51,10 +51,8 @@ _SPLIT_BITS = math.log2(1 + math.hypot(1, 0.5))  # den once more, and tie, which
 class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted AUC.
 
-    Raises
-    ------
-    CapacityError
-        The parts do not fit together, or would not hide what they must. A plan comes from whoever wrote the manifest.
+    Raises `CapacityError`: the parts do not fit together, or would not hide what they must. A plan comes from whoever
+    wrote the manifest.
     """
 
     kind: ClassVar[str] = "blinded AUC"

@@ -55,10 +55,7 @@ def plan(
     the AUC allowed from ``workload.min_rows`` rows on; None: 1e-7, with joint keys or split shares 5e-7. Where
     `tolerance` is None, it is the plan's `disagreement`, below which honest results would be refused.
 
-    Raises
-    ------
-    CapacityError
-        An argument is out of range, or no parameters with 128-bit security do.
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
     if precision is None:
         loose = workload.joint_keys or workload.is_split

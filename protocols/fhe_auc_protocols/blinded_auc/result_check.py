@@ -101,10 +101,7 @@ def _largest_zero(plan: AucPlan, *, noise_shows: bool) -> float:
 def recover_verified(slots: ckks.Slots, plan: AucPlan, executions: Sequence[Execution]) -> Recovered:
     """Return the AUC from the decrypted slots of the result, shape (slots,), and the E executions' secrets.
 
-    Raises
-    ------
-    VerificationError
-        A check fails; no number is given.
+    Raises `VerificationError`: a check fails; no number is given.
     """
     by_class = plan.packing.by_class(slots)
     if not np.isfinite(slots).all():

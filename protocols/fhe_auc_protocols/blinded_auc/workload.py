@@ -19,10 +19,7 @@ _LEAST = {"thresholds": 1, "parties": 1, "classes": 1, "max_rows": 2, "min_rows"
 class Workload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the parameters must carry: capacity holds up to max_rows pooled rows, precision from min_rows on.
 
-    Raises
-    ------
-    CapacityError
-        A number is out of its range, or no integer.
+    Raises `CapacityError`: a number is out of its range, or no integer.
     """
 
     thresholds: int

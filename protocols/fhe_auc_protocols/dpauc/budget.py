@@ -97,11 +97,8 @@ class Budget:
 
         Options are as in a request or a manifest; names that the mechanism does not know must have been refused.
 
-        Raises
-        ------
-        InputError
-            A budget is missing or out of range (an epsilon above 100 promises nothing), its noise would not fit the
-            counts, or another option has no sense.
+        Raises `InputError`: a budget is missing or out of range (an epsilon above 100 promises nothing), its noise
+        would not fit the counts, or another option has no sense.
         """
         epsilon = _epsilon(options, "epsilon", EPSILON_ADVICE)
         delta = score_epsilon = budget_thresholds = None

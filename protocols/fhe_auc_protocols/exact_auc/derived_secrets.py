@@ -19,10 +19,7 @@ _LABEL = b"fhe-auc verified 1\0"
 class CommonSecrets:
     """The secrets of one session.
 
-    Raises
-    ------
-    ValueError
-        The secret has another length: a task that was not given it has none.
+    Raises `ValueError`: the secret has another length: a task that was not given it has none.
     """
 
     secret: bytes

@@ -41,10 +41,7 @@ class Entries(NamedTuple):
 class ExactPacking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The layout of an exact session's ciphertexts.
 
-    Raises
-    ------
-    ValueError
-        The bins do not fit the pairs, or leave one empty.
+    Raises `ValueError`: the bins do not fit the pairs, or leave one empty.
     """
 
     slots: int

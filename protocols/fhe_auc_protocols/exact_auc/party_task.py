@@ -44,10 +44,7 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
 
     Rows come rounded where the session rounds scores.
 
-    Raises
-    ------
-    InputError
-        The manifest is of another kind, or the party alone has more rows than the session may have.
+    Raises `InputError`: the manifest is of another kind, or the party alone has more rows than the session may have.
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:

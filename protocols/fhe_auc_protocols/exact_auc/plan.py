@@ -52,11 +52,8 @@ _SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an exact encrypted AUC.
 
-    Raises
-    ------
-    CapacityError
-        The parts do not fit together, or would not hide or verify what they must. A plan comes from whoever wrote the
-        manifest.
+    Raises `CapacityError`: the parts do not fit together, or would not hide or verify what they must. A plan comes from
+    whoever wrote the manifest.
     """
 
     kind: ClassVar[str] = "exact AUC"

@@ -26,10 +26,7 @@ def plan_exact(
 ) -> ExactPlan:
     """Return the plan with the fewest primes; parameters as of `ExactPlan` and `ExactPacking`.
 
-    Raises
-    ------
-    CapacityError
-        An argument is out of range, or no parameters with 128-bit security do.
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
     (chain,) = CHAINS[backend]
     if max_rows < 2:

@@ -134,10 +134,7 @@ class Verified(Exact):
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     """Return a party's rows with scores rounded as the session says.
 
-    Raises
-    ------
-    InputError
-        A score does not lie between 0 and 1, where scores are rounded.
+    Raises `InputError`: a score does not lie between 0 and 1, where scores are rounded.
     """
     decimals = manifest.options.get(ROUND_SCORES)
     if decimals is None:

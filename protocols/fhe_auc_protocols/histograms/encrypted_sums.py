@@ -40,10 +40,7 @@ _NO_SUM = (
 class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything public that parties and aggregator must agree on for an encrypted sum.
 
-    Raises
-    ------
-    CapacityError
-        The parts do not fit together. A plan comes from whoever wrote the manifest.
+    Raises `CapacityError`: the parts do not fit together. A plan comes from whoever wrote the manifest.
     """
 
     kind: ClassVar[str] = "sums"
@@ -142,10 +139,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def pack(self, integers: ArrayLike) -> Slots:
         """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
 
-        Raises
-        ------
-        ValueError
-            Another shape, a value that is not an integer, or one beyond the bound.
+        Raises `ValueError`: another shape, a value that is not an integer, or one beyond the bound.
         """
         given = np.asarray(integers)
         if given.shape != (self.vectors, self.thresholds) or given.dtype.kind not in "iu":
@@ -159,10 +153,8 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def sums(self, slots: Slots) -> NDArray[np.int64]:
         """Return the sums, shape (vectors, thresholds), from the decrypted slots of the result.
 
-        Raises
-        ------
-        EvaluationError
-            The slots are not those of sums within the plan's bounds: the keys are wrong, or the result is damaged.
+        Raises `EvaluationError`: the slots are not those of sums within the plan's bounds: the keys are wrong, or the
+        result is damaged.
         """
         if not np.isfinite(slots).all():
             raise EvaluationError(_NO_SUM)
@@ -234,10 +226,7 @@ def plan_sum(
 ) -> SumPlan:
     """Return the plan with the smallest upload; parameters as of `SumPlan`.
 
-    Raises
-    ------
-    CapacityError
-        An argument is out of range, or no parameters with 128-bit security do.
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
     scale_bits = min(_MOST_SCALE_BITS, EXACT_BITS - math.ceil(math.log2(max(max_total, 1))))
     reason = ""

@@ -27,10 +27,7 @@ class HierarchicalCounts:
 
     ``repr`` shows the height only: a party's counts are its secret. ``==`` is identity.
 
-    Raises
-    ------
-    InputError
-        The levels cannot be that.
+    Raises `InputError`: the levels cannot be that.
     """
 
     levels: tuple[NDArray[np.float64], ...]
@@ -59,10 +56,7 @@ class HierarchicalCounts:
     def from_lowest(cls, counts: ArrayLike) -> HierarchicalCounts:
         """Add up the counts of the segments of the lowest level, shape (2^h,), to those of all others.
 
-        Raises
-        ------
-        InputError
-            Their number is no power of two, or a count is not finite.
+        Raises `InputError`: their number is no power of two, or a count is not finite.
         """
         lowest = np.asarray(counts, dtype=np.float64)
         height = lowest.size.bit_length() - 1
@@ -93,10 +87,7 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
 
     Of shape (n,), from 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
 
-    Raises
-    ------
-    InputError
-        A score lies outside [0, 1]; the message names party, row and value.
+    Raises `InputError`: a score lies outside [0, 1]; the message names party, row and value.
     """
     check_height(height)
     size = 2**height

@@ -104,11 +104,8 @@ def _evaluation(manifest: Manifest, pooled: PooledCounts, histogram: Histogram, 
 def rows_by_bin(data: PartyData, grid: NDArray[np.float64]) -> NDArray[np.int64]:
     """Count a party's rows of label 1 and 0 in each bin, shape (2, m).
 
-    Raises
-    ------
-    InputError
-        A score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the message names the
-        party, the row and the value.
+    Raises `InputError`: a score lies beyond the bins (`pooled_histogram`), which then would say what is not so; the
+    message names the party, the row and the value.
     """
     own = Histogram.from_rows(data, _edges(grid))
     return np.stack([own.positives, own.negatives]).astype(np.int64)
@@ -130,10 +127,7 @@ def _edges(grid: NDArray[np.float64]) -> NDArray[np.float64]:
 def pooled_counts(bins: NDArray[np.int64]) -> Counts:
     """Return the counts at each threshold from positives and negatives in each bin, shape (2, m).
 
-    Raises
-    ------
-    EvaluationError
-        A bin has fewer than no rows.
+    Raises `EvaluationError`: a bin has fewer than no rows.
     """
     if bins.min() < 0:
         raise EvaluationError(

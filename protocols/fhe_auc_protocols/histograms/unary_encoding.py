@@ -46,10 +46,7 @@ _WORDS = 2**22  # drawn at a time
 class UnaryEncoding:
     """OUE over d >= 1 cells, with a budget for one user's report from 0.000001 to 32.
 
-    Raises
-    ------
-    InputError
-        One of them is out of range.
+    Raises `InputError`: one of them is out of range.
     """
 
     def __init__(self, cells: int, epsilon: float) -> None:
@@ -70,10 +67,7 @@ class UnaryEncoding:
         Cells, shape (n,), are from 0 to d − 1, or `NO_VALUE`. The source is `exact_sampling.secure` where it protects
         someone.
 
-        Raises
-        ------
-        InputError
-            A cell is out of range; the message names the user, not the cell.
+        Raises `InputError`: a cell is out of range; the message names the user, not the cell.
         """
         unfit = (cells < NO_VALUE) | (cells >= self.cells)
         if unfit.any():
@@ -115,10 +109,7 @@ class UnaryHierarchy:
     `height` is L, `epsilon` the budget of one user's report, from 0.000001 to 32, and `cells` the number of those of
     the lowest level, a multiple of 2^(L-1); default 2^L.
 
-    Raises
-    ------
-    InputError
-        The height or the budget is out of range.
+    Raises `InputError`: the height or the budget is out of range.
     """
 
     def __init__(self, height: int, epsilon: float, *, cells: int | None = None) -> None:
@@ -143,10 +134,7 @@ class UnaryHierarchy:
     def estimate(self, pooled: Sequence[LevelTally]) -> tuple[NDArray[np.float64], ...]:
         """Return unbiased estimates of all users' counts on every level, highest first; levels do not agree.
 
-        Raises
-        ------
-        EvaluationError
-            Nobody has reported on some level.
+        Raises `EvaluationError`: nobody has reported on some level.
         """
         users = sum(tally.reports for tally in pooled)
         if not all(tally.reports for tally in pooled):

@@ -15,10 +15,7 @@ from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 class Axis:
     """The values that one column may have. They are public, and must not come from the data.
 
-    Raises
-    ------
-    InputError
-        The points are not two or more finite numbers in ascending order.
+    Raises `InputError`: the points are not two or more finite numbers in ascending order.
     """
 
     points: Floats
@@ -35,10 +32,7 @@ class Axis:
     def bins(cls, low: float, high: float, k: int) -> Axis:
         """Return the middles of k >= 2 bins of equal width on [low, high].
 
-        Raises
-        ------
-        InputError
-            There are fewer bins, or the range is not two finite numbers, the lower one first.
+        Raises `InputError`: there are fewer bins, or the range is not two finite numbers, the lower one first.
         """
         if not (np.isfinite([low, high]).all() and low < high):
             raise InputError(f"a range needs two numbers, the lower one first, got {low:g} and {high:g}")

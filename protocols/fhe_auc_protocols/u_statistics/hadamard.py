@@ -51,10 +51,7 @@ class Reports(NamedTuple):
 class HadamardTree:
     """The oracle of depth α, 1 to 20, whose leaves are [0, 2^α), with a budget from 0.000001 to 32.
 
-    Raises
-    ------
-    InputError
-        One of them is out of range.
+    Raises `InputError`: one of them is out of range.
     """
 
     def __init__(self, depth: int, epsilon: float) -> None:

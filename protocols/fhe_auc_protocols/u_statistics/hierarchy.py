@@ -59,10 +59,7 @@ class HierarchicalAuc:
 
     `a`, above 1, which says where to discard, makes theorem 3's bound smallest.
 
-    Raises
-    ------
-    UndefinedAucError
-        A class is empty.
+    Raises `UndefinedAucError`: a class is empty.
     """
 
     def __init__(self, tree: HadamardTree, positives: int, negatives: int) -> None:

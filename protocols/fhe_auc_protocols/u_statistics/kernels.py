@@ -25,10 +25,7 @@ class Kernel:
     The noise of `pairs` is scaled to the range's width, so that a value outside would not be protected: of public
     points it is refused, of users it is moved to the range's end.
 
-    Raises
-    ------
-    InputError
-        The range is not two finite numbers, the lower one first.
+    Raises `InputError`: the range is not two finite numbers, the lower one first.
     """
 
     name: str
@@ -54,10 +51,7 @@ class Kernel:
     def __call__(self, x: ArrayLike, y: ArrayLike) -> Floats:
         """Return f of public records of shape (..., d); for those of users there is `clipped`.
 
-        Raises
-        ------
-        InputError
-            A value is not finite, or outside the range; the message names the value.
+        Raises `InputError`: a value is not finite, or outside the range; the message names the value.
         """
         values = self._values(x, y)
         wrong = ~((values >= self.low) & (values <= self.high))
@@ -89,10 +83,8 @@ class Kernel:
     def matrix(self, points: ArrayLike) -> Floats:
         """Return A with A_ij = f(point i, point j); points are public, of shape (k, d), the result (k, k).
 
-        Raises
-        ------
-        InputError
-            As for a call; or the kernel is not symmetric on these points, or does not keep their shape.
+        Raises `InputError`: as for a call; or the kernel is not symmetric on these points, or does not keep their
+        shape.
         """
         rows = np.asarray(points, float)
         values = self(rows[:, None, :], rows[None, :, :])

@@ -36,10 +36,7 @@ MAX_VALUES = 4096  # the estimate multiplies by a k × k matrix
 class RandomisedResponse:
     """k-ary randomised response on 2 to 4,096 values, with a budget from 0.000001 to 32.
 
-    Raises
-    ------
-    InputError
-        One of them is out of range.
+    Raises `InputError`: one of them is out of range.
     """
 
     def __init__(self, k: int, epsilon: float) -> None:
@@ -83,10 +80,7 @@ class RandomisedResponse:
 
         They add up to 1 and may be negative.
 
-        Raises
-        ------
-        InputError
-            There are no reports.
+        Raises `InputError`: there are no reports.
         """
         counts = np.asarray(reported, float)
         if counts.sum() < 1:

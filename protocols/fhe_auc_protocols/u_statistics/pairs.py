@@ -98,10 +98,7 @@ class ValueResponse:
     The values, shape (q,), q >= 2, are ascending, evenly spaced or not; `epsilon` is the step's budget ε₁ = ε/P, and
     `table_size` is M.
 
-    Raises
-    ------
-    InputError
-        There is but one value, or the table is too small to say anything at this budget.
+    Raises `InputError`: there is but one value, or the table is too small to say anything at this budget.
     """
 
     def __init__(self, values: ArrayLike, epsilon: float, table_size: int) -> None:

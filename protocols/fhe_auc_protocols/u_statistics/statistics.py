@@ -61,11 +61,8 @@ class Randomness:
 class Setting:
     """What to estimate and how; the domain is public, and must not come from the data.
 
-    Raises
-    ------
-    InputError
-        A name is unknown, the budget is out of range, or an option does not go with the method or with another one.
-        What needs the rows to be checked is refused by `run`.
+    Raises `InputError`: a name is unknown, the budget is out of range, or an option does not go with the method or with
+    another one. What needs the rows to be checked is refused by `run`.
     """
 
     statistic: str | Kernel

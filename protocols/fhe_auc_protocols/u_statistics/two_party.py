@@ -73,10 +73,8 @@ class EncryptedRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unkno
 class TwoPartyResponse(PairStep):
     """The public parameters of the step, and both users played in this process; epsilon is the step's budget ε₁ = ε/P.
 
-    Raises
-    ------
-    InputError
-        The domain has more than 1,024 records, or the kernel more than 64 values on it; or as for `ValueResponse`.
+    Raises `InputError`: the domain has more than 1,024 records, or the kernel more than 64 values on it; or as for
+    `ValueResponse`.
     """
 
     chunk = 8

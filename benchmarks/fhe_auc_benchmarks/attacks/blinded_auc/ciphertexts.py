@@ -245,10 +245,7 @@ def run(
     follow from the seed; keys do not, and with them neither noise nor what the common secret derives. `options` are the
     protocol's, such as ``executions``; `change` is as for `LyingAggregator`.
 
-    Raises
-    ------
-    InputError
-        Unknown strategy, protocol or option, or no trials.
+    Raises `InputError`: unknown strategy, protocol or option, or no trials.
     """
     strategy = _strategy(name)
     if protocol not in PROTOCOLS:

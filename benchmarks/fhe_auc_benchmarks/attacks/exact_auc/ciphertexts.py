@@ -128,11 +128,8 @@ def lying_aggregator(
 ) -> LyingAggregator:
     """Return an aggregator that plays a strategy; without a generator it draws its choices anew.
 
-    Raises
-    ------
-    InputError
-        There is no such strategy, it needs rotation keys or an earlier session, or the session has several pairs of
-        ciphertexts.
+    Raises `InputError`: there is no such strategy, it needs rotation keys or an earlier session, or the session has
+    several pairs of ciphertexts.
     """
     strategy = STRATEGIES.get(attack)
     if strategy is None:
