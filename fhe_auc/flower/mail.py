@@ -85,10 +85,9 @@ class Mail:
                             self._party_of[node] = party
                     if self._claimed and node not in self._party_of:
                         strangers.add(node)  # it takes nobody's place
-            all_that_can_be = not waiting and len(asked - strangers) >= len(
-                self._aggregator.counted
-            )  # have answered, or failed to
-            if answered >= set(self._aggregator.counted) or all_that_can_be:
+            counted = set(self._aggregator.counted)
+            all_that_can_be = not waiting and len(asked - strangers) >= len(counted)  # have answered, or failed to
+            if answered >= counted or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
                 for node in waiting.values():

@@ -72,9 +72,8 @@ class PartyKeys:
     """What a party's bundle held; never printed or pickled."""
 
     announcement: Announcement
-    material: bytes = field(
-        repr=False
-    )  # `fhe_auc_keys.session_keys.PartySecrets`, for `fhe_auc.protocol.Protocol.party`
+    material: bytes = field(repr=False)
+    """`fhe_auc_keys.session_keys.PartySecrets`, for `fhe_auc.protocol.Protocol.party`."""
 
     def __reduce__(self) -> str:
         raise TypeError("a party's keys are not pickled; keep them in a key store")

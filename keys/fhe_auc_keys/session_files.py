@@ -64,12 +64,10 @@ def keep_for_party(
     `InputError` where the protocol here cannot read the plan; then nothing is kept, and the file can be opened again.
     """
     if is_joint(data):
-        announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
-    else:
-        announced, _ = announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)
-    _check_plan(announced.manifest)
-    if is_joint(data):
+        _check_plan(open_joint_session(data, trust, signer=holder, session=session, at=at).manifest)
         return keep_joint_session(data, identity, trust, store, signer=holder, session=session, at=at, grid=grid)
+    announced, _ = announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)
+    _check_plan(announced.manifest)
     kept = keep_party_bundle(data, identity, trust, store, holder=holder, session=session, at=at, grid=grid)
     return kept.announcement
 

@@ -153,13 +153,18 @@ def test_the_same_question_gets_the_same_bytes_again_and_another_one_for_that_ro
     assert consortium.answer("north", opening, lambda _: changed) == first
 
 
-def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium, site_rows: list[PartyData]) -> None:
+def result_message(consortium: Consortium) -> bytes:
+    """The aggregator's message once all parties have submitted."""
     aggregator = consortium.aggregator()
-    opening = aggregator.start()
-    for name, submission in consortium.exchange(opening):
+    for name, submission in consortium.exchange(aggregator.start()):
         aggregator.receive(name, submission)
-    result = aggregator.finish_round()
-    assert result is not None
+    message = aggregator.finish_round()
+    assert message is not None
+    return message
+
+
+def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium, site_rows: list[PartyData]) -> None:
+    result = result_message(consortium)
     fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
     with pytest.raises(InputError, match="'north': the rows have changed"):
         consortium.answer("north", result, lambda _: fewer)
@@ -182,12 +187,7 @@ def test_a_result_is_told_before_the_last_answer_is_written_down(consortium: Con
     conduct(consortium.aggregator(), consortium.exchange)
     told: list[str] = []
     again = Consortium(list(consortium.sites.values()), Path(consortium.made.sites["north"]["store"]).parent / "again")
-    aggregator = again.aggregator()
-    message = aggregator.start()
-    for name, submission in again.exchange(message):
-        aggregator.receive(name, submission)
-    result = aggregator.finish_round()
-    assert result is not None
+    result = result_message(again)
     again.answer("north", result, keep=lambda: told.append(f"kept, {len(again.results)} told"))
     assert told == ["kept, 1 told"]
 

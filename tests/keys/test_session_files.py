@@ -99,3 +99,4 @@ def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(
 ) -> None:
     elsewhere = msgspec.structs.replace(of_a_newer_version(prepared.manifest), protocol="elsewhere")
     keep(consortium, sealed(consortium, replace(prepared, manifest=elsewhere)).parties["north"], store)
+    assert store.names("bundle") == (elsewhere.session.hex(),)
