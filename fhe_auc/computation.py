@@ -97,6 +97,9 @@ class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
 class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     """A computation under keys that a key holder has made."""
 
+    echoed: bool = False
+    """Whether parties compare the result that each was given before any reads it; then every party has to take part."""
+
     @abstractmethod
     def load_public(self, material: bytes) -> Public:
         """Return what the aggregator's bytes hold.

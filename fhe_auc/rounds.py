@@ -21,7 +21,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -78,7 +78,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 class Aggregator(ABC):
     """Base of every protocol's aggregator. It chooses nothing of what the manifest says."""
 
-    rounds: ClassVar[int]
+    rounds: int
     """Rounds in which parties answer."""
 
     submission_limit: int
@@ -221,7 +221,7 @@ class Party(ABC, Generic[R]):
     parties without it has to.
     """
 
-    rounds: ClassVar[int]
+    rounds: int
     """Rounds in which parties answer."""
 
     download_limit: int

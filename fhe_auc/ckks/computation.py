@@ -51,9 +51,10 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots
 
     plan: CkksPlan
 
-    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit) -> None:
+    def __init__(self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, *, echoed: bool = False) -> None:
         self._manifest = manifest
         self.plan = plan
+        self.echoed = echoed
         self._circuit = circuit
 
     def load_public(self, material: bytes) -> PublicContext:

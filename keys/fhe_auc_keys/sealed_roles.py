@@ -3,26 +3,37 @@
     1  "begin"                 ->  each party encodes its rows and encrypts
     2  the encrypted result    ->  (nothing: each party decrypts, and reads the result)
 
+Where the result is checked against an aggregator that may lie, parties compare first what they were given
+(`SealedComputation.echoed`). Otherwise each of them could be given another result, and a lie would have as many tries
+as there are parties.
+
+    2  the encrypted result    ->  an echo: what each party tells the others of the result it was given
+    3  all echoes              ->  (nothing: where all were given the same, each party decrypts, and reads the result)
+
 What is computed, and under which scheme, is a `fhe_auc.computation.SealedComputation`. With joint keys:
-`fhe_auc_keys.joint_roles`.
+`fhe_auc_keys.joint_roles`; there a result that some parties were not given cannot be decrypted at all.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import time
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from fhe_auc.computation import PartyTask, Result, SealedComputation
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, VerificationError
+from fhe_auc.keystream import derived_key
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import MAX_CHARACTERS
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.partial_sums import MAX_REASON, PartialSum
 
-_ROUNDS = 2
+_ECHO_BYTES = 32
+_ECHO_LABEL = b"fhe-auc echo 1\0"
 _NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"
 _UTF8_BYTES = 4  # of a character, at most
 
@@ -33,20 +44,26 @@ class SealedAggregator(Aggregator):
     `computation` is the manifest's, `keys` come from its `load_public`.
     """
 
-    rounds = _ROUNDS
-
     def __init__(self, manifest: Manifest, computation: SealedComputation[Any, Any, Any, Any], keys: Any) -> None:
         super().__init__(manifest)
+        self.rounds = _rounds(computation)
         self.submission_limit = computation.payload_limit
         self._computation = computation
         self._keys = keys
         self._sum = computation.running_sum(keys)
+        self._echoes: dict[str, bytes] = {}
 
     def _accept(self, party: str, payload: bytes) -> None:
         if self.round == 1:
             self._sum.add(decode(payload, tuple[bytes, ...], "submission"))
+        elif self._must_answer():
+            if len(payload) != _ECHO_BYTES:
+                raise DeserialisationError(f"expected an echo of {_ECHO_BYTES} bytes, got {len(payload)}")
+            self._echoes[party] = payload
 
     def _close(self) -> bytes:
+        if self.round > 1:
+            return encode(tuple(self._echoes[party] for party in self.counted))
         return encode(Result(len(self.counted), self._computation.aggregate(self._keys, self._sum.totals)))
 
     def receive_partial(self, data: bytes) -> tuple[str, ...]:
@@ -132,8 +149,6 @@ class SealedParty(Party[R]):
     `common_secret`, 32 bytes.
     """
 
-    rounds = _ROUNDS
-
     def __init__(
         self,
         manifest: Manifest,
@@ -144,11 +159,19 @@ class SealedParty(Party[R]):
         common_secret: bytes,
     ) -> None:
         super().__init__(manifest, task.party)
-        self.download_limit = computation.payload_limit
+        self.rounds = _rounds(computation)
+        self.download_limit = computation.payload_limit + 2 * _ECHO_BYTES * len(manifest.parties)
         self._computation = computation
         self._keys = keys
         self._task = task
         self._common_secret = common_secret
+        self._given = b""  # the result, until it has been compared
+
+    def _own_state(self) -> bytes:
+        return self._given
+
+    def _restore_own(self, own: bytes) -> None:
+        self._given = own
 
     def _answer(self, round_number: int, payload: bytes) -> bytes:
         started = time.perf_counter()
@@ -156,6 +179,13 @@ class SealedParty(Party[R]):
             answer = encode(self._computation.encrypt(self._keys, self._task, self._common_secret))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
+        if self._computation.echoed:
+            if round_number == 2:
+                decode(payload, Result, "result")
+                self._given = payload
+                return self._echoes(self.name)[0]
+            self._compare(decode(payload, tuple[bytes, ...], "echoes"))
+            payload = self._given
         result = decode(payload, Result, "result")
         self._check_counted(result.parties)
         decrypted = self._computation.decrypt(self._keys, result.ciphertext)
@@ -163,6 +193,29 @@ class SealedParty(Party[R]):
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""
+
+    def _echoes(self, *parties: str) -> list[bytes]:
+        """Return what parties that were given the same result tell the others: 32 bytes, nothing to outsiders."""
+        key = derived_key(self._common_secret, self.digest, _ECHO_LABEL)
+        digest = hashlib.sha256(self._given).digest()
+        return [hmac.digest(key, encode((party, digest)), "sha256") for party in parties]
+
+    def _compare(self, echoes: tuple[bytes, ...]) -> None:
+        """Raise `VerificationError` where a party was given another result; `DeserialisationError` for no echoes."""
+        parties = self.manifest.parties
+        if len(echoes) != len(parties):
+            raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
+        for party, told, expected in zip(parties, echoes, self._echoes(*parties), strict=True):
+            if not hmac.compare_digest(told, expected):
+                raise VerificationError(
+                    f"party {party!r} was given another result than this one, or its word was changed on the way: "
+                    "no number is given",
+                    check="echo",
+                )
+
+
+def _rounds(computation: SealedComputation[Any, Any, Any, Any]) -> int:
+    return 3 if computation.echoed else 2
 
 
 def _partial_limit(manifest: Manifest, payload_limit: int) -> int:

@@ -20,6 +20,9 @@ class CkksProtocol(EncryptedProtocol[R, P]):
     multiplies: ClassVar[bool]
     """Whether the circuit multiplies ciphertexts."""
 
+    echoed: ClassVar[bool] = False
+    """As `fhe_auc.computation.SealedComputation.echoed`."""
+
     @abstractmethod
     def circuit(self, plan: P) -> Circuit:
         """Return what the aggregator computes."""
@@ -27,7 +30,7 @@ class CkksProtocol(EncryptedProtocol[R, P]):
     def sealed_computation(self, manifest: Manifest) -> SealedCkks:
         """Return the computation of a session with sealed keys; raise `InputError` where the plan is another's."""
         plan = self.plan_of(manifest)
-        return SealedCkks(manifest, plan, self.circuit(plan))
+        return SealedCkks(manifest, plan, self.circuit(plan), echoed=self.echoed)
 
     def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any, Any]:
         """Return the computation of a session with joint keys; errors likewise. Needs OpenFHE."""

@@ -86,7 +86,8 @@ class Roles:
     ) -> None:
         self.manifest = manifest
         chosen = manifest.decoded_plan(AucPlan)
-        computation = SealedCkks(manifest, chosen, partial(blinded_totals, chosen, randomness=randomness))
+        circuit = partial(blinded_totals, chosen, randomness=randomness)
+        computation = SealedCkks(manifest, chosen, circuit, echoed=True)
         self.aggregator = SealedAggregator(manifest, computation, keys.public)
         self.parties = [
             SealedParty(manifest, computation, keys.secret, task, common_secret=common_secret) for task in tasks
@@ -101,10 +102,13 @@ class Roles:
             self.aggregator.receive(party.name, answer)
 
     def run(self) -> list[Evaluation]:
-        message: bytes | None = self.aggregator.start()
-        while message is not None:
+        self.broadcast(self.aggregator.start())
+        return self.ended()
+
+    def ended(self) -> list[Evaluation]:
+        """Play on from a round that all have answered."""
+        while (message := self.aggregator.finish_round()) is not None:
             self.broadcast(message)
-            message = self.aggregator.finish_round()
         return [party.result() for party in self.parties]
 
 

@@ -9,9 +9,10 @@ added to every ciphertext (`fhe_auc.zero_sum_masks`). A party accepts only if (`
     - the AUC of all executions agree within the tolerance, and so do the resolutions,
     - the AUC lies between 0 and 1.
 
-Every party takes part, since masks do not vanish otherwise. What this is worth against which attack is measured in
-docs/security/malicious.md; it rests on the common secret's being kept from the aggregator, so that one party that gives
-it away undoes it.
+Every party takes part, since masks do not vanish otherwise. Before any party decrypts, all compare which result they
+were given (`fhe_auc_keys.sealed_roles`), so that a session is one try, however many parties there are. What this is
+worth against which attack is measured in docs/security/malicious.md; it rests on the common secret's being kept from
+the aggregator, so that one party that gives it away undoes it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Malicious(BlindedAuc):
     summary = "CKKS, counts split into shares, executed several times: parties get the right AUC or an error"
     trust = "the aggregator does not collude with a party; that it computes what it should is checked"
     all_parties = True
+    echoed = True
     options = MappingProxyType(
         {
             "executions": "how often the AUC is computed, in the same ciphertext: 2, 4 or 8; default 4",

@@ -66,7 +66,7 @@ class TestHonestSessions:
         assert found.verified is True
         assert dict(found.settings) == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
         assert (found.protocol, found.backend, found.parties, found.keys) == ("malicious", backend, 4, "sealed")
-        assert (found.thresholds, found.rounds, found.security_bits) == (16, 2, 128)
+        assert (found.thresholds, found.rounds, found.security_bits) == (16, 3, 128)
         assert found.as_dict()["settings"] == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
 
     def test_without_options_two_splits_and_four_executions_agree_within_the_planned_precision(self):

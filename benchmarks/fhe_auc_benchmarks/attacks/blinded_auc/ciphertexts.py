@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,7 +22,6 @@ import numpy as np
 from fhe_auc import ckks, thresholds
 from fhe_auc.attacks import Attacks
 from fhe_auc.ckks import PublicContext, Slots
-from fhe_auc.ckks.computation import SealedCkks
 from fhe_auc.computation import Result
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import (
@@ -44,7 +43,6 @@ from fhe_auc_benchmarks.attacks.blinded_auc.strategies import NEED_EARLIER, STRA
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, PASSED, Outcome
 from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc
@@ -53,6 +51,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 PROTOCOLS: dict[str, type[BlindedAuc]] = {"semi-honest": SemiHonest, "malicious": Malicious}
 """Protocols that can be attacked, by name."""
 
+_RESULT_ROUND = 2
 _SITES = ("north", "south", "east")
 _SITE_ROWS = (40, 81)
 _THRESHOLDS = 16
@@ -82,7 +81,7 @@ class LyingAggregator(SealedAggregator):
         change: float | None = None,
     ) -> None:
         plan = manifest.decoded_plan(AucPlan)
-        super().__init__(manifest, SealedCkks(manifest, plan, partial(blinded_totals, plan)), context)
+        super().__init__(manifest, PROTOCOLS[manifest.protocol]().sealed_computation(manifest), context)
         self._lie = lie
         self._context = context
         self._submissions: dict[str, Submission] = {}
@@ -103,14 +102,16 @@ class LyingAggregator(SealedAggregator):
             self._submissions[party] = [self._context.load_submission(block) for block in blocks]
 
     def _close(self) -> bytes:
+        if self.round == _RESULT_ROUND:
+            return super()._close()
         self._ciphertext = self._lie(self._view)
         return encode(Result(len(self.manifest.parties), self._ciphertext))
 
     def finish_round(self) -> bytes | None:
         """Close the round as an honest aggregator does, and tamper with the message."""
         message = super().finish_round()
-        if message is None:
-            return None
+        if message is None or self.round > _RESULT_ROUND:
+            return message
         self._message = self._view.tamper(message)
         return self._message
 
@@ -177,6 +178,7 @@ class HonestParties:
 
     def play(self, aggregator: LyingAggregator) -> bytes:
         """Play the session up to the message that carries the result."""
+        self._aggregator = aggregator
         opening = aggregator.start()
         for party in self._parties:
             aggregator.receive(party.name, party.respond(opening))
@@ -188,8 +190,17 @@ class HonestParties:
     def read(self, message: bytes) -> float:
         """Return the AUC that parties accept, or raise `FheAucError`; one reads it for all, who see the same."""
         reader = self._parties[0]
-        reader.respond(message)
+        reader.respond(self.last(message))
         return reader.result().auc
+
+    def last(self, message: bytes) -> bytes:
+        """Return the last round's message: parties may compare results before they read the one in `message`."""
+        if self._parties[0].rounds == _RESULT_ROUND:
+            return message
+        answers = [(party.name, party.respond(message)) for party in self._parties]
+        for name, answer in answers:
+            self._aggregator.receive(name, answer)
+        return self._aggregator.finish_round() or b""
 
     def verdict(self, message: bytes) -> str:
         """Return what parties make of a result: `PASSED`, `HARMLESS`, or the name of the check that refuses it."""

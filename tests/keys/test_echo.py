@@ -1,0 +1,117 @@
+"""Parties of `malicious` with sealed keys compare the result that each was given before any of them reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from fhe_auc.computation import Result
+from fhe_auc.errors import MessageError, VerificationError
+from fhe_auc.messages import Message
+from fhe_auc.serialise import decode, encode
+from tests.support.malicious_sessions import BACKENDS, CLOSE, Roles, engine, exact, sites
+
+PARTIES = sites(5)
+LIMIT = 2**24
+
+
+@pytest.fixture(params=BACKENDS)
+def roles(request: pytest.FixtureRequest) -> Roles:
+    """A session in which all have submitted."""
+    made = engine(request.param).roles(PARTIES)
+    made.broadcast(made.aggregator.start())
+    return made
+
+
+def truth() -> float:
+    return exact(PARTIES, [each / 15 for each in range(16)]).auc
+
+
+def with_payload(message: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    found = Message.from_bytes(message, limit=LIMIT)
+    return msgspec.structs.replace(found, payload=change(found.payload)).to_bytes()
+
+
+def results(roles: Roles) -> list[bytes]:
+    """As many honest results as there are parties: the same AUC, blinded and flooded anew."""
+    first, aggregator = roles.aggregator.finish_round(), roles.aggregator
+    assert first is not None
+
+    def again(_: bytes) -> bytes:
+        return encode(Result(len(PARTIES), aggregator._computation.aggregate(aggregator._keys, aggregator._sum.totals)))
+
+    return [first] + [with_payload(first, again) for _ in PARTIES[1:]]
+
+
+def echoed(roles: Roles, given: list[bytes]) -> bytes:
+    """What the aggregator passes on once each party has answered the result it was given."""
+    for party, message in zip(roles.parties, given, strict=True):
+        roles.aggregator.receive(party.name, party.respond(message))
+    last = roles.aggregator.finish_round()
+    assert last is not None
+    return last
+
+
+def failed_checks(roles: Roles, last: bytes) -> list[str]:
+    found = []
+    for party in roles.parties:
+        assert Message.from_bytes(party.respond(last), limit=LIMIT).payload == b""
+        with pytest.raises(VerificationError, match="was given another result") as caught:
+            party.result()
+        found.append(str(caught.value.check))
+    return found
+
+
+def test_of_as_many_results_as_parties_none_is_read_though_each_alone_is_right(roles: Roles) -> None:
+    given = results(roles)
+    assert len(set(given)) == len(PARTIES)
+    assert failed_checks(roles, echoed(roles, given)) == ["echo"] * len(PARTIES)
+
+
+def test_one_party_that_was_given_another_result_stops_all(roles: Roles) -> None:
+    same, other, *_ = results(roles)
+    assert failed_checks(roles, echoed(roles, [same] * 4 + [other])) == ["echo"] * len(PARTIES)
+
+
+def test_the_same_result_for_all_is_read(roles: Roles) -> None:
+    same, *_ = results(roles)
+    last = echoed(roles, [same] * 5)
+    for party in roles.parties:
+        party.respond(last)
+        assert party.result().auc == pytest.approx(truth(), abs=CLOSE)
+        assert party.result().rounds == 3
+
+
+def test_the_aggregator_cannot_make_up_an_echo_nor_pass_on_another_partys(roles: Roles) -> None:
+    same, other, *_ = results(roles)
+    last = echoed(roles, [same] * 4 + [other])
+
+    def one_for_all(payload: bytes) -> bytes:
+        first, *rest = decode(payload, tuple[bytes, ...], "echoes")
+        return encode((first,) * (1 + len(rest)))
+
+    assert failed_checks(roles, with_payload(last, one_for_all)) == ["echo"] * len(PARTIES)
+
+
+def test_a_missing_echo_is_refused_and_can_still_be_sent(roles: Roles) -> None:
+    same, *_ = results(roles)
+    last = echoed(roles, [same] * 5)
+    cut = with_payload(last, lambda payload: encode(decode(payload, tuple[bytes, ...], "echoes")[:-1]))
+    with pytest.raises(MessageError, match="echoes of 4 parties, of 5"):
+        roles.parties[0].respond(cut)
+    roles.parties[0].respond(last)
+    assert roles.parties[0].result().auc == pytest.approx(truth(), abs=CLOSE)
+
+
+def test_an_echo_has_32_bytes_and_the_aggregator_refuses_others_by_name(roles: Roles) -> None:
+    same, *_ = results(roles)
+    party = roles.parties[0]
+    echo = party.respond(same)
+    assert len(Message.from_bytes(echo, limit=LIMIT).payload) == 32
+    with pytest.raises(MessageError, match=r"'site 0'.*expected an echo of 32 bytes, got 31"):
+        roles.aggregator.receive(party.name, with_payload(echo, lambda payload: payload[:-1]))
+    roles.aggregator.receive(party.name, echo)
+    with pytest.raises(MessageError, match="duplicate"):
+        roles.aggregator.receive(party.name, echo)
