@@ -47,9 +47,9 @@ Decrypted = TypeVar("Decrypted")
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the aggregator sends once it has computed: how many parties' submissions are in it, and the ciphertext."""
+    """What the aggregator sends once it has computed: whose submissions are in it, and the ciphertext."""
 
-    parties: int
+    counted: tuple[str, ...]  # in the manifest's order
     ciphertext: bytes  # from `Computation.aggregate`
 
 
@@ -68,8 +68,8 @@ class PartyTask(ABC, Generic[Values, Decrypted, R]):
         """Return what to encrypt, part by part; `common_secret` is 32 bytes that the aggregator has not."""
 
     @abstractmethod
-    def read(self, decrypted: Decrypted, parties: int, common_secret: bytes) -> R:
-        """Return what the decrypted result of so many parties says; what the session cost is filled in by others.
+    def read(self, decrypted: Decrypted, counted: Sequence[str], common_secret: bytes) -> R:
+        """Return what the decrypted result of these parties says; what the session cost is filled in by others.
 
         Raises `EvaluationError` where the result fails a check, or is undefined.
         """

@@ -241,7 +241,7 @@ class Party(ABC, Generic[R]):
         self._round = 0
         self._ended = False
         self._sent = b""
-        self._listed: int | None = None  # parties that the aggregator has listed last, in signed sessions
+        self._listed: frozenset[str] | None = None  # parties that the aggregator has listed last, in signed sessions
         self._seconds: dict[str, float] = {}
         self._outcome: R | None = None
         self._failure: EvaluationError | None = None
@@ -379,13 +379,24 @@ class Party(ABC, Generic[R]):
             )
         if not self._sent or listed.get(self.name) != self._sent:
             raise MessageError(f"what party {self.name!r} submitted does not count", field="submissions")
-        self._listed = len(listed)
+        self._listed = frozenset(listed)
 
     def _check_counted(self, parties: int) -> None:
         """Raise `DeserialisationError` where a result claims fewer parties than may be, or more than there are."""
-        few = not self.manifest.min_parties <= parties <= len(self.manifest.parties)
-        if few or self._listed not in (None, parties):
-            raise DeserialisationError(f"{parties} parties counted, of {self._listed or len(self.manifest.parties)}")
+        most = len(self.manifest.parties) if self._listed is None else len(self._listed)
+        if not self.manifest.min_parties <= parties <= most or (self._listed is not None and parties != most):
+            raise DeserialisationError(f"{parties} parties counted, of {most}")
+
+    def _check_named(self, counted: tuple[str, ...]) -> None:
+        """Raise `DeserialisationError` where these cannot be the parties that count; this one has to be among them."""
+        named = frozenset(counted)
+        if counted != tuple(party for party in self.manifest.parties if party in named):
+            raise DeserialisationError("the parties counted are not some of the session's, each once and in its order")
+        if self._listed not in (None, named):
+            raise DeserialisationError("the parties counted are not those whose submissions the aggregator has listed")
+        if self.name not in named:
+            raise DeserialisationError(f"what party {self.name!r} submitted does not count")
+        self._check_counted(len(counted))
 
     @abstractmethod
     def _answer(self, round_number: int, payload: bytes) -> bytes:

@@ -103,7 +103,7 @@ class CountsTask(PartyTask[Residues, Residues, Evaluation]):
         values[: 2 * self._plan.thresholds] = np.concatenate([counts.tp, counts.fp])
         return [values]
 
-    def read(self, decrypted: Residues, parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Residues, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         used = 2 * self._plan.thresholds
         pooled = decrypted[:used].astype(np.int64).reshape(2, -1)
         falling = (np.diff(pooled) <= 0).all()
@@ -119,7 +119,7 @@ class CountsTask(PartyTask[Residues, Residues, Evaluation]):
             precision=0.0,
             protocol=self._manifest.protocol,
             backend=self._plan.parameters.backend,
-            parties=parties,
+            parties=len(counted),
             thresholds=self._plan.thresholds,
             verified=False,
             security_bits=SECURITY_BITS,

@@ -132,7 +132,7 @@ class JointAggregator(Aggregator):
         if self.round == _SUBMISSION:
             relinearisation, *totals = self._submissions.totals
             keys = self._computation.setup.public_context(self._keys.totals, relinearisation)
-            return encode(Result(len(self.counted), self._computation.aggregate(keys, totals)))
+            return encode(Result(self.counted, self._computation.aggregate(keys, totals)))
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}
         return encode(in_order)
@@ -222,8 +222,7 @@ class JointParty(Party[R]):
         """Return this party's partial decryption of the result, sealed to the others; the share is gone then."""
         started = time.perf_counter()
         result = decode(payload, Result, "result")
-        if result.parties != len(self.manifest.parties):
-            raise DeserialisationError(f"{result.parties} parties counted, of {len(self.manifest.parties)}")
+        self._check_named(result.counted)
         partial = self._computation.partial_decryption(self._living_share(), result.ciphertext)
         self._state = msgspec.structs.replace(self._state, result=result.ciphertext, partial=partial)
         self._share = None  # nobody needs it again, and no second result meets it
@@ -236,7 +235,7 @@ class JointParty(Party[R]):
         started = time.perf_counter()
         decrypted = self._computation.combine(self._state.result, self._all_partials(payload))
         self._state = msgspec.structs.replace(self._state, partial=b"")
-        outcome = self._task.read(decrypted, len(self.manifest.parties), self._state.common_secret)
+        outcome = self._task.read(decrypted, self.manifest.parties, self._state.common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="joint", key_bytes_per_party=self._state.key_bytes, seconds=self._seconds)
 

@@ -64,7 +64,7 @@ class SealedAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return encode(tuple(self._echoes[party] for party in self.counted))
-        return encode(Result(len(self.counted), self._computation.aggregate(self._keys, self._sum.totals)))
+        return encode(Result(self.counted, self._computation.aggregate(self._keys, self._sum.totals)))
 
     def receive_partial(self, data: bytes) -> tuple[str, ...]:
         """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
@@ -187,9 +187,9 @@ class SealedParty(Party[R]):
             self._compare(decode(payload, tuple[bytes, ...], "echoes"))
             payload = self._given
         result = decode(payload, Result, "result")
-        self._check_counted(result.parties)
+        self._check_named(result.counted)
         decrypted = self._computation.decrypt(self._keys, result.ciphertext)
-        outcome = self._task.read(decrypted, result.parties, self._common_secret)
+        outcome = self._task.read(decrypted, result.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
         return b""

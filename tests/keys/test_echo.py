@@ -40,7 +40,9 @@ def results(roles: Roles) -> list[bytes]:
     assert first is not None
 
     def again(_: bytes) -> bytes:
-        return encode(Result(len(PARTIES), aggregator._computation.aggregate(aggregator._keys, aggregator._sum.totals)))
+        return encode(
+            Result(aggregator.counted, aggregator._computation.aggregate(aggregator._keys, aggregator._sum.totals))
+        )
 
     return [first] + [with_payload(first, again) for _ in PARTIES[1:]]
 

@@ -656,7 +656,7 @@ def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_
 
 
 class Forged(msgspec.Struct, frozen=True, array_like=True):
-    parties: int
+    counted: tuple[str, ...]
     ciphertext: bytes
 
 
@@ -665,7 +665,7 @@ def another_result(message: bytes) -> bytes:
     result = decode(payload_of(message), Forged, "")
     fingerprint, packed = container.open_any("result", result.ciphertext)
     return changed(
-        message, payload=encode(Forged(result.parties, container.seal("result", fingerprint, flipped(packed, 7000))))
+        message, payload=encode(Forged(result.counted, container.seal("result", fingerprint, flipped(packed, 7000))))
     )
 
 
@@ -705,12 +705,13 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
         for party in play.parties.values():
             before = state(party)
             with pytest.raises(MessageError):
-                party.respond(changed(message, payload=encode(Forged(3, wrong))))
+                party.respond(changed(message, payload=encode(Forged(NAMES, wrong))))
             assert state(party) == before
     north = play.parties["north"]
-    for parties in (0, 2, 4, -1):
-        wrong = changed(message, payload=encode(Forged(parties, decode(payload_of(message), Forged, "").ciphertext)))
-        with pytest.raises(MessageError, match="parties counted"):
+    for counted in ((), NAMES[:2], NAMES[1:], (*NAMES, "west"), (NAMES[0], *NAMES), NAMES[::-1]):
+        forged = Forged(tuple(counted), decode(payload_of(message), Forged, "").ciphertext)
+        wrong = changed(message, payload=encode(forged))
+        with pytest.raises(MessageError, match="count"):
             north.respond(wrong)
     first = north.respond(message)
     before = state(north)

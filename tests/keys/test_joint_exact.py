@@ -66,10 +66,10 @@ class Numbers(PartyTask[tuple[int, Residues], list[Residues], Products]):
         self.common_secrets.append(common_secret)
         return self.vectors
 
-    def read(self, decrypted: list[Residues], parties: int, common_secret: bytes) -> Products:
+    def read(self, decrypted: list[Residues], counted: Sequence[str], common_secret: bytes) -> Products:
         self.common_secrets.append(common_secret)
         values = tuple(tuple(each.tolist()) for each in decrypted)
-        return Products(protocol="exact", backend="openfhe", parties=parties, security_bits=128, values=values)
+        return Products(protocol="exact", backend="openfhe", parties=len(counted), security_bits=128, values=values)
 
 
 class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues]]):
@@ -187,7 +187,7 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     # The same product, flooded differently.
     second = product.aggregate(product.setup.public_context(play.aggregator._keys.totals, relinearisation), totals)
     parsed = Message.from_bytes(message, limit=2**28)
-    changed = msgspec.structs.replace(parsed, payload=encode(Result(len(NAMES), second))).to_bytes()
+    changed = msgspec.structs.replace(parsed, payload=encode(Result(tuple(NAMES), second))).to_bytes()
     for name, party in play.parties.items():
         play.aggregator.receive(name, party.respond(changed if name == "north" else message))
     last = play.aggregator.finish_round()

@@ -28,7 +28,7 @@ def sum_of_answers(context: ckks.PublicContext, answers: Sequence[Message], told
     return result_of(context, running)
 
 
-def telling(answer: Message, parties: int, ciphertext: bytes) -> bytes:
+def telling(answer: Message, counted: Sequence[str], ciphertext: bytes) -> bytes:
     """The aggregator's last message of the session in which `answer` was given, with this result."""
-    payload = encode(Result(parties, ciphertext))
+    payload = encode(Result(tuple(counted), ciphertext))
     return msgspec.structs.replace(answer, sender="aggregator", round=2, payload=payload).to_bytes()

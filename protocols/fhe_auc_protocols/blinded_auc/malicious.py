@@ -17,6 +17,7 @@ the aggregator, so that one party that gives it away undoes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 
 from fhe_auc.ckks import Slots
@@ -127,12 +128,12 @@ class MaliciousTask(BlindedTask):
         """Return the packed vectors of all executions, one a block."""
         return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), self.counts()))
 
-    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover_verified`."""
         recovered = recover_verified(decrypted, self.plan, self.executions(common_secret))
         workload = self.plan.workload
         settings = {"executions": workload.classes // 2, "splits": workload.splits, "tolerance": self.plan.tolerance}
-        return self.evaluation(recovered, parties, *_loose(self.plan), verified=True, settings=settings)
+        return self.evaluation(recovered, len(counted), *_loose(self.plan), verified=True, settings=settings)
 
     def executions(self, common_secret: bytes) -> list[Execution]:
         """Return the secrets of all executions, the same for every party of the session."""

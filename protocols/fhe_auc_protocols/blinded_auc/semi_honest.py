@@ -17,6 +17,8 @@ the aggregator must not collude with a party.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fhe_auc.ckks import Slots
@@ -71,9 +73,9 @@ class SemiHonestTask(BlindedTask):
         """Return the packed class vectors of this party's counts, one a block; the common secret is not used."""
         return self.plan.packing.pack(*class_vectors(self.counts()))
 
-    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
-        return self.evaluation(recover(decrypted, self.plan), parties, verified=False)
+        return self.evaluation(recover(decrypted, self.plan), len(counted), verified=False)
 
 
 def class_vectors(counts: Counts) -> tuple[Slots, Slots]:

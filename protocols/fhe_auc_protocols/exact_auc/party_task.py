@@ -77,7 +77,7 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
             found += [(which, side[pair]) for pair in range(packing.pairs) for side in sides]
         return found
 
-    def read(self, decrypted: Sequence[Residues], parties: int, common_secret: bytes) -> Evaluation:
+    def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
         """Return AUC and resolution from a result's slots, one vector of shape (slots,) for each prime.
 
         Raises
@@ -103,7 +103,7 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
             soundness=result_check.soundness(primes, packing.sums, bound) if packing.authenticated else None,
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
-            parties=parties,
+            parties=len(counted),
             thresholds=packing.bins,
             verified=packing.authenticated,
             security_bits=SECURITY_BITS,
@@ -112,5 +112,5 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
                 "primes": len(primes),
                 "flooding_bits": round(self.plan.flooding_margin, 1),
             },
-            warnings=of_precise_auc(self._manifest, parties, float(resolution)),
+            warnings=of_precise_auc(self._manifest, len(counted), float(resolution)),
         )

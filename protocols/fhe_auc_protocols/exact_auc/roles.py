@@ -101,7 +101,7 @@ class ExactParty(Party[Evaluation]):
     def _conclude(self, result: bytes, started: float) -> None:
         parts = result_parts(self._task.plan, result)
         decrypted = [self._context.decrypt(each, which) for which, each in enumerate(parts)]
-        outcome = self._task.read(decrypted, len(self.manifest.parties), self._common_secret)
+        outcome = self._task.read(decrypted, self.manifest.parties, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
         self._outcome = replace(outcome, keys="sealed", seconds=self._seconds)
 

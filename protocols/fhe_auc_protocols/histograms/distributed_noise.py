@@ -23,7 +23,7 @@ mask off and decrypt it: one share protects it hardly at all. With joint keys on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -93,11 +93,11 @@ class NoisyCountsTask(CountsTask[R]):
         noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
         return [self.packed(np.clip(noisy, -self.plan.max_total, self.plan.max_total))]
 
-    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> R:
+    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the pooled noisy counts say; errors as `CountsTask.read`."""
-        deviation = noise_deviation(self._epsilon, parties / self._shares)
+        deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
         settings = {"noise_deviation": deviation, "noise_parties": self._shares}
-        return self.outcome(self.levels(decrypted), parties, noise_deviation=deviation, settings=settings)
+        return self.outcome(self.levels(decrypted), len(counted), noise_deviation=deviation, settings=settings)
 
 
 def level_epsilon(readout: PrivateReadout[Any], options: Mapping[str, Any], thresholds: int) -> float:

@@ -12,6 +12,7 @@ own is not noticed; where some parties may be missing, one that leaves parties o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,11 @@ class CountsTask(PartyTask[Slots, Slots, R]):
         """Return the packed counts."""
         return [self.packed(np.concatenate(self._own))]
 
-    def read(self, decrypted: Slots, parties: int, common_secret: bytes) -> R:
+    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the pooled counts say; errors as `levels`, `Readout.check_own_rows` and `Readout.read`."""
         levels = self.levels(decrypted)
         self._readout.check_own_rows(levels[-1], self._own[-1], self.party)
-        return self.outcome(levels, parties)
+        return self.outcome(levels, len(counted))
 
     def packed(self, counts: NDArray[np.int64]) -> Slots:
         """Return the slots that encode the counts of all levels, one after the other, and zeros where there is room.

@@ -266,7 +266,7 @@ def played(
         if added is not None:
             packed = QuantilesFederated().plan_of(manifest).pack(added)
             ciphertext = context.dump_result(context.raised(context.encrypt(packed)))
-        answer = role.respond(telling(answers[0], 3, ciphertext))
+        answer = role.respond(telling(answers[0], manifest.parties, ciphertext))
         assert Message.from_bytes(answer, limit=1000).payload == b""
         try:
             yield role.result()

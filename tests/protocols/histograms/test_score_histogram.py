@@ -207,7 +207,7 @@ def read_by_a_party(plugin, told, **changes):
     opening = plugin.aggregator(prepared.manifest, delivery.aggregator).start()
     answers = [Message.from_bytes(role.respond(opening), limit=10**8) for role in roles]
     total = sum_of_answers(ckks.load_public(delivery.aggregator), answers, told)
-    roles[-1].respond(telling(answers[0], 3, total))
+    roles[-1].respond(telling(answers[0], prepared.manifest.parties, total))
     return roles[-1].result()
 
 

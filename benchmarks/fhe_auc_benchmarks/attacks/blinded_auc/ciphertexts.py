@@ -105,7 +105,7 @@ class LyingAggregator(SealedAggregator):
         if self.round == _RESULT_ROUND:
             return super()._close()
         self._ciphertext = self._lie(self._view)
-        return encode(Result(len(self.manifest.parties), self._ciphertext))
+        return encode(Result(self.manifest.parties, self._ciphertext))
 
     def finish_round(self) -> bytes | None:
         """Close the round as an honest aggregator does, and tamper with the message."""
