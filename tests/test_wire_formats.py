@@ -37,6 +37,7 @@ from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rounds import Party
+from fhe_auc.sums import residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
@@ -327,6 +328,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
     "release of sums": lambda _: serialise.encode(RELEASE),
+    "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "partial sum": lambda _: PartialSum.of(
         _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
     ).to_bytes(),
@@ -373,6 +375,7 @@ PINNED = {
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
     "release of sums": "82a6736b65746368... 154 bytes, SHA-256 9f98ce177c4a681d417e9ce8f7819755740a219f7385d8d98681c8885d20d9b2",
+    "packed residues": "01000400000004",
     "partial sum": "6668657061727402... 132 bytes, SHA-256 e04ebc53a97634a64e6d3365b80684236f0a99c8f0cbf312003b39981c23ba17",
     "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
