@@ -37,6 +37,9 @@ from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rounds import Party
+from fhe_auc.sums import opening, residues
+from fhe_auc.sums.sketch import Sketch
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
 from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority, Issued
@@ -68,6 +71,7 @@ MAGICS = {
     "fhebpar": "party bundle",
     "fhecred": "credential",
     "fheiden": "identity with its private keys",
+    "fheopen": "opening of padded sums",
     "fhepart": "partial sum",
     "fherlwe": "context or ciphertext",
     "fherost": "roster",
@@ -100,6 +104,7 @@ LAYOUTS = {
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
+    "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "packing.ExactPacking": "{slots: int, bins: int, pairs: int, ties: bool, authenticated: bool}",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
@@ -122,7 +127,13 @@ LAYOUTS = {
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
     "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes]",
+    "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
+    "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...]}",
+    "terms.Part": "{vector: str, over: Over, weight: int}",
+    "terms.Release": "{sketch: Sketch, sums: tuple[Sum, ...]}",
+    "terms.Sum": "{name: str, terms: tuple[Term, ...]}",
+    "terms.Term": "{factors: tuple[Factor, ...]}",
     "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...]]",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
     "unencrypted_protocol.Sums": "[parties: int]",
@@ -226,6 +237,10 @@ ROSTER = Roster.of(PEERS)
 MESSAGE = Message(
     "semi-honest", SESSION, 2, "north", FINGERPRINT, b"payload", FINGERPRINT, (("south", FINGERPRINT),), bytes(64)
 )
+RELEASE = Release(
+    Sketch((("p", 2), ("n", 2))),
+    (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -314,6 +329,11 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
     "packed polynomials": lambda _: Polynomials(2, (65537, 257)).pack(np.array([[65536, 1], [256, 2]], np.uint64)),
     "polynomial from a seed": lambda _: Polynomials(4, (65537,)).pack(Polynomials(4, (65537,)).uniform(FINGERPRINT)),
+    "release of sums": lambda _: serialise.encode(RELEASE),
+    "opening of sums": lambda _: serialise.frame(
+        opening._MAGIC, opening._Stored(opening._digest(RELEASE), (b"sealed",))
+    ),
+    "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "partial sum": lambda _: PartialSum.of(
         _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
     ).to_bytes(),
@@ -359,6 +379,9 @@ PINNED = {
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
+    "release of sums": "82a6736b65746368... 154 bytes, SHA-256 9f98ce177c4a681d417e9ce8f7819755740a219f7385d8d98681c8885d20d9b2",
+    "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 151e6bf2056fdaf894a913a6c4608a23057b1311f669a27edcb3e584c234f7ec",
+    "packed residues": "01000400000004",
     "partial sum": "6668657061727402... 132 bytes, SHA-256 e04ebc53a97634a64e6d3365b80684236f0a99c8f0cbf312003b39981c23ba17",
     "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",

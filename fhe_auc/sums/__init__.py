@@ -1,0 +1,20 @@
+"""Sums over the pooled vectors of many parties, under one-time pads: exact, of degree 1 to 3.
+
+Party i pads its sketch w_i with m_i, and the aggregator adds up what it gets, in the clear: V = Σ w_i + m_i modulo t.
+Who holds the key has encrypted, before, products of linear functions of M = Σ m_i, the *opening*. With A a linear
+function of V, and B the same of M, that of the pooled sketch is A − B, and
+
+    Π_d (A_d − B_d) = Σ over subsets S of Π_{d not in S} A_d · Π_{d in S} (−B_d)
+                                        in the clear           encrypted
+
+so the aggregator evaluates the sums with products of a plaintext and a ciphertext alone.
+
+    what is summed and released      `sketch`, `terms`        public; part of what parties agree to
+    a party's pad                    `pads`
+    padded sketches on their way     `residues`
+    adding them up                   `running_total`
+    what is encrypted, and times what, and where it stands      `expansion`, `layout`
+    making an opening, a result, and integers of it             `opening`
+
+Nothing here knows how many parties there are, or which.
+"""

@@ -1,0 +1,87 @@
+"""Where the monomials of each sum stand in the slots of an opening's ciphertexts.
+
+    ciphertext 1    sum 1: monomials 1 … w_1       | sum 2: 1 … w_2         | … | unused
+    ciphertext 2    sum 1: w_1 + 1 … 2·w_1         | sum 2: w_2 + 1 … 2·w_2 | … | unused
+
+A sum has the same slots in every ciphertext, and these to itself. So the products of all ciphertexts with their
+coefficients can be added up to one, whose slots need only be added up over each sum's. It does not matter which slot of
+its sum a monomial is in, or in which ciphertext: an entry's do not stand together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from fhe_auc.errors import CapacityError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.expansion import monomials
+from fhe_auc.sums.terms import Release
+
+MOST_CIPHERTEXTS = 2**10
+MOST_SLOTS = 2**14
+"""So many residues of 50 bits add up in 64."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`widths` slots for each sum, one sum after the other, in each of so many ciphertexts of `slots` slots."""
+
+    slots: int
+    ciphertexts: int
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, release: Release, slots: int) -> Layout:
+        """Return the layout with the fewest ciphertexts, each of at most 2^14 slots.
+
+        Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
+        """
+        if slots > MOST_SLOTS:
+            raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
+        lengths = dict(release.sketch.vectors)
+        counts = [sum(monomials(term) * term.length(lengths) for term in each.terms) for each in release.sums]
+        for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):
+            widths = tuple(-(-count // ciphertexts) for count in counts)
+            if sum(widths) <= slots:
+                return cls(slots, ciphertexts, widths)
+        raise CapacityError(
+            f"{len(counts):,} sums with {sum(counts):,} monomials take more than {MOST_CIPHERTEXTS:,} ciphertexts of "
+            f"{slots:,} slots"
+        )
+
+    @property
+    def _starts(self) -> list[int]:
+        """First slot of each sum, and the first unused one."""
+        return list(accumulate(self.widths, initial=0))
+
+    def place(self, monomials: Sequence[Sequence[Residues]]) -> Residues:
+        """Return what each ciphertext holds or is multiplied by, shape (ciphertexts, slots); zero where nothing stands.
+
+        For each sum, its monomials or their coefficients, in any number of vectors.
+        """
+        placed = np.zeros((self.ciphertexts, self.slots), np.uint64)
+        for start, width, vectors in zip(self._starts[:-1], self.widths, monomials, strict=True):
+            together = np.zeros(self.ciphertexts * width, np.uint64)
+            joined = np.concatenate(vectors)
+            together[: len(joined)] = joined
+            placed[:, start : start + width] = together.reshape(self.ciphertexts, width)
+        return placed
+
+    def mask(self, stream: KeyStream, totals: Residues, prime: int) -> Residues:
+        """Return residues, shape (slots,), uniform but for `totals`, shape (sums,): what each sum's slots add up to."""
+        drawn = modular.uniform(stream, prime, self.slots)
+        missing = modular.subtract(totals, self.totals(drawn, prime), prime)
+        firsts = self._starts[:-1]
+        drawn[firsts] = modular.add(drawn[firsts], missing, prime)
+        return drawn
+
+    def totals(self, slots: Residues, prime: int) -> Residues:
+        """Return the residues of all sums, shape (sums,), from a result's slots modulo a prime of at most 50 bits."""
+        *firsts, end = self._starts
+        return np.asarray(np.add.reduceat(slots[:end], firsts) % np.uint64(prime))

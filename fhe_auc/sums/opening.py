@@ -1,0 +1,137 @@
+"""The opening: the pads' sum, encrypted in products, with which the aggregator evaluates sums under the pads.
+
+    key holder    `make_opening`      for each prime, the monomials of the pads' sum
+    aggregator    `Opening.result`    for each prime, Σ coefficient · monomial, masked and flooded
+    party         `integers`          the sums, from the slots that it decrypts (`Layout.totals`)
+
+A result shows those who decrypt it the sums, and nothing else: its slots are uniform but for the sums' totals, and
+flooding hides the noise, a function of the coefficients (`fhe_auc.bfv.flooding`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import secrets
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.serialise import encode, frame, unframe
+from fhe_auc.sums.expansion import coefficients, products
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.terms import Release, running_sums
+
+_MAGIC = b"fheopen"
+_SEED_BYTES = 32
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    release: bytes  # SHA-256
+    ciphertexts: tuple[bytes, ...]  # of the first prime, in order, then of the next
+
+
+def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residues]) -> bytes:
+    """Return the opening for the sum of all pads, one vector of shape (sketch.size,) for each prime.
+
+    It is for the aggregator's eyes only: a party, which has the secret key, could decrypt the pads' sum. And it is for
+    one sum of pads: who has another besides learns the difference.
+
+    Raises ValueError for other than residues modulo each prime; `CapacityError` as `Layout.of`.
+    """
+    layout = Layout.of(release, secret.parameters.slots)
+    ciphertexts: list[bytes] = []
+    for prime, (pad, modulus) in enumerate(zip(pads, secret.parameters.plain_moduli, strict=True)):
+        at = release.evaluate(pad, modulus)
+        monomials = [[each for term in wanted.terms for each in products(term, at, modulus)] for wanted in release.sums]
+        ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(monomials)]
+    return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+
+
+class Opening:
+    """An opening that the aggregator has read."""
+
+    def __init__(
+        self, public: PublicContext, release: Release, layout: Layout, ciphertexts: Sequence[Sequence[Ciphertext]]
+    ) -> None:
+        self._public = public
+        self._release = release
+        self._layout = layout
+        self._ciphertexts = ciphertexts
+
+    @classmethod
+    def load(cls, public: PublicContext, release: Release, data: bytes) -> Opening:
+        """Read what `make_opening` wrote.
+
+        Raises `DeserialisationError` for what is damaged, made for other sums, keys or primes, or not an opening;
+        `CapacityError` as `Layout.of`.
+        """
+        stored = unframe(_MAGIC, data, _Stored, "opening")
+        if stored.release != _digest(release):
+            raise DeserialisationError("the opening is for other sums", field="release")
+        layout = Layout.of(release, public.parameters.slots)
+        count = len(public.parameters.plain_moduli) * layout.ciphertexts
+        if len(stored.ciphertexts) != count:
+            raise DeserialisationError(
+                f"an opening for these sums has {count} ciphertexts, got {len(stored.ciphertexts)}"
+            )
+        ciphertexts: list[list[Ciphertext]] = [[] for _ in public.parameters.plain_moduli]
+        for number, each in enumerate(stored.ciphertexts):
+            prime = number // layout.ciphertexts
+            ciphertexts[prime].append(public.ciphertext(public.read_submission(each, prime), prime))
+        return cls(public, release, layout, ciphertexts)
+
+    def result(self, pooled: Sequence[Residues], kept: int | None = None) -> tuple[bytes, ...]:
+        """Return a result for each prime, for `SecretContext.decrypt`.
+
+        Parameters
+        ----------
+        pooled : sequence of array
+            For each prime the sum of all padded sketches, shape (sketch.size,); ValueError for anything else.
+        kept : int, optional
+            For `PublicContext.dump_result`, if given.
+        """
+        options = () if kept is None else (kept,)
+        return tuple(
+            self._public.dump_result(self._public.flood(self._evaluated(values, prime)), *options)
+            for prime, (values, _) in enumerate(zip(pooled, self._ciphertexts, strict=True))
+        )
+
+    def _evaluated(self, values: Residues, prime: int) -> Ciphertext:
+        """Return the sums, masked: each is the total over its slots."""
+        modulus = self._public.parameters.plain_moduli[prime]
+        at = self._release.evaluate(values, modulus)
+        expanded = [[coefficients(term, at, modulus) for term in wanted.terms] for wanted in self._release.sums]
+        clear = [running_sums(np.concatenate([first for first, _ in terms]), modulus)[-1] for terms in expanded]
+        mask = self._layout.mask(KeyStream(secrets.token_bytes(_SEED_BYTES)), np.array(clear), modulus)
+        factors = self._layout.place([[each for _, others in terms for each in others] for terms in expanded])
+        total: Ciphertext | None = None
+        for ciphertext, slots in zip(self._ciphertexts[prime], factors, strict=True):
+            if slots.any():  # times nothing but zeros, a ciphertext would hide nothing
+                product = self._public.multiply_values(ciphertext, slots)
+                if total is None:
+                    total = product
+                else:
+                    self._public.add_in_place(total, product)
+        return self._public.encrypt(mask, prime) if total is None else self._public.add_values(total, mask)
+
+
+def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ...]:
+    """Return each sum, an integer between −T/2 and T/2, T the product of the primes (Chinese remainder).
+
+    From its residue modulo each prime, `Layout.totals`. A sum is right where its absolute value is below T/2.
+    """
+    modulus = math.prod(moduli)
+    weights = [modulus // each * pow(modulus // each, -1, each) for each in moduli]
+    columns = zip(*(each.tolist() for each in totals), strict=True)
+    found = [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
+    return tuple(each - modulus if each > modulus // 2 else each for each in found)
+
+
+def _digest(release: Release) -> bytes:
+    return hashlib.sha256(encode(release)).digest()

@@ -1,0 +1,34 @@
+"""A party's one-time pad, from its seed.
+
+With a pad, uniform and used once, a sketch is as secret as with any encryption, in as many bytes as it has in the
+clear. Two sketches under the same pad tell their difference.
+"""
+
+from __future__ import annotations
+
+from fhe_auc.keystream import KeyStream, derived_key
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+
+_LABEL = b"fhe-auc pad 1\0"
+
+
+def pad(seed: bytes, manifest: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
+    """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
+
+    Parameters
+    ----------
+    seed : bytes
+        32 bytes, the party's own; the key holder knows them besides, and nobody else.
+    manifest : bytes
+        The manifest's digest.
+    party, prime : int
+        Indices of the party, and of the prime.
+    modulus : int
+        That prime.
+    size : int
+        Entries of the sketch.
+
+    Raises `InputError` for a seed of another length.
+    """
+    return modular.uniform(KeyStream(derived_key(seed, manifest, _LABEL, party, prime)), modulus, size)

@@ -1,0 +1,78 @@
+"""A sketch: what a party contributes, named vectors of integers laid out one after another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.rlwe.modular import Residues
+
+MOST_ENTRIES = 2**20
+MOST_CHARACTERS = 40
+
+
+class Sketch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The vectors of a sketch.
+
+    Attributes
+    ----------
+    vectors : tuple of (str, int)
+        Name and length of each, in order. Names are different, of 1 to 40 printable ASCII characters; no vector is
+        empty, and together they have at most 2^20 entries.
+
+    Raises `InputError` if they are anything else, `CapacityError` where they are too long.
+    """
+
+    vectors: tuple[tuple[str, int], ...]
+
+    def __post_init__(self) -> None:
+        check_names("vector", [name for name, _ in self.vectors])
+        for name, length in self.vectors:
+            if length < 1:
+                raise InputError(f"vector {name!r} must have at least one entry, got {length}")
+        if self.size > MOST_ENTRIES:
+            raise CapacityError(f"a sketch has at most {MOST_ENTRIES:,} entries, got {self.size:,}")
+
+    @property
+    def size(self) -> int:
+        """Entries of all vectors together."""
+        return sum(length for _, length in self.vectors)
+
+    def join(self, values: Mapping[str, Residues]) -> Residues:
+        """Return the vectors one after another, shape (size,).
+
+        Raises `InputError`: a vector is missing, has another length, or is none of this sketch.
+        """
+        if unknown := sorted(set(values) - {name for name, _ in self.vectors}):
+            raise InputError(f"the sketch has no vector {unknown[0]!r}")
+        for name, length in self.vectors:
+            if name not in values:
+                raise InputError(f"vector {name!r} is missing")
+            if values[name].shape != (length,) or values[name].dtype != np.uint64:
+                raise InputError(f"vector {name!r} must be {length} residues, of type uint64")
+        return np.concatenate([values[name] for name, _ in self.vectors])
+
+    def split(self, values: Residues) -> dict[str, Residues]:
+        """Return the vectors, as views, of `values`, shape (size,); raise ValueError for another shape."""
+        if values.shape != (self.size,):
+            raise ValueError(f"a sketch has {self.size} entries, got shape {values.shape}")
+        ends = np.cumsum([0, *(length for _, length in self.vectors)]).tolist()
+        return {name: values[start:end] for (name, _), (start, end) in zip(self.vectors, pairwise(ends), strict=True)}
+
+
+def check_names(what: str, names: list[str]) -> None:
+    """Raise `InputError` unless there are names, all different, of 1 to 40 printable ASCII characters each."""
+    if not names:
+        raise InputError(f"there must be at least one {what}")
+    for name in names:
+        if not (0 < len(name) <= MOST_CHARACTERS and name.isascii() and name.isprintable()):
+            raise InputError(
+                f"{what} {name[:MOST_CHARACTERS]!a}: a name has 1 to {MOST_CHARACTERS} printable ASCII characters"
+            )
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        raise InputError(f"{what} {repeated[0]!r} is there twice")

@@ -1,0 +1,192 @@
+"""What is summed: products of linear functions of a sketch, in public; it travels in manifests, so all is checked.
+
+A term is Σ_k F_k · G_k · H_k, of 1 to 3 factors. A factor is constants, or linear in the sketch: F_k is a sum of parts,
+weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, get_args
+
+import msgspec
+import numpy as np
+
+from fhe_auc.errors import CapacityError, InputError
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.sketch import MOST_CHARACTERS, Sketch, check_names
+
+Over = Literal["each", "below", "above", "total"]
+"""Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
+
+LARGEST = 2**40
+"""Of weights and constants, in absolute value."""
+
+MOST_FACTORS = 3
+MOST_PARTS = 2**12
+"""Of all sums together: bounds what a manifest makes its readers compute."""
+
+MOST_MODULUS_BITS = 50
+_CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A linear map of one vector, times a weight; the weight is not zero, and at most 2^40 in absolute value.
+
+    Raises `InputError` if it is something else.
+    """
+
+    vector: str
+    over: Over = "each"
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        if self.over not in get_args(Over):
+            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: there is no sum over {self.over!a}")
+        if not 0 < abs(self.weight) <= LARGEST:
+            raise InputError(f"part of vector {self.vector[:MOST_CHARACTERS]!a}: the weight cannot be {self.weight}")
+
+    def evaluate(self, values: Residues, modulus: int) -> Residues:
+        """Return the map of the vector `values`: as many entries, or one for a total."""
+        mapped = values
+        if self.over != "each":
+            running = running_sums(values, modulus)
+            mapped = running[-1:]
+            if self.over == "below":
+                mapped = modular.subtract(running, values, modulus)
+            elif self.over == "above":
+                mapped = modular.subtract(mapped, running, modulus)
+        return mapped if self.weight == 1 else modular.multiply(mapped, np.uint64(self.weight % modulus), modulus)
+
+
+class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A sum of parts, or a public vector of constants of at most 2^40 in absolute value; totals take any length.
+
+    Raises `InputError` if it is neither.
+    """
+
+    parts: tuple[Part, ...] = ()
+    constants: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.parts) == bool(self.constants):
+            raise InputError("a factor has either parts or constants")
+        if self.constants and max(map(abs, self.constants)) > LARGEST:
+            raise InputError(f"a constant is larger than {LARGEST:,} in absolute value")
+
+    def length(self, lengths: Mapping[str, int]) -> int | None:
+        """Return how many entries it has with vectors of these lengths; None where there are totals alone.
+
+        Raises `InputError`: there is no such vector, or parts have different lengths.
+        """
+        if self.constants:
+            return len(self.constants)
+        for part in self.parts:
+            if part.vector not in lengths:
+                raise InputError(f"the sketch has no vector {part.vector[:MOST_CHARACTERS]!a}")
+        found = {lengths[part.vector] for part in self.parts if part.over != "total"}
+        if len(found) > 1:
+            raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(found)))}")
+        return found.pop() if found else None
+
+    def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
+        """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
+        if self.constants:
+            return modular.residues(self.constants, modulus)
+        first, *others = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
+        for each in others:
+            first = modular.add(first, each, modulus)
+        return first
+
+
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The product of 1 to 3 factors, summed over entries; a factor at least is no constant.
+
+    Raises `InputError` if it is something else.
+    """
+
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.factors) <= MOST_FACTORS:
+            raise InputError(f"a term has 1 to {MOST_FACTORS} factors, got {len(self.factors)}")
+        if not self.degree:
+            raise InputError("a term needs a factor that is no constant")
+
+    @property
+    def degree(self) -> int:
+        """How many factors are no constants."""
+        return sum(not factor.constants for factor in self.factors)
+
+    def length(self, lengths: Mapping[str, int]) -> int:
+        """Return how many entries are summed, 1 where there are totals alone; `InputError` as `Factor.length`."""
+        found = {length for factor in self.factors if (length := factor.length(lengths)) is not None}
+        if len(found) > 1:
+            raise InputError(f"factors have different lengths, {', '.join(map(str, sorted(found)))}")
+        return found.pop() if found else 1
+
+
+class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A number that is released: the sum of its terms."""
+
+    name: str
+    terms: tuple[Term, ...]
+
+    @property
+    def degree(self) -> int:
+        """That of its terms which is largest."""
+        return max(term.degree for term in self.terms)
+
+
+class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A sketch, and all that is released of it: sums, at least one, each with a name of its own (as vectors have).
+
+    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^12 parts and factors.
+    """
+
+    sketch: Sketch
+    sums: tuple[Sum, ...]
+
+    def __post_init__(self) -> None:
+        check_names("sum", [each.name for each in self.sums])
+        lengths = dict(self.sketch.vectors)
+        for each in self.sums:
+            if not each.terms:
+                raise InputError(f"sum {each.name!r} has no terms")
+            for number, term in enumerate(each.terms, 1):
+                try:
+                    term.length(lengths)
+                except InputError as error:
+                    raise InputError(f"sum {each.name!r}, term {number}: {error}") from None
+        parts = sum(max(len(factor.parts), 1) for factor in self._factors())
+        if parts > MOST_PARTS:
+            raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
+
+    def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
+        """Return each different factor's entries at a sketch modulo a prime of at most 50 bits.
+
+        Raises ValueError for other than residues modulo that prime, shape (size,).
+        """
+        if modulus.bit_length() > MOST_MODULUS_BITS:
+            raise ValueError(f"only modulo primes of at most {MOST_MODULUS_BITS} bits")
+        if values.dtype != np.uint64 or int(values.max(initial=0)) >= modulus:
+            raise ValueError("a sketch's entries must be residues modulo the prime")
+        vectors = self.sketch.split(values)
+        return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors())}
+
+    def _factors(self) -> Iterator[Factor]:
+        return (factor for each in self.sums for term in each.terms for factor in term.factors)
+
+
+def running_sums(values: Residues, modulus: int) -> Residues:
+    """Return Σ_{j≤k} values_j for each k, modulo a number of at most 50 bits."""
+    found = np.empty_like(values)
+    before = np.uint64(0)
+    for start in range(0, len(values), _CHUNK):  # as many as fit into 64 bits unreduced
+        piece = found[start : start + _CHUNK]
+        np.cumsum(values[start : start + _CHUNK], out=piece)
+        piece += before
+        piece %= np.uint64(modulus)
+        before = piece[-1]
+    return found

@@ -1,0 +1,71 @@
+"""Expanded products are the products; and there are no more monomials than there have to be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc.sums.expansion import coefficients, monomials, products
+from fhe_auc.sums.terms import Factor, Part, Release, Term
+from tests.support import plain_sums
+from tests.support.plain_sums import PRIMES
+
+A, B, C = (Factor((Part(name),)) for name in "abc")
+ONES = Factor(constants=(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("factors", "count"),
+    [
+        ((A,), 1),
+        ((A, A), 2),
+        ((A, B), 3),
+        ((A, A, A), 3),
+        ((A, B, A), 5),
+        ((A, B, C), 7),
+        ((A, ONES), 1),
+        ((A, ONES, A), 2),
+        ((ONES, A, B), 3),
+    ],
+)
+def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for(
+    factors: tuple[Factor, ...], count: int
+) -> None:
+    assert monomials(Term(factors)) == count
+
+
+@given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
+@settings(max_examples=150, deadline=None)
+def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
+    release: Release, prime: int, seed: int
+) -> None:
+    """Entry by entry: of A from any V, and B from any M, both uniform."""
+    pooled, pad = (plain_sums.random_residues(seed + k, release.sketch.size, prime) for k in (0, 1))
+    difference = [(v - m) % prime for v, m in zip(pooled.tolist(), pad.tolist(), strict=True)]
+    vectors = plain_sums.vectors_of(release.sketch, difference)
+    clear, hidden = release.evaluate(pooled, prime), release.evaluate(pad, prime)
+    for wanted in release.sums:
+        for term in wanted.terms:
+            constant, factors = coefficients(term, clear, prime)
+            encrypted = products(term, hidden, prime)
+            assert len(factors) == len(encrypted) == monomials(term)
+            for k in range(plain_sums.term_length(term, vectors)):
+                expected = 1
+                for factor in term.factors:
+                    expected *= plain_sums.entry(factor, vectors, k)
+                pairs = zip(factors, encrypted, strict=True)
+                assert (int(constant[k]) + sum(int(x[k]) * int(y[k]) for x, y in pairs) - expected) % prime == 0
+
+
+@given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
+@settings(max_examples=50, deadline=None)
+def test_all_vectors_of_a_term_are_as_long_as_it_is_and_in_range(release: Release, prime: int, seed: int) -> None:
+    values = plain_sums.random_residues(seed, release.sketch.size, prime)
+    at, lengths = release.evaluate(values, prime), dict(release.sketch.vectors)
+    for wanted in release.sums:
+        for term in wanted.terms:
+            constant, factors = coefficients(term, at, prime)
+            for each in (constant, *factors, *products(term, at, prime)):
+                assert each.shape == (term.length(lengths),)
+                assert int(each.max()) < prime

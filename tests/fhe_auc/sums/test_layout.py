@@ -1,0 +1,119 @@
+"""Layouts: every sum has slots of its own, as few ciphertexts as there can be, and masks that hide all but the sums."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc.errors import CapacityError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.sums.layout import MOST_CIPHERTEXTS, Layout
+from fhe_auc.sums.sketch import Sketch
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from tests.support.plain_sums import PRIMES, random_residues
+
+
+def release_of(*lengths: int, factors: int = 1) -> Release:
+    """A release of one sum over each vector: of its entries, or of their product with another's."""
+    vectors = [(f"x{number}", length) for number, length in enumerate(lengths)]
+    twins = [(f"y{number}", length) for number, length in enumerate(lengths)]
+    sums = tuple(
+        Sum(name, (Term(tuple(Factor((Part(each),)) for each in (name, f"y{number}")[:factors])),))
+        for number, (name, _) in enumerate(vectors)
+    )
+    return Release(Sketch((*vectors, *twins)), sums)
+
+
+lengths = st.lists(st.integers(1, 40), min_size=1, max_size=6)
+
+
+@given(lengths, st.integers(6, 50), st.integers(1, 2))
+def test_there_are_as_few_ciphertexts_as_there_can_be(lengths: list[int], slots: int, factors: int) -> None:
+    found = Layout.of(release_of(*lengths, factors=factors), slots)
+    counts = [length * {1: 1, 2: 3}[factors] for length in lengths]
+    fits = [c for c in range(1, 1000) if sum(-(-count // c) for count in counts) <= slots]
+    assert found.ciphertexts == fits[0]
+    assert all(width * found.ciphertexts >= count for width, count in zip(found.widths, counts, strict=True))
+    assert sum(found.widths) <= slots
+
+
+@given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
+@settings(deadline=None)
+def test_what_is_placed_is_in_its_sum_s_total_over_all_ciphertexts(
+    lengths: list[int], slots: int, prime: int, seed: int
+) -> None:
+    layout = Layout.of(release_of(*lengths), slots)
+    vectors = [random_residues(seed + number, length, prime) for number, length in enumerate(lengths)]
+    placed = layout.place([[each[: len(each) // 2], each[len(each) // 2 :]] for each in vectors])
+    assert placed.shape == (layout.ciphertexts, slots)
+    assert not placed[:, sum(layout.widths) :].any()
+    added = np.array([sum(column) % prime for column in zip(*placed.tolist(), strict=True)], np.uint64)
+    assert layout.totals(added, prime).tolist() == [sum(each.tolist()) % prime for each in vectors]
+    assert sorted(placed[placed > 0].tolist()) == sorted(x for each in vectors for x in each.tolist() if x)
+
+
+def test_the_largest_residues_in_the_most_slots_add_up() -> None:
+    prime, layout = PRIMES[-1], Layout.of(release_of(2**14), 2**14)
+    slots = np.full(2**14, prime - 1, np.uint64)
+    assert layout.totals(slots, prime).tolist() == [-(2**14) % prime]
+
+
+@given(lengths, st.integers(6, 50), st.sampled_from(PRIMES), st.integers(0, 2**60))
+@settings(deadline=None)
+def test_a_mask_has_the_totals_that_it_is_asked_for(lengths: list[int], slots: int, prime: int, seed: int) -> None:
+    layout = Layout.of(release_of(*lengths), slots)
+    totals = random_residues(seed, len(lengths), prime)
+    mask = layout.mask(KeyStream(seed.to_bytes(32, "big")), totals, prime)
+    assert mask.shape == (slots,)
+    assert int(mask.max()) < prime
+    assert layout.totals(mask, prime).tolist() == totals.tolist()
+
+
+class _Chosen:
+    """A stream whose next words are given."""
+
+    def __init__(self, words: tuple[int, ...]) -> None:
+        self._words = words
+
+    def words(self, count: int) -> Any:
+        assert count == len(self._words)
+        return np.array(self._words, np.uint64)
+
+
+@pytest.mark.parametrize("widths", [(2, 2), (3, 1), (1, 1), (4,), (2,)])
+@pytest.mark.parametrize("prime", [2, 3, 5])
+def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ...], prime: int) -> None:
+    """By all draws: over them a masked vector takes each value that has its totals, unused slots any, equally often.
+
+    So two vectors with the same totals, masked, cannot be told apart: they have one distribution, which depends on
+    the totals alone.
+    """
+    slots = 5
+    layout = Layout(slots, 1, widths)
+    every = list(itertools.product(range(prime), repeat=slots))
+    for vector in (every[0], every[7], every[-2]):
+        totals = layout.totals(np.array(vector, np.uint64), prime)
+        clear = np.zeros(len(widths), np.uint64)
+        seen = Counter(
+            tuple((layout.mask(_Chosen(draw), clear, prime) + np.array(vector, np.uint64)) % prime)  # type: ignore[arg-type]
+            for draw in every
+        )
+        possible = {each for each in every if (layout.totals(np.array(each, np.uint64), prime) == totals).all()}
+        assert set(seen) == possible
+        assert set(seen.values()) == {len(every) // len(possible)}
+
+
+def test_what_takes_too_many_ciphertexts_or_slots_is_refused() -> None:
+    assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8).ciphertexts == MOST_CIPHERTEXTS
+    with pytest.raises(CapacityError, match="1 sums with 8,193 monomials take more than 1,024 ciphertexts of 8 slots"):
+        Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8)
+    with pytest.raises(CapacityError, match="3 sums with 3 monomials take more than"):
+        Layout.of(release_of(1, 1, 1), 2)
+    with pytest.raises(CapacityError, match="at most 16,384 slots"):
+        Layout.of(release_of(1), 2**15)

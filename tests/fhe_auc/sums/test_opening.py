@@ -1,0 +1,318 @@
+"""Openings: sums under pads come out as the integers that they are, and nothing else does.
+
+Many cases are tried with keys that hide nothing (`plain_sums.PlainKeys`), a few with real ciphertexts on both backends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fhe_auc import bfv
+from fhe_auc.bfv.ciphertext_noise import scaled_noise
+from fhe_auc.bfv.parameters import CHAINS, primes_above
+from fhe_auc.errors import CapacityError, DeserialisationError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.serialise import frame, unframe
+from fhe_auc.sums import opening as openings
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.opening import Opening, integers, make_opening
+from fhe_auc.sums.pads import pad
+from fhe_auc.sums.running_total import RunningTotal
+from fhe_auc.sums.sketch import Sketch
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from tests.support import plain_sums
+from tests.support.plain_sums import PRIMES, PlainKeys
+
+SLOTS = 8192
+MODULI = primes_above(2**41, 2, SLOTS)
+
+
+@pytest.fixture(scope="module")
+def pair(backend: str) -> bfv.KeyPair:
+    return bfv.generate(parameters_of(backend, MODULI))
+
+
+def parameters_of(backend: str, moduli: Sequence[int]) -> bfv.BfvParameters:
+    (chain,) = CHAINS[backend]
+    return bfv.BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, tuple(moduli))
+
+
+@dataclass
+class Pooled:
+    """What parties with these sketches make of one session: M and V for each prime, and the sketches' sum."""
+
+    release: Release
+    moduli: Sequence[int]
+    sketches: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        self.values = [sum(column) for column in zip(*self.sketches, strict=True)]
+        self.vectors = plain_sums.vectors_of(self.release.sketch, self.values)
+        self.pads, self.padded = [], []
+        for prime, modulus in enumerate(self.moduli):
+            size = self.release.sketch.size
+            pads, padded = RunningTotal(size, modulus), RunningTotal(size, modulus)
+            for party, sketch in enumerate(self.sketches):
+                own = pad(bytes([party]) * 32, bytes(32), party, prime, modulus, size)
+                pads.add(own)
+                padded.add((own + plain_sums.residues(sketch, modulus)) % np.uint64(modulus))
+            self.pads.append(pads.residues)
+            self.padded.append(padded.residues)
+
+    @property
+    def expected(self) -> list[int]:
+        modulus = math.prod(self.moduli)
+        return [plain_sums.centred(plain_sums.value(each, self.vectors), modulus) for each in self.release.sums]
+
+
+def read(release: Release, keys: Any, results: Sequence[bytes]) -> list[int]:
+    """What a party reads off results."""
+    moduli, layout = keys.parameters.plain_moduli, Layout.of(release, keys.parameters.slots)
+    slots = [keys.decrypt(result, prime) for prime, result in enumerate(results)]
+    return list(integers([layout.totals(each, t) for each, t in zip(slots, moduli, strict=True)], moduli))
+
+
+def sum_of(*factors: Factor, name: str = "s") -> Sum:
+    return Sum(name, (Term(factors),))
+
+
+def example(length: int) -> Release:
+    """Sums of products of two vectors and their tags, at z = 0, 1 and 2, as a check of an aggregator takes them."""
+
+    def at(vector: str, over: Any, z: int, sign: int = 1) -> tuple[Part, ...]:
+        tag = (Part(f"{vector}'", over, sign * z),) if z else ()
+        return Part(vector, over, sign), *tag
+
+    def behind(name: str, z: int) -> tuple[Term, ...]:
+        return (Term((Factor((Part(f"{name} 1", "each", z), Part(f"{name} 2", "each", z * z))),)),) if z else ()
+
+    sums = []
+    for z in (0, 1, 2):
+        p, n = (Factor(at(each, "each", z)) for each in "pn")
+        difference = Factor(at("n", "below", z) + at("n", "above", z, -1))
+        sums.append(Sum(f"D({z})", (Term((p, difference)), *behind("d", z))))
+        sums.append(Sum(f"tie({z})", (Term((p, n)), *behind("t", z))))
+    sums += [sum_of(Factor(at(each, "total", z)), name=f"{each}({z})") for z in (0, 1) for each in "pn"]
+    vectors = [(name, length) for name in ("p", "n", "p'", "n'")]
+    return Release(Sketch((*vectors, *((f"{name} {power}", 1) for name in "dt" for power in (1, 2)))), tuple(sums))
+
+
+P, N = (Factor((Part(each),)) for each in "pn")
+PRODUCT = Release(Sketch((("p", 5), ("n", 5))), (sum_of(P, N),))
+SKETCHES = [[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [0, 0, 1, 0, 0, 2, 2, 2, 2, 2]]
+
+
+# --- The integers that come out ---------------------------------------------------------------------------------------
+
+
+@given(plain_sums.releases(), st.data())
+@settings(max_examples=150, deadline=None)
+def test_sums_of_padded_sketches_are_those_of_the_sketches(release: Release, data: st.DataObject) -> None:
+    """For any sums, primes, parties and slots, with one ciphertext or many."""
+    sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
+    moduli = data.draw(st.lists(st.sampled_from(PRIMES), min_size=1, max_size=3, unique=True))
+    keys = PlainKeys(data.draw(st.integers(len(release.sums), 40)), moduli)
+    pooled = Pooled(release, moduli, sketches)
+    opening = Opening.load(keys.public, release, make_opening(keys.secret, release, pooled.pads))
+    assert read(release, keys, opening.result(pooled.padded)) == pooled.expected
+
+
+@given(plain_sums.releases(most_entries=100), st.data())
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_encrypted_sums_are_those_of_the_sketches(pair: bfv.KeyPair, release: Release, data: st.DataObject) -> None:
+    sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=3))
+    pooled = Pooled(release, MODULI, sketches)
+    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, pooled.pads))
+    assert read(release, pair.secret, opening.result(pooled.padded)) == pooled.expected
+
+
+def test_sums_over_several_ciphertexts_come_out_at_every_point(pair: bfv.KeyPair) -> None:
+    release, generator = example(1400), np.random.default_rng(1)
+    assert Layout.of(release, SLOTS).ciphertexts == 4
+    pooled = Pooled(release, MODULI, generator.integers(0, 50, (3, release.sketch.size)).tolist())
+    data = make_opening(pair.secret, release, pooled.pads)
+    assert read(release, pair.secret, Opening.load(pair.public, release, data).result(pooled.padded)) == pooled.expected
+
+
+@pytest.mark.parametrize("pads", ["zero", "such that all residues are zero"])
+def test_ciphertexts_that_would_be_multiplied_by_zero_are_left_out(pair: bfv.KeyPair, pads: str) -> None:
+    """V is zero, or M: then whole ciphertexts are multiplied by zeros alone, or hold nothing else."""
+    length = 4000
+    release = Release(Sketch((("p", length), ("n", length))), (sum_of(P, N),))
+    vectors = np.random.default_rng(2).integers(0, 50, (2, length))
+    counts = [plain_sums.residues(vectors.ravel().tolist(), t) for t in MODULI]
+    zeros = [np.zeros(2 * length, np.uint64)] * 2
+    negative = [np.uint64(t) - each for each, t in zip(counts, MODULI, strict=True)]
+    negative = [each % np.uint64(t) for each, t in zip(negative, MODULI, strict=True)]
+    hidden, pooled = (zeros, counts) if pads == "zero" else (negative, zeros)
+    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, hidden))
+    assert read(release, pair.secret, opening.result(pooled)) == [int(vectors[0] @ vectors[1])]
+
+
+def test_where_all_coefficients_vanish_there_still_is_a_result_that_hides(pair: bfv.KeyPair) -> None:
+    release = Release(PRODUCT.sketch, (sum_of(P, Factor(constants=(0,) * 5)),))
+    pooled = Pooled(release, MODULI, SKETCHES)
+    opening = Opening.load(pair.public, release, make_opening(pair.secret, release, pooled.pads))
+    results = opening.result(pooled.padded)
+    assert read(release, pair.secret, results) == [0]
+    assert np.unique(pair.secret.decrypt(results[0], 0)).size > SLOTS - 10
+
+
+@given(st.lists(st.sampled_from(PRIMES), min_size=1, max_size=4, unique=True), st.data())
+def test_integers_are_found_from_one_end_of_their_range_to_the_other(moduli: list[int], data: st.DataObject) -> None:
+    half = math.prod(moduli) // 2
+    sums = data.draw(st.lists(st.one_of(st.integers(-half, half), st.sampled_from([-half, half, 0])), min_size=1))
+    assert integers([plain_sums.residues(sums, t) for t in moduli], moduli) == tuple(sums)
+
+
+# --- What a result hides ----------------------------------------------------------------------------------------------
+
+
+def test_a_result_is_masked_in_every_slot_and_freshly_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With known streams it is what was computed plus those masks; `test_layout` shows what a mask hides."""
+    keys, seeds = PlainKeys(7, PRIMES[-2:]), [bytes([k]) * 32 for k in range(1, 5)]
+    pooled = Pooled(PRODUCT, PRIMES[-2:], SKETCHES)
+    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, pooled.pads))
+    given = iter(seeds)
+    monkeypatch.setattr(openings.secrets, "token_bytes", lambda size: next(given))
+    layout, found = Layout.of(PRODUCT, 7), [opening.result(pooled.padded) for _ in range(2)]
+    computed = []
+    for number, seed in enumerate(seeds):
+        prime = number % 2
+        modulus, pooled_vectors = (
+            PRIMES[-2:][prime],
+            plain_sums.vectors_of(PRODUCT.sketch, pooled.padded[prime].tolist()),
+        )
+        clear = plain_sums.residues([plain_sums.value(PRODUCT.sums[0], pooled_vectors)], modulus)
+        mask = layout.mask(KeyStream(seed), clear, modulus)
+        slots = keys.decrypt(found[number // 2][prime], prime)
+        computed.append([(int(x) - int(m)) % modulus for x, m in zip(slots, mask, strict=True)])
+    assert computed[:2] == computed[2:]
+    assert all(not any(each[sum(layout.widths) :]) for each in computed)
+
+
+def test_two_results_of_one_session_share_no_slot_but_their_totals(pair: bfv.KeyPair) -> None:
+    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    opening = Opening.load(pair.public, PRODUCT, make_opening(pair.secret, PRODUCT, pooled.pads))
+    one, other = (pair.secret.decrypt(opening.result(pooled.padded)[0], 0) for _ in range(2))
+    assert (one == other).sum() <= 1
+    layout = Layout.of(PRODUCT, SLOTS)
+    assert layout.totals(one, MODULI[0]) == layout.totals(other, MODULI[0])
+
+
+def test_a_result_s_noise_is_that_of_flooding(pair: bfv.KeyPair) -> None:
+    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    opening = Opening.load(pair.public, PRODUCT, make_opening(pair.secret, PRODUCT, pooled.pads))
+    for prime, result in enumerate(opening.result(pooled.padded)):
+        _, packed = container.open_any(f"result modulo {MODULI[prime]}", result)
+        noise = scaled_noise(pair.secret, pair.public.ciphertext_shape.unpack(packed), prime)
+        largest = max(map(abs, noise)) / MODULI[prime]
+        assert 0.99 < largest / 2.0**pair.public.parameters.flooding_bits < 1.01
+
+
+def test_an_opening_s_bytes_do_not_show_the_pads(pair: bfv.KeyPair) -> None:
+    """Of the same pads there are others each time."""
+    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    one, other = (make_opening(pair.secret, PRODUCT, pooled.pads) for _ in range(2))
+    stored = [unframe(b"fheopen", each, openings._Stored, "opening") for each in (one, other)]
+    assert len(stored[0].ciphertexts) == 2
+    for first, second in zip(*(each.ciphertexts for each in stored), strict=True):
+        same = np.frombuffer(first, np.uint8)[200:] == np.frombuffer(second, np.uint8)[200:]
+        assert same.mean() < 0.2  # high bytes of coefficients are zero now and then
+
+
+# --- What does not belong is refused ----------------------------------------------------------------------------------
+
+
+def test_an_opening_for_other_sums_is_refused(pair: bfv.KeyPair) -> None:
+    """Though it has as many ciphertexts of the same size."""
+    swapped = Release(PRODUCT.sketch, (sum_of(N, P),))
+    pooled = Pooled(PRODUCT, MODULI, SKETCHES)
+    with pytest.raises(DeserialisationError, match="for other sums") as caught:
+        Opening.load(pair.public, swapped, make_opening(pair.secret, PRODUCT, pooled.pads))
+    assert caught.value.field == "release"
+
+
+def test_an_opening_under_other_keys_or_for_other_primes_is_refused(pair: bfv.KeyPair, backend: str) -> None:
+    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
+    with pytest.raises(DeserialisationError, match="made under another key"):
+        Opening.load(bfv.generate(parameters_of(backend, MODULI)).public, PRODUCT, data)
+    stored = unframe(b"fheopen", data, openings._Stored, "opening")
+    exchanged = msgspec.structs.replace(stored, ciphertexts=stored.ciphertexts[::-1])
+    with pytest.raises(DeserialisationError, match=f"expected a submission modulo {MODULI[0]}"):
+        Opening.load(pair.public, PRODUCT, frame(b"fheopen", exchanged))
+
+
+def test_an_opening_with_another_number_of_ciphertexts_is_refused(pair: bfv.KeyPair) -> None:
+    stored = unframe(
+        b"fheopen", make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads), openings._Stored, ""
+    )
+    for ciphertexts in ((), stored.ciphertexts[:1], stored.ciphertexts * 2):
+        changed = msgspec.structs.replace(stored, ciphertexts=ciphertexts)
+        with pytest.raises(DeserialisationError, match=f"has 2 ciphertexts, got {len(ciphertexts)}"):
+            Opening.load(pair.public, PRODUCT, frame(b"fheopen", changed))
+
+
+def test_what_is_no_opening_is_refused(pair: bfv.KeyPair) -> None:
+    data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
+    for damaged in (b"", data[:-1], data + b"\0", data[:1000] + b"\0" + data[1001:], pair.public.to_bytes()):
+        with pytest.raises(DeserialisationError):
+            Opening.load(pair.public, PRODUCT, damaged)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["one prime", "three primes", "too short", "too long", "not below the prime", "signed"]
+)
+def test_other_pads_or_sketches_than_the_session_s_are_refused(wrong: str) -> None:
+    keys, moduli = PlainKeys(20, PRIMES[-2:]), PRIMES[-2:]
+    good = Pooled(PRODUCT, moduli, SKETCHES)
+    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, good.pads))
+
+    def spoilt(vectors: list[Residues]) -> list[Residues]:
+        first = vectors[0].copy()
+        changed = {
+            "too short": first[:-1],
+            "too long": np.append(first, first[:1]),
+            "not below the prime": np.append(first[:-1], np.uint64(moduli[0])),
+            "signed": first.astype(np.int64),
+        }
+        whole = {"one prime": vectors[:1], "three primes": [*vectors, first]}
+        return whole.get(wrong) or [changed[wrong], vectors[1]]
+
+    for call in (
+        lambda: make_opening(keys.secret, PRODUCT, spoilt(good.pads)),
+        lambda: opening.result(spoilt(good.padded)),
+    ):
+        with pytest.raises(ValueError, match=r"residues|entries|zip"):
+            call()
+
+
+def test_sums_that_take_too_many_ciphertexts_are_refused_by_both_roles() -> None:
+    release = Release(Sketch((("p", 3000),)), (sum_of(P),))
+    small, large = PlainKeys(2, PRIMES[-1:]), PlainKeys(4, PRIMES[-1:])
+    pads = [np.zeros(3000, np.uint64)]
+    data = make_opening(large.secret, release, pads)
+    for call in (lambda: make_opening(small.secret, release, pads), lambda: Opening.load(small.public, release, data)):
+        with pytest.raises(CapacityError, match="more than 1,024 ciphertexts"):
+            call()
+
+
+def test_what_is_kept_is_passed_on() -> None:
+    keys = PlainKeys(20, PRIMES[-1:])
+    pooled = Pooled(PRODUCT, PRIMES[-1:], SKETCHES)
+    opening = Opening.load(keys.public, PRODUCT, make_opening(keys.secret, PRODUCT, pooled.pads))
+    opening.result(pooled.padded, 1)
+    assert keys.kept == 1
+    opening.result(pooled.padded)
+    assert keys.kept is None

@@ -1,0 +1,78 @@
+"""Pads: pinned, uniform, and none is another's."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from scipy import stats
+
+from fhe_auc.errors import InputError
+from fhe_auc.sums.pads import pad
+
+SEED, MANIFEST = bytes(range(32)), bytes(range(32, 64))
+T41, T42, T50 = 2199023255531, 2199023288321, 2**50 - 27
+
+PINNED = {
+    T41: [1280870795994, 660207097097, 566651445743, 421757447352],
+    T42: [1037089752774, 595097551772, 354044699138, 363836601402],
+    T50: [45261335907034, 803303695373577, 1084685116432879, 277498687646904],
+    127: [90, 9, 111, 56],
+    101: [65, 44, 89, 6],
+}
+
+
+def by_hand(seed: bytes, manifest: bytes, party: int, prime: int, modulus: int, size: int) -> list[int]:
+    """The same from the standards (RFC 5869, RFC 8439), one word after another.
+
+    Where the modulus nearly is a power of two, of each word as many low bits are taken as it has; otherwise all 64.
+    Numbers at or above its largest multiple are left out.
+    """
+    info = b"fhe-auc pad 1\0" + msgspec.msgpack.encode((party, prime))
+    key = HKDF(hashes.SHA256(), 32, manifest, info).derive(seed)
+    drawn = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * 4 * size))
+    bits = modulus.bit_length() if modulus > 0.99 * 2 ** modulus.bit_length() else 64
+    words = (int.from_bytes(drawn[start : start + 8], "little") % 2**bits for start in itertools.count(0, 8))
+    limit = 2**bits // modulus * modulus
+    return [word % modulus for word in itertools.islice((word for word in words if word < limit), size)]
+
+
+@pytest.mark.parametrize("modulus", PINNED)
+def test_pads_are_those_that_are_pinned(modulus: int) -> None:
+    assert pad(SEED, MANIFEST, 2, 1, modulus, 4).tolist() == PINNED[modulus]
+
+
+@pytest.mark.parametrize("modulus", PINNED)
+def test_pads_are_those_of_the_standards(modulus: int) -> None:
+    """Modulo 127 words are left out, one in 128."""
+    assert pad(SEED, MANIFEST, 2, 1, modulus, 5000).tolist() == by_hand(SEED, MANIFEST, 2, 1, modulus, 5000)
+
+
+def test_a_shorter_pad_is_the_beginning_of_a_longer_one() -> None:
+    longer = pad(SEED, MANIFEST, 2, 1, 127, 5000).tolist()
+    assert all(pad(SEED, MANIFEST, 2, 1, 127, size).tolist() == longer[:size] for size in (1, 100, 1000))
+
+
+def test_every_party_prime_session_and_seed_has_a_pad_of_its_own() -> None:
+    choices = [(SEED, bytes(32)), (MANIFEST, bytes(31) + b"\1"), (0, 1, 300), (0, 1, 300)]
+    drawn = [pad(*choice, T42, 3).tobytes() for choice in itertools.product(*choices)]
+    assert len(set(drawn)) == len(drawn) == 36
+    assert drawn == [pad(*choice, T42, 3).tobytes() for choice in itertools.product(*choices)]
+
+
+@pytest.mark.parametrize("modulus", [101, 1021])
+def test_pads_are_uniform(modulus: int) -> None:
+    """Chi-squared; the seed is fixed, the chance of a false alarm was 1e-6 for each modulus."""
+    drawn = pad(SEED, MANIFEST, 0, 0, modulus, 200_000)
+    assert stats.chisquare(np.bincount(drawn.astype(int), minlength=modulus)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("seed", [b"", bytes(31), bytes(33)])
+def test_a_seed_of_another_length_is_refused(seed: bytes) -> None:
+    with pytest.raises(InputError, match="32 bytes"):
+        pad(seed, MANIFEST, 0, 0, T42, 1)

@@ -1,0 +1,167 @@
+"""Terms: factors are what they say, in Python's integers; and what does not fit is refused, from outside, too."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fhe_auc.errors import CapacityError, DeserialisationError, InputError
+from fhe_auc.serialise import decode, encode
+from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
+from fhe_auc.sums.terms import LARGEST, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
+from tests.support import plain_sums
+from tests.support.plain_sums import PRIMES
+
+SKETCH = Sketch((("p", 3), ("n", 3), ("tag", 1)))
+P = Factor((Part("p"),))
+ONES = Factor(constants=(1, 1, 1))
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
+
+
+@given(plain_sums.releases(), st.sampled_from(PRIMES), st.data())
+@settings(max_examples=150, deadline=None)
+def test_factors_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
+    values = data.draw(plain_sums.sketches(release.sketch))
+    vectors = plain_sums.vectors_of(release.sketch, values)
+    found = release.evaluate(plain_sums.residues(values, prime), prime)
+    for wanted in release.sums:
+        for term in wanted.terms:
+            for factor in term.factors:
+                length = len(found[factor])
+                assert length in (1, plain_sums.term_length(term, vectors))
+                assert found[factor].tolist() == [plain_sums.entry(factor, vectors, k) % prime for k in range(length)]
+
+
+@pytest.mark.parametrize("over", ["each", "below", "above", "total"])
+def test_sums_over_the_longest_vectors_of_the_largest_residues_do_not_overflow(over: Any) -> None:
+    prime = PRIMES[-1]
+    largest = np.full(MOST_ENTRIES, prime - 1, np.uint64)
+    count = {
+        "each": [1, 1, 1],
+        "below": [0, 9999, MOST_ENTRIES - 1],
+        "above": [MOST_ENTRIES - 1, MOST_ENTRIES - 10_000, 0],
+    }
+    found = Part("x", over, -7).evaluate(largest, prime)
+    if over == "total":
+        assert found.tolist() == [7 * MOST_ENTRIES % prime]
+    else:
+        assert found[[0, 9999, -1]].tolist() == [7 * each % prime for each in count[over]]
+
+
+@given(st.integers(0, 2**60), st.sampled_from(PRIMES))
+@settings(max_examples=20, deadline=None)
+def test_running_sums_are_those_of_integers(seed: int, prime: int) -> None:
+    values = plain_sums.random_residues(seed, 20_000, prime)
+    assert running_sums(values, prime).tolist() == [each % prime for each in accumulate(values.tolist())]
+
+
+def test_terms_of_totals_alone_have_one_entry() -> None:
+    total = Factor((Part("p", "total"), Part("n", "total", -2)))
+    assert Term((total, total)).length({"p": 3, "n": 5}) == 1
+    assert total.evaluate({"p": np.array([1, 2, 3], np.uint64), "n": np.array([4], np.uint64)}, 101).tolist() == [99]
+
+
+def test_the_degree_counts_factors_that_are_no_constants() -> None:
+    assert Term((P, ONES)).degree == 1
+    assert Sum("s", (Term((P, ONES)), Term((P, P, P)), Term((P, P, ONES)))).degree == 3
+
+
+# --- What does not fit is refused -------------------------------------------------------------------------------------
+
+
+def test_other_numbers_than_residues_are_not_evaluated() -> None:
+    release = Release(SKETCH, (Sum("s", (Term((P,)),)),))
+    for values in (np.full(7, 101, np.uint64), np.zeros(7, np.int64), np.zeros(7)):
+        with pytest.raises(ValueError, match="must be residues"):
+            release.evaluate(values, 101)
+    for size in (0, 6, 8):
+        with pytest.raises(ValueError, match="has 7 entries"):
+            release.evaluate(np.zeros(size, np.uint64), 101)
+    with pytest.raises(ValueError, match="at most 50 bits"):
+        release.evaluate(np.zeros(7, np.uint64), 2**50 + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "shown"),
+    [
+        (lambda: Part("p", "beyond"), "part of vector 'p': there is no sum over 'beyond'"),
+        (lambda: Part("p", "each", 0), "part of vector 'p': the weight cannot be 0"),
+        (lambda: Part("p", "each", LARGEST + 1), "the weight cannot be"),
+        (lambda: Part("p", "each", -LARGEST - 1), "the weight cannot be"),
+        (lambda: Factor(), "either parts or constants"),
+        (lambda: Factor((Part("p"),), (1, 1, 1)), "either parts or constants"),
+        (lambda: Factor(constants=(0, -LARGEST - 1)), "constant is larger"),
+        (lambda: Term(()), "1 to 3 factors, got 0"),
+        (lambda: Term((P, P, P, P)), "1 to 3 factors, got 4"),
+        (lambda: Term((ONES, ONES)), "needs a factor that is no constant"),
+    ],
+)
+def test_a_piece_that_cannot_be_is_refused(make: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("sums", "shown"),
+    [
+        ((), "at least one sum"),
+        ((Sum("s", ()),), "sum 's' has no terms"),
+        ((Sum("s", (Term((P,)),)), Sum("s", (Term((P,)),))), "sum 's' is there twice"),
+        ((Sum("s\0", (Term((P,)),)),), "printable ASCII"),
+        ((Sum("s", (Term((P,)), Term((Factor((Part("q"),)),)))),), "sum 's', term 2: the sketch has no vector 'q'"),
+        ((Sum("s", (Term((Factor((Part("q", "total"),)),)),)),), "sum 's', term 1: the sketch has no vector 'q'"),
+        ((Sum("s", (Term((Factor((Part("p"), Part("tag"))),)),)),), "parts of different lengths, 1, 3"),
+        ((Sum("s", (Term((P, Factor((Part("tag", "below"),)))),)),), "factors have different lengths, 1, 3"),
+        ((Sum("s", (Term((P, Factor(constants=(1, 1)))),)),), "factors have different lengths, 2, 3"),
+    ],
+)
+def test_sums_that_do_not_fit_the_sketch_are_refused(sums: tuple[Sum, ...], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        Release(SKETCH, sums)
+
+
+def test_more_than_a_reader_should_have_to_compute_is_refused() -> None:
+    many = Factor(tuple(Part("p", "below", weight) for weight in range(1, MOST_PARTS // 2 + 1)))
+    Release(SKETCH, (Sum("s", (Term((many, many)),)),))
+    with pytest.raises(CapacityError, match="at most 4,096 parts and constants, got 4,097"):
+        Release(SKETCH, (Sum("s", (Term((many, many, ONES)),)),))
+
+
+@given(plain_sums.releases())
+@settings(max_examples=50, deadline=None)
+def test_a_release_is_the_same_after_its_travels(release: Release) -> None:
+    assert decode(encode(release), Release, "release") == release
+
+
+@pytest.mark.parametrize(
+    ("path", "put"),
+    [
+        (("sums",), []),
+        (("sums", 0, "terms"), []),
+        (("sums", 0, "terms", 0, "factors"), []),
+        (("sums", 0, "terms", 0, "factors", 0, "parts"), []),
+        (("sums", 0, "terms", 0, "factors", 0, "parts", 0, "over"), "beyond"),
+        (("sums", 0, "terms", 0, "factors", 0, "parts", 0, "weight"), 0),
+        (("sums", 0, "terms", 0, "factors", 0, "parts", 0, "weight"), 1.5),
+        (("sums", 0, "terms", 0, "factors", 0, "parts", 0, "vector"), "q"),
+        (("sums", 0, "terms", 0, "factors", 0, "more"), 1),
+        (("sketch", "vectors"), [["p", 2**40]]),
+        (("sketch", "vectors"), [["p"]]),
+    ],
+)
+def test_a_release_from_outside_is_refused_in_one_way_whatever_is_wrong(path: tuple[Any, ...], put: Any) -> None:
+    plain = msgspec.to_builtins(Release(SKETCH, (Sum("s", (Term((P,)),)),)))
+    place = plain
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = put
+    with pytest.raises(DeserialisationError, match="malformed release"):
+        decode(encode(plain), Release, "release")

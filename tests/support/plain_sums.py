@@ -1,0 +1,194 @@
+"""Sums in Python's integers, random ones, and keys that hide nothing, with which many openings can be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from fhe_auc.errors import DeserialisationError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.sketch import Sketch
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+
+Vectors = Mapping[str, Sequence[int]]
+
+PRIMES = [3, 101, 65537, 2199023288321, 2**50 - 27]
+"""The smallest odd one, small ones, one of 42 bits as sessions have, and the largest of 50 bits."""
+
+
+def entry(factor: Factor, vectors: Vectors, k: int) -> int:
+    """One entry of a factor, by definition."""
+    if factor.constants:
+        return factor.constants[k]
+    chosen = {
+        "each": lambda x: x[k],
+        "below": lambda x: sum(x[:k]),
+        "above": lambda x: sum(x[k + 1 :]),
+        "total": lambda x: sum(x),
+    }
+    return sum(part.weight * chosen[part.over](vectors[part.vector]) for part in factor.parts)
+
+
+def term_length(term: Term, vectors: Vectors) -> int:
+    """How many entries a term has: as many as any vector or constants that it takes entry by entry."""
+    lengths = [len(factor.constants) for factor in term.factors if factor.constants]
+    lengths += [len(vectors[part.vector]) for factor in term.factors for part in factor.parts if part.over != "total"]
+    return max(lengths, default=1)
+
+
+def value(wanted: Sum, vectors: Vectors) -> int:
+    """A sum, by definition."""
+    total = 0
+    for term in wanted.terms:
+        for k in range(term_length(term, vectors)):
+            product = 1
+            for factor in term.factors:
+                product *= entry(factor, vectors, k)
+            total += product
+    return total
+
+
+def vectors_of(sketch: Sketch, values: Sequence[int]) -> dict[str, list[int]]:
+    """A sketch's vectors, cut by hand."""
+    found, start = {}, 0
+    for name, length in sketch.vectors:
+        found[name] = list(values[start : start + length])
+        start += length
+    return found
+
+
+def centred(number: int, modulus: int) -> int:
+    """The integer of that residue between -modulus/2 and modulus/2."""
+    residue = number % modulus
+    return residue - modulus if 2 * residue > modulus else residue
+
+
+def residues(values: Sequence[int], modulus: int) -> Residues:
+    return np.array([each % modulus for each in values], np.uint64)
+
+
+def random_residues(seed: int, size: int, modulus: int) -> Residues:
+    return modular.uniform(KeyStream(seed.to_bytes(32, "big")), modulus, size)
+
+
+weights = st.sampled_from([1, -1, 2, -3, 27, 2**40, -(2**40)])
+
+
+@st.composite
+def factors(draw: st.DrawFn, vectors: dict[str, int], length: int) -> Factor:
+    if draw(st.integers(0, 5)) == 0:
+        constant = st.one_of(st.integers(-3, 3), st.sampled_from([2**40, -(2**40)]))
+        return Factor(constants=tuple(draw(st.lists(constant, min_size=length, max_size=length))))
+    fitting = [name for name, found in vectors.items() if found == length]
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        over = draw(st.sampled_from(["each", "below", "above", "total"])) if fitting else "total"
+        name = draw(st.sampled_from(list(vectors) if over == "total" else fitting))
+        parts.append(Part(name, over, draw(weights)))
+    return Factor(tuple(parts))
+
+
+@st.composite
+def terms(draw: st.DrawFn, vectors: dict[str, int]) -> Term:
+    length = draw(st.sampled_from(sorted(set(vectors.values()))))
+    found = [draw(factors(vectors, length)) for _ in range(draw(st.integers(1, 3)))]
+    if draw(st.booleans()):  # repeated factors are treated in a way of their own
+        found = [found[0], *found[: draw(st.integers(1, 2))]]
+    if all(factor.constants for factor in found):
+        found[0] = Factor((Part(draw(st.sampled_from(list(vectors))), "total"),))
+    return Term(tuple(found))
+
+
+@st.composite
+def releases(draw: st.DrawFn, *, most_entries: int = 12) -> Release:
+    lengths = draw(st.lists(st.sampled_from([1, 2, 5, most_entries]), min_size=1, max_size=4))
+    vectors = {f"x{number}": length for number, length in enumerate(lengths)}
+    count = draw(st.integers(1, 4))
+    made = [
+        Sum(f"sum {number}", tuple(draw(st.lists(terms(vectors), min_size=1, max_size=3)))) for number in range(count)
+    ]
+    return Release(Sketch(tuple(vectors.items())), tuple(made))
+
+
+@st.composite
+def sketches(draw: st.DrawFn, sketch: Sketch) -> list[int]:
+    number = st.one_of(st.integers(0, 9), st.integers(0, 10**6))
+    return draw(st.lists(number, min_size=sketch.size, max_size=sketch.size))
+
+
+class _Plain(NamedTuple):
+    prime: int
+    slots: list[int]
+    flooded: list[bool]
+
+
+class PlainKeys:
+    """Both halves of a context whose ciphertexts are their slots, in Python's integers: of any size, modulo any prime.
+
+    It hides nothing, but refuses what a real one does. `kept` is what the last result was dumped with.
+    """
+
+    def __init__(self, slots: int, moduli: Sequence[int]) -> None:
+        self.parameters = SimpleNamespace(slots=slots, plain_moduli=tuple(moduli))
+        self.kept: int | None = None
+
+    # SecretContext.encrypt and PublicContext.encrypt have one name, so the halves are two objects.
+    @property
+    def secret(self) -> Any:
+        return SimpleNamespace(
+            parameters=self.parameters,
+            encrypt=lambda values, prime: bytes([prime]) + self._checked(values, prime).tobytes(),
+        )
+
+    @property
+    def public(self) -> Any:
+        return SimpleNamespace(
+            parameters=self.parameters,
+            read_submission=self._read,
+            ciphertext=lambda words, prime: _Plain(prime, words, [False]),
+            encrypt=lambda values, prime: _Plain(prime, self._checked(values, prime).tolist(), [False]),
+            multiply_values=self._multiply,
+            add_values=lambda one, values: self._sum(one, self._checked(values, one.prime).tolist()),
+            add_in_place=self._add_in_place,
+            flood=lambda one: _Plain(one.prime, one.slots, [True]),
+            dump_result=self._dump,
+        )
+
+    def decrypt(self, data: bytes, prime: int) -> Residues:
+        return np.array(self._read(data, prime), np.uint64)
+
+    def _checked(self, values: Any, prime: int) -> Residues:
+        assert values.shape == (self.parameters.slots,)
+        assert values.dtype == np.uint64
+        assert int(values.max()) < self.parameters.plain_moduli[prime]
+        return np.ascontiguousarray(values)
+
+    def _read(self, data: bytes, prime: int) -> list[int]:
+        if data[0] != prime:
+            raise DeserialisationError("for another prime")
+        return np.frombuffer(data[1:], np.uint64).tolist()
+
+    def _multiply(self, one: _Plain, values: Residues) -> _Plain:
+        factors = self._checked(values, one.prime).tolist()
+        assert any(factors), "times zero a ciphertext hides nothing"
+        modulus = self.parameters.plain_moduli[one.prime]
+        return _Plain(one.prime, [x * y % modulus for x, y in zip(one.slots, factors, strict=True)], [False])
+
+    def _sum(self, one: _Plain, values: list[int]) -> _Plain:
+        modulus = self.parameters.plain_moduli[one.prime]
+        return _Plain(one.prime, [(x + y) % modulus for x, y in zip(one.slots, values, strict=True)], [False])
+
+    def _add_in_place(self, total: _Plain, other: _Plain) -> None:
+        assert total.prime == other.prime
+        total.slots[:] = self._sum(total, other.slots).slots
+
+    def _dump(self, one: _Plain, kept: int | None = None) -> bytes:
+        assert one.flooded[0]
+        self.kept = kept
+        return bytes([one.prime]) + np.array(one.slots, np.uint64).tobytes()
