@@ -94,6 +94,8 @@ class Evaluation(Outcome):
     fraction, resolution_fraction : fractions.Fraction or None
         AUC and half-width exactly, reduced, where the protocol computes in integers; ``auc`` and ``resolution`` are
         these, rounded.
+    positives, negatives : int or None
+        Pooled rows of each label, where the protocol releases them exactly.
     soundness : float or None
         Where that is proved: an aggregator that may do anything has a wrong AUC or resolution accepted with a
         probability below this.
@@ -107,6 +109,8 @@ class Evaluation(Outcome):
     histogram: Histogram | None = None
     fraction: Fraction | None = None
     resolution_fraction: Fraction | None = None
+    positives: int | None = None
+    negatives: int | None = None
     soundness: float | None = None
 
     def as_dict(self) -> dict[str, Any]:

@@ -42,16 +42,27 @@ class Layout:
 
         Raises `CapacityError`: more than 2^10 are needed, or ciphertexts are larger.
         """
-        if slots > MOST_SLOTS:
-            raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
         lengths = dict(release.sketch.vectors)
         counts = [sum(monomials(term) * term.length(lengths) for term in each.terms) for each in release.sums]
+        return cls.fitting(counts, slots)
+
+    @classmethod
+    def of_entries(cls, release: Release, slots: int) -> Layout:
+        """As `of`, where each entry of a sum stands once: for ciphertexts of factors, which are multiplied."""
+        lengths = dict(release.sketch.vectors)
+        return cls.fitting([sum(term.length(lengths) for term in each.terms) for each in release.sums], slots)
+
+    @classmethod
+    def fitting(cls, counts: Sequence[int], slots: int) -> Layout:
+        """Return the layout with the fewest ciphertexts for so many numbers of each sum; errors as `of`."""
+        if slots > MOST_SLOTS:
+            raise CapacityError(f"a ciphertext may have at most {MOST_SLOTS:,} slots, got {slots:,}")
         for ciphertexts in range(-(-sum(counts) // slots), MOST_CIPHERTEXTS + 1):
             widths = tuple(-(-count // ciphertexts) for count in counts)
             if sum(widths) <= slots:
                 return cls(slots, ciphertexts, widths)
         raise CapacityError(
-            f"{len(counts):,} sums with {sum(counts):,} monomials take more than {MOST_CIPHERTEXTS:,} ciphertexts of "
+            f"{len(counts):,} sums of {sum(counts):,} numbers take more than {MOST_CIPHERTEXTS:,} ciphertexts of "
             f"{slots:,} slots"
         )
 

@@ -175,6 +175,20 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         vectors = self.sketch.split(values)
         return {factor: factor.evaluate(vectors, modulus) for factor in dict.fromkeys(self._factors())}
 
+    def totals(self, values: Residues, modulus: int) -> Residues:
+        """Return each sum at a sketch modulo a prime, shape (sums,); ValueError as `evaluate`."""
+        at = self.evaluate(values, modulus)
+        found = []
+        for each in self.sums:
+            products = []
+            for term in each.terms:
+                product, *others = (at[factor] for factor in term.factors)
+                for other in others:
+                    product = modular.multiply(product, other, modulus)
+                products.append(product)
+            found.append(running_sums(np.concatenate(products), modulus)[-1])
+        return np.array(found, np.uint64)
+
     def _factors(self) -> Iterator[Factor]:
         return (factor for each in self.sums for term in each.terms for factor in term.factors)
 

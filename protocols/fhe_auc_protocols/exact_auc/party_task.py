@@ -7,40 +7,28 @@ from collections.abc import Sequence
 
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
-from fhe_auc.serialise import decode
+from fhe_auc.sums.authenticator import Authenticator, released
+from fhe_auc.sums.opening import integers
 from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_protocols.exact_auc import result_check
-from fhe_auc_protocols.exact_auc.authenticator import submission
-from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
+from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, auc_of_sums, sketch_of
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
-from fhe_auc_protocols.result_warnings import of_precise_auc
+from fhe_auc_protocols.result_warnings import of_auc
+
+_NOT_ACCEPTED = (
+    "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
+    "submitted twice, a message is damaged, or the pooled rows are more than max_rows"
+)
 
 
-def exact_plan(manifest: Manifest) -> ExactPlan:
-    """Return the manifest's plan; raise `InputError` where it is none, or does not fit the manifest."""
-    plan = manifest.decoded_plan(ExactPlan)
-    if manifest.min_parties != len(manifest.parties):
-        raise InputError("in an exact session every party takes part, and none can be left out")
-    return plan
-
-
-def result_parts(plan: ExactPlan, result: bytes) -> tuple[bytes, ...]:
-    """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where there are not as many."""
-    parts = decode(result, tuple[bytes, ...], "result")
-    if len(parts) != plan.primes:
-        raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {plan.primes}")
-    return parts
-
-
-class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation]):
-    """What one party of an exact session computes on its own rows: integers to encrypt, and what a result says.
+class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
+    """What one party of an exact session computes on its own rows: its sketch, and what a result says.
 
     Rows come rounded where the session rounds scores.
 
@@ -48,69 +36,92 @@ class ExactTask(PartyTask["tuple[int, Residues]", Sequence[Residues], Evaluation
     """
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
-        plan = exact_plan(manifest)
+        plan = manifest.decoded_plan(ExactPlan)
         check_rows(data, plan.max_rows)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
         self._data = data
 
-    def derived(self, common_secret: bytes) -> CommonSecrets:
-        """Return what the parties derive from their common secret; raise `ValueError` unless it has 32 bytes."""
-        primes = self.plan.parameters.plain_moduli
-        return CommonSecrets(common_secret, self._manifest.digest, self.plan.packing, primes)
-
-    def encode(self, common_secret: bytes) -> list[tuple[int, Residues]]:
-        """Return what to encrypt, shape (slots,) each, with the index of the prime: left and right of every pair."""
-        common = self.derived(common_secret)
-        packing, parties = self.plan.packing, self._manifest.parties
-        counts = count(self._data, self._manifest.thresholds)
-        entries = packing.place(counts.trapezoid_heights, counts.bin_positives, counts.bin_negatives)
-        private, index = KeyStream(secrets.token_bytes(32)), parties.index(self.party)
-        found = []
-        for which, prime in enumerate(self.plan.parameters.plain_moduli):
-            if packing.authenticated:
-                pads = common.pads(which, index), common.pads(which, (index + 1) % len(parties))
-                sides = submission(packing, common.of_primes[which], index, pads, entries, private)
-            else:
-                sides = packing.plain(*(modular.residues(each, prime) for each in entries))
-            found += [(which, side[pair]) for pair in range(packing.pairs) for side in sides]
-        return found
+    def encode(self, common_secret: bytes) -> list[Residues]:
+        """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
+        values = sketch_of(count(self._data, self._manifest.thresholds))
+        found = [modular.residues(values, prime) for prime in self.plan.parameters.plain_moduli]
+        if not self.plan.authenticated:
+            return found
+        private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
+        return [
+            authenticator.sketch(index, each, private)
+            for authenticator, each in zip(self._authenticators(common_secret), found, strict=True)
+        ]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and resolution from a result's slots, one vector of shape (slots,) for each prime.
+        """Return AUC and half-width from a result's slots, one vector of shape (slots,) for each prime.
 
         Raises
         ------
         VerificationError, ResultCheckError
-            They are not those of an honest result.
+            They are not those of an honest result over the rows of the parties counted.
         UndefinedAucError
             The pooled rows have one class only.
         """
-        packing, primes = self.plan.packing, self.plan.parameters.plain_moduli
-        found = [packing.totals(each, prime) for each, prime in zip(decrypted, primes, strict=True)]
-        bound = self.plan.largest_den
-        if packing.authenticated:
-            auc, resolution = result_check.accept(found, self.derived(common_secret).of_primes, bound)
-        else:
-            auc, resolution = result_check.fractions([totals[0] for totals in found], primes, bound)
+        plan, primes = self.plan, self.plan.parameters.plain_moduli
+        totals = [plan.layout.totals(each, prime) for each, prime in zip(decrypted, primes, strict=True)]
+        found = self._verified(totals, counted, common_secret) if plan.authenticated else self._accepted(totals)
         return Evaluation(
-            auc=float(auc),
-            resolution=float(resolution),
+            auc=float(found.auc),
+            resolution=float(found.half_width),
             precision=0.0,
-            fraction=auc,
-            resolution_fraction=resolution,
-            soundness=result_check.soundness(primes, packing.sums, bound) if packing.authenticated else None,
+            positives=found.positives,
+            negatives=found.negatives,
+            fraction=found.auc,
+            resolution_fraction=found.half_width,
+            soundness=plan.soundness if plan.authenticated else None,
             protocol=self._manifest.protocol,
-            backend=self.plan.parameters.backend,
+            backend=plan.parameters.backend,
             parties=len(counted),
-            thresholds=packing.bins,
-            verified=packing.authenticated,
+            thresholds=plan.thresholds,
+            verified=plan.authenticated,
             security_bits=SECURITY_BITS,
             settings={
                 **self._manifest.options,
                 "primes": len(primes),
-                "flooding_bits": round(self.plan.flooding_margin, 1),
+                "flooding_bits": round(plan.flooding_margin, 1),
             },
-            warnings=of_precise_auc(self._manifest, len(counted), float(resolution)),
+            warnings=of_auc(self._manifest, len(counted), float(found.half_width)),
         )
+
+    def _accepted(self, totals: Sequence[Residues]) -> AucOfSums:
+        return auc_of_sums(integers(totals, self.plan.parameters.plain_moduli), self.plan.max_rows)
+
+    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> AucOfSums:
+        """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
+
+        All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
+        """
+        indices = [index for index, party in enumerate(self._manifest.parties) if party in set(counted)]
+        fits = [
+            authenticator.accepts(each, indices)
+            for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
+        ]
+        outcome: AucOfSums | EvaluationError
+        try:
+            outcome = self._accepted([released(self.plan.release, each) for each in totals])
+        except EvaluationError as error:
+            outcome = error
+        if not all(fits):
+            raise VerificationError(_NOT_ACCEPTED, check="authenticator")
+        if isinstance(outcome, ResultCheckError):
+            raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
+        if isinstance(outcome, UndefinedAucError):
+            raise UndefinedAucError(f"{outcome}; this is verified") from None
+        if isinstance(outcome, EvaluationError):
+            raise outcome
+        return outcome
+
+    def _authenticators(self, common_secret: bytes) -> list[Authenticator]:
+        digest = self._manifest.digest
+        return [
+            Authenticator(self.plan.release, common_secret, digest, which, prime)
+            for which, prime in enumerate(self.plan.parameters.plain_moduli)
+        ]

@@ -1,16 +1,20 @@
-"""From a request to the parameters of an exact AUC: the fewest plaintext moduli that do."""
+"""From a request to the parameters of an exact AUC: the fewest bits of plaintext primes that do."""
 
 from __future__ import annotations
 
 import math
 
-from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, BfvParameters, primes_above
+from fhe_auc.bfv.ciphertext_noise import flooding_margin
+from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, SUM_CHAINS, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
-from fhe_auc_protocols.exact_auc.plan import PRIME_BITS, ExactPlan, least_modulus
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release, largest_sum
+from fhe_auc_protocols.exact_auc.plan import LEAST_PRIME_BITS, ExactPlan
+
+_LARGE_PRIME_BITS = 49
+"""A prime just above 2^49 has 50 bits, the most there may be."""
 
 
 def plan_exact(
@@ -24,25 +28,49 @@ def plan_exact(
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
-    """Return the plan with the fewest primes; parameters as of `ExactPlan` and `ExactPacking`.
+    """Return the plan; parameters as of `ExactPlan`.
 
     Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
-    (chain,) = CHAINS[backend]
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
-    for count in range(1, MAX_PLAIN_MODULI + 1):
-        moduli = primes_above(2**PRIME_BITS, count, chain.ring_dimension)
-        if math.prod(moduli) >= least_modulus(max_rows, verified=authenticated):
-            break
-    else:
-        raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
+    parameters = _parameters(backend, max_rows, joint_keys)
     return ExactPlan(
-        packing=ExactPacking.fitting(chain.ring_dimension, thresholds, ties=True, authenticated=authenticated),
+        release=auc_release(thresholds),
+        authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,
-        parameters=BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli),
+        parameters=parameters,
+        kept=len(parameters.modulus_bits) if joint_keys else _least_kept(parameters),
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
     )
+
+
+def _parameters(backend: BackendName, max_rows: int, joint_keys: bool) -> BfvParameters:
+    """Return ring, moduli and primes: one prime where it is enough, else several of the smaller kind."""
+    least = 2 * largest_sum(max_rows) + 1
+    chains = CHAINS[backend] if joint_keys else SUM_CHAINS[backend]
+    small, *larger = chains
+    for chain, bits, most in (
+        (small, LEAST_PRIME_BITS, 1),
+        *((chain, _LARGE_PRIME_BITS, 1) for chain in larger),
+        (small, LEAST_PRIME_BITS, MAX_PLAIN_MODULI),
+    ):
+        for count in range(1, most + 1):
+            moduli = primes_above(2**bits, count, chain.ring_dimension)
+            if math.prod(moduli) >= least:
+                return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
+    raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
+
+
+def _least_kept(parameters: BfvParameters) -> int:
+    """Return how few primes of Q a result can be switched down to and still decrypt."""
+    for kept in range(1, len(parameters.modulus_bits)):
+        try:
+            flooding_margin(parameters, 1, kept)
+        except CapacityError:
+            continue
+        return kept
+    return len(parameters.modulus_bits)

@@ -1,0 +1,131 @@
+"""Exact sessions with sealed keys: parties send padded sketches, the aggregator has the opening of the pads' sum.
+
+A party's pad comes from a seed that only it and the key holder have. The opening, made with the keys, is the
+aggregator's alone: a party, which has the secret key, could decrypt the sum of the pads with it. `fhe_auc.sums` says
+how sums come out of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
+from fhe_auc.computation import SealedComputation
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.serialise import decode, encode
+from fhe_auc.submissions import RunningSum
+from fhe_auc.sums.opening import Opening, make_opening
+from fhe_auc.sums.pads import pad
+from fhe_auc.sums.residues import pack, unpack
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+
+
+@dataclass(frozen=True)
+class AggregatorKeys:
+    """What the aggregator computes with; there is no opening before it is known who counts, where some may miss."""
+
+    public: PublicContext
+    opening: Opening | None
+
+
+@dataclass(frozen=True)
+class PartyKeys:
+    """What a party pads and decrypts with; the seed is empty once it has been used."""
+
+    secret: SecretContext
+    seed: bytes = field(repr=False)
+
+
+class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, "list[Residues]"]):
+    """That of a manifest with sealed keys.
+
+    Raises `InputError` where its plan is none for such keys.
+    """
+
+    plan: ExactPlan
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self.plan = manifest.decoded_plan(ExactPlan)
+        if self.plan.joint_keys:
+            raise InputError("the session's manifest asks for joint keys")
+        self.echoed = self.plan.authenticated
+        self._size = self.plan.computed.sketch.size
+        self._primes = self.plan.parameters.plain_moduli
+
+    @property
+    def payload_limit(self) -> int:
+        """More bytes than any honest submission or result has."""
+        return max(self.plan.submission_bytes, self.plan.result_bytes) + 1024 * (1 + self.plan.primes)
+
+    def opening(self, material: bytes, seeds: Sequence[tuple[str, bytes]]) -> bytes:
+        """Return the opening for the parties of these names and seeds; `material` is the secret context's bytes."""
+        totals = [self._pads(*seeds[0])]
+        for each in seeds[1:]:
+            totals.append(self._added(totals.pop(), self._pads(*each)))
+        return make_opening(self._secret(material), self.plan.computed, totals[0])
+
+    def load_public(self, material: bytes, opening: bytes) -> AggregatorKeys:
+        """Return the aggregator's keys; an empty opening is to come."""
+        public = load_public(material)
+        self._check(public)
+        return AggregatorKeys(public, self._opened(public, opening) if opening else None)
+
+    def load_secret(self, material: bytes, seed: bytes) -> PartyKeys:
+        """Return a party's keys."""
+        return PartyKeys(self._secret(material), seed)
+
+    def running_sum(self, keys: AggregatorKeys) -> RunningSum:
+        """Return an empty sum of padded sketches."""
+        shapes = [Polynomials(self._size, (prime,)) for prime in self._primes]
+        return RunningSum(shapes, self._unpacked)
+
+    def encrypt(self, keys: PartyKeys, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
+        """Return a party's padded sketch for each prime; raise `EvaluationError` where its pad has been used."""
+        if not keys.seed:
+            raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
+        padded = self._added(task.encode(common_secret), self._pads(task.party, keys.seed))
+        return tuple(pack(values, prime) for values, prime in zip(padded, self._primes, strict=True))
+
+    def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted sums, for each prime; raise `EvaluationError` where the opening is still missing."""
+        if keys.opening is None:
+            raise EvaluationError("the key holder has not opened the sum of these parties' pads yet")
+        return encode(keys.opening.result([words[0] for words in totals], self.plan.kept))
+
+    def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
+        """Return the result's slots, for each prime."""
+        parts = decode(result, tuple[bytes, ...], "result")
+        if len(parts) != self.plan.primes:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.plan.primes}")
+        return [keys.secret.decrypt(each, which, self.plan.kept) for which, each in enumerate(parts)]
+
+    def _unpacked(self, number: int, part: bytes) -> Words:
+        return unpack(part, self._size, self._primes[number])[None]
+
+    def _pads(self, party: str, seed: bytes) -> list[Residues]:
+        index, session = self._manifest.parties.index(party), self._manifest.session
+        return [pad(seed, session, index, which, prime, self._size) for which, prime in enumerate(self._primes)]
+
+    def _added(self, left: Sequence[Residues], right: Sequence[Residues]) -> list[Residues]:
+        return [modular.add(x, y, prime) for x, y, prime in zip(left, right, self._primes, strict=True)]
+
+    def _opened(self, public: PublicContext, opening: bytes) -> Opening:
+        return Opening.load(public, self.plan.computed, opening)
+
+    def _secret(self, material: bytes) -> SecretContext:
+        context = load_secret(material)
+        self._check(context)
+        return context
+
+    def _check(self, context: PublicContext | SecretContext) -> None:
+        if self.plan.parameters != context.parameters:
+            raise InputError("the keys were made with other parameters than the session's manifest names")
+        if self._manifest.context != context.fingerprint:
+            raise InputError("the keys are not those of this session (fingerprint mismatch)")
