@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import VerificationError
+from fhe_auc.study import Study
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
@@ -50,6 +51,9 @@ class Outcome:
         Parameters of the protocol that say what its verdict is worth, by name.
     warnings : tuple[str, ...]
         What the reader ought to know.
+    study : Study or None
+        What was evaluated, as the parties of a session between machines have agreed; None in one process. That a party
+        has put in just that, and no more rows than its cap, nobody else has checked.
     """
 
     protocol: str
@@ -64,6 +68,7 @@ class Outcome:
     seconds: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    study: Study | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +124,7 @@ class Evaluation(Outcome):
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
+        plain["study"] = None if self.study is None else self.study.as_dict()
         plain["verified"] = verified_as_dict(aggregation=self.verified)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])

@@ -15,6 +15,7 @@ from fhe_auc.party_names import MAX_CHARACTERS, alike, problem_with
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
+from fhe_auc.study import Study
 from fhe_auc.thresholds import explicit
 
 SESSION_BYTES = 16
@@ -49,6 +50,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         their keys. Empty where a session is played in one process.
     aggregator : bytes
         Fingerprint of the aggregator's certificate; empty likewise.
+    study : Study or None
+        What is evaluated, in a session between machines; None where it is played in one process.
     plan : EncodedPlan or None
         Parameters of the encrypted computation, for the protocol to decode; None where nothing is encrypted.
     options : dict of str to bool, int, float or str
@@ -66,6 +69,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     context: bytes = b""
     certificates: tuple[bytes, ...] = ()
     aggregator: bytes = b""
+    study: Study | None = None
     plan: EncodedPlan | None = None
     options: dict[str, bool | int | float | str] = msgspec.field(default_factory=dict)
 
@@ -93,6 +97,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise InputError("a session has the certificates of all parties and of its aggregator, or none at all")
         if len(set(shown)) != len(shown):
             raise InputError("the aggregator and each party have a certificate of their own")
+        if bool(self.aggregator) != (self.study is not None):
+            raise InputError("a session between machines says what is evaluated, its study; one in a process has none")
+        if self.study is not None and (strangers := set(self.study.row_caps) - set(self.parties)):
+            raise InputError(f"row-caps: {min(strangers)!a} is not a party of the session")
         for name, value in self.options.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise InputError(f"option {name!r} must be finite, got {value}")

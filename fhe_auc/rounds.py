@@ -305,6 +305,7 @@ class Party(ABC, Generic[R]):
             raise EvaluationError(f"party {self.name!r} has no result: {why}")
         return replace(
             self._outcome,
+            study=self.manifest.study,
             settings={**self._outcome.settings, "signed": self.signatures is not None},
             rounds=self._round,
             upload_bytes_per_party=self.bytes_sent,

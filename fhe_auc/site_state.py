@@ -53,7 +53,9 @@ class Joined:
         return made
 
     def party(self, rows: PartyData) -> Party[Any]:
-        """Return the party with these rows."""
+        """Return the party with these rows; raise `InputError` where they are more than its cap in the session."""
+        if self.manifest.study is not None:
+            self.manifest.study.require_rows(rows.name, len(rows.y_true))
         made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
         made.signatures = self.signatures
         return made
@@ -160,7 +162,7 @@ def answer(
     MessageError
         Not a message, or not the one that comes next in its session.
     FheAucError
-        The site is not in that session; or (`InputError`) its rows have changed.
+        The site is not in that session; or (`InputError`) its rows have changed, or are more than its cap.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     joined = site.session(session)

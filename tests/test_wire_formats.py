@@ -40,6 +40,7 @@ from fhe_auc.rounds import Party
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from fhe_auc.study import Study
 from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
 from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority, Issued
@@ -102,7 +103,7 @@ LAYOUTS = {
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
-    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
+    "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
@@ -135,6 +136,7 @@ LAYOUTS = {
     "terms.Sum": "{name: str, terms: tuple[Term, ...]}",
     "terms.Term": "{factors: tuple[Factor, ...]}",
     "trusted_authorities._Stored": "[authorities: tuple[bytes, ...], intermediates: tuple[bytes, ...], lists: tuple[bytes, ...]]",
+    "study.Study": "{model: str, outcome: str, cohort: str, period: str, row_caps: dict[str, int]}",
     "two_party.EncryptedRecord": "[public_key: bytes, ciphertext: bytes]",
     "unencrypted_protocol.Sums": "[parties: int]",
     "workload.Workload": "{thresholds: int, parties: int, classes: int, max_rows: int, min_rows: int, splits: int, joint_keys: bool}",
@@ -241,6 +243,8 @@ RELEASE = Release(
     Sketch((("p", 2), ("n", 2))),
     (Sum("s", (Term((Factor((Part("p"), Part("n", "below", -2))), Factor(constants=(1, -3)))),)),),
 )
+STUDY = Study(
+    model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 
@@ -297,7 +301,14 @@ def _binding() -> bytes:
 def _announcement() -> bytes:
     shown = [each.credential for each in (NORTH, SOUTH)]
     return announce(
-        NORTH, _manifest("AUC"), shown, TRUST, aggregator=ADDER.credential, lifetime=timedelta(days=3), at=AT
+        NORTH,
+        _manifest("AUC"),
+        shown,
+        TRUST,
+        aggregator=ADDER.credential,
+        study=STUDY,
+        lifetime=timedelta(days=3),
+        at=AT,
     )
 
 
@@ -367,13 +378,13 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
 }
 
 PINNED = {
-    "manifest, nothing encrypted": "8ba870726f746f63... 200 bytes, SHA-256 aeed91d36336d7487e3c4cf67d86d24d90b5ae35f487ebf5e0d2a597afc31dc7",
-    "manifest, AUC": "8ba870726f746f63... 575 bytes, SHA-256 47e0686e94f88f77e9b0d989d94eca5fdce93d74c82536d5830af06324dd1f9f",
-    "manifest, sum": "8ba870726f746f63... 422 bytes, SHA-256 620deb1f0eaa38db3b7ac4ab9e66a561dc9455a7e46eba0789985c1fc111f834",
-    "manifest, exact": "8ba870726f746f63... 474 bytes, SHA-256 5191c75f108b7f7b7e8a7c30dc2f466f8461a4017b3b06f4868752500c464121",
-    "digest of a manifest": "8455f4c0426316bd63733616b4ff3f7b74a11bd86ea2158d89df01cd11f7d5b1",
+    "manifest, nothing encrypted": "8ca870726f746f63... 207 bytes, SHA-256 68facf755955ffab4a3071c9ebf4807eb93e45b4309ce6274a248bb4f9f73bf2",
+    "manifest, AUC": "8ca870726f746f63... 582 bytes, SHA-256 b3c58a17320f2cb7fd40d3cf64bf8ca23c021d7e45387aeae86637c3fd7bca5d",
+    "manifest, sum": "8ca870726f746f63... 429 bytes, SHA-256 e49f8afe8099bfd9ba8beccc01dd48e877ce08ca9207e65008ac17436511bfef",
+    "manifest, exact": "8ca870726f746f63... 481 bytes, SHA-256 208bbd9ae0f26e88178c25f779c79fd0bb3ae1f392a69bb43c499dc33c1dab3b",
+    "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
-    "state of a party": "6668657374617402... 90 bytes, SHA-256 224166a43f1f06dc18adafc90531f64a4b9f5b7c7bb6ebfddc2a29703f647997",
+    "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",
     "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
     "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
@@ -382,7 +393,7 @@ PINNED = {
     "release of sums": "82a6736b65746368... 154 bytes, SHA-256 9f98ce177c4a681d417e9ce8f7819755740a219f7385d8d98681c8885d20d9b2",
     "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 151e6bf2056fdaf894a913a6c4608a23057b1311f669a27edcb3e584c234f7ec",
     "packed residues": "01000400000004",
-    "partial sum": "6668657061727402... 132 bytes, SHA-256 e04ebc53a97634a64e6d3365b80684236f0a99c8f0cbf312003b39981c23ba17",
+    "partial sum": "6668657061727402... 132 bytes, SHA-256 9eb7b6a87fffad1d518408936ba7a199f762b64951ab45df55688639b124dc6e",
     "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
@@ -390,11 +401,11 @@ PINNED = {
     "fingerprint of a key binding": "b80e16be4a83f46b39fde9c1fb1af42bc0c59d9c2e24c165e5d4bf391ebe7eae",
     "authority": "6668656175746802... 491 bytes, SHA-256 0c6d51a8e2d0c3acec6d3707f987835bcb5a760b1e996b9f2a3949901f6cfaaf",
     "roster": "666865726f737402... 192 bytes, SHA-256 75615429ce7d60f3e7f4320816915c4652c9bf447d08283118fbbf566aa7e75a",
-    "name of a session with its roster": "c2c7e620e9816a8459ca13d5f472a235e454406d5d427f674f383494aab2c8b3",
+    "name of a session with its roster": "32e580bd75f467a7c6240d332297da8bbceaf2a7719445d8422cdfb7175a9968",
     "material of a party of a joint session": "92919293a56e6f72... 163 bytes, SHA-256 73b235b0da1b589cff2e3096acd170b0fb3820f43017b515726791bf62984b7f",
     "contribution": "9292c40566697273... 83 bytes, SHA-256 ce5c789f9328e694c9301cb2d9afa4252545a23d17a6df940dcb949e1f549615",
     "excerpt": "93919201c4067365... 147 bytes, SHA-256 22224ff4d1a27126c9edfe7689a3803ef39aba888df1f9b1662dd6b40542eca1",
-    "announcement": "666865616e6e6f02... 2544 bytes, SHA-256 f4b4bca44720ea652620e0e15c6935da8644c27638aa3e7f5a5176bab975705c",
+    "announcement": "666865616e6e6f02... 2643 bytes, SHA-256 ef3e64717715751f36fec5752ea02672a6a39e9262a01612a2266a5d2e52d7d8",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
     "aggregator bundle": "6668656261676702... 570 bytes, SHA-256 aa4aa2a4c7bc5bf21b699b61ec98edf2b00f837b0291c9e891892a250acf8743",
@@ -492,7 +503,8 @@ def test_bytes_are_those_that_are_pinned(name: str, tmp_path: Path) -> None:
 def test_what_is_pinned_can_be_read() -> None:
     opened = open_announcement(_announcement(), TRUST, holder="north", at=AT)
 
-    assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"") == _manifest("AUC")
+    assert opened.study == STUDY
+    assert msgspec.structs.replace(opened.manifest, certificates=(), aggregator=b"", study=None) == _manifest("AUC")
     assert announcement.KIND.purpose == b"session announcement 1"
 
 

@@ -60,6 +60,7 @@ def print_evaluation(
         [
             _auc(evaluation, auc_note),
             *beside_auc,
+            *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),

@@ -18,6 +18,7 @@ from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThreshold
 from fhe_auc.files import write_atomically
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
+from fhe_auc.study import Study
 
 
 def write(path: Path, party: Party[Any]) -> None:
@@ -58,12 +59,14 @@ def read(path: Path) -> Outcome:
 
 def _plain(found: Outcome) -> dict[str, Any]:
     plain = {each.name: getattr(found, each.name) for each in fields(found)}
+    plain["study"] = None if found.study is None else found.study.as_dict()
     return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
 
 
 def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
+    found["study"] = None if found["study"] is None else Study(**found["study"])
     for name in ("auc", "resolution", "precision"):
         if name in found and found[name] is None:
             found[name] = math.nan

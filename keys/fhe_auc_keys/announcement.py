@@ -17,6 +17,7 @@ import msgspec
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.study import Study
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
     ExpiredError,
@@ -43,6 +44,7 @@ class Announcement:
     """A session as its holder signed it, verified."""
 
     manifest: Manifest
+    study: Study  # the manifest's
     roster: Roster  # of the parties
     aggregator: Peer
     holder: Peer  # who signed
@@ -83,17 +85,21 @@ def announce(
     trust: Trust,
     *,
     aggregator: bytes,
+    study: Study,
     lifetime: timedelta,
     at: datetime,
 ) -> bytes:
     """Return a session's announcement, signed by its certified `holder`, for `open_announcement`.
 
     `credentials` are those of exactly the manifest's parties, `aggregator` is that of the one who adds up; the manifest
-    announced names their certificates. The holder's own is checked too before anything is signed. The session can be
-    opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time zone.
+    announced names their certificates and `study`, what is evaluated. The holder's own is checked too before anything
+    is signed. The session can be opened for `lifetime`, at most `MAX_LIFETIME`, from `at`, the present, with a time
+    zone.
 
     Raises
     ------
+    InputError
+        `study` caps the rows of somebody who is no party.
     UnfitNameError
         `credentials` are not those of the manifest's parties, each once.
     UnfitCertificateError
@@ -127,6 +133,7 @@ def announce(
         manifest,
         certificates=tuple(by_name[name][0].fingerprint for name in manifest.parties),
         aggregator=adder.fingerprint,
+        study=study,
     )
     in_order = *(by_name[name][1] for name in manifest.parties), aggregator
     not_before, not_after = int((at - SKEW).timestamp()), int(ends.timestamp())
@@ -155,7 +162,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         ends = datetime.fromtimestamp(body.not_after, timezone.utc)
     except (DeserialisationError, OverflowError, OSError, ValueError):
         raise TamperedError(f"the manifest that {holder!r} announces is malformed") from None
-    if not manifest.aggregator or len(body.credentials) != len(manifest.parties) + 1:
+    if not manifest.aggregator or manifest.study is None or len(body.credentials) != len(manifest.parties) + 1:
         raise TamperedError(f"{holder!r} has not announced one certificate for each party and for the aggregator")
     *peers, adder = (verify(each, trust, at=at) for each in body.credentials)
     found = [(peer.name, peer.fingerprint) for peer in peers], adder.fingerprint
@@ -164,7 +171,7 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
         raise TamperedError(
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
-    return Announcement(manifest, _roster(peers, adder), adder, signer, ends)
+    return Announcement(manifest, manifest.study, _roster(peers, adder), adder, signer, ends)
 
 
 def require_grid(manifest: Manifest, expected: bytes | None) -> None:
@@ -174,6 +181,12 @@ def require_grid(manifest: Manifest, expected: bytes | None) -> None:
             "the session is for other thresholds than those agreed on: the manifest is for other ones, or the session "
             "that found them has not told all parties the same"
         )
+
+
+def require_study(announced: Study, agreed: Study) -> None:
+    """Raise `WrongSessionError` where a session is not for the study that the party has agreed to."""
+    if fields := announced.differing(agreed):
+        raise WrongSessionError(f"the session's study is not the one agreed to: it differs in {', '.join(fields)}")
 
 
 def _roster(peers: list[Peer], aggregator: Peer) -> Roster:

@@ -22,8 +22,9 @@ from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
+from fhe_auc.study import Study
 from fhe_auc_keys import sealing
-from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid
+from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid, require_study
 from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.errors import (
     ExpiredError,
@@ -123,6 +124,7 @@ def seal_session(
     trust: Trust,
     *,
     aggregator: bytes,
+    study: Study,
     lifetime: timedelta,
     at: datetime,
 ) -> SealedSession:
@@ -132,7 +134,7 @@ def seal_session(
 
     Raises
     ------
-    UnfitNameError, UnfitCertificateError, ExpiredError
+    InputError, UnfitNameError, UnfitCertificateError, ExpiredError
         As `announce`.
     WrongContextError
         Keys that are not those of the manifest.
@@ -140,7 +142,7 @@ def seal_session(
         The aggregator's material is no public context, or holds secret key material.
     """
     announcement = announce(
-        holder, session.manifest, credentials, trust, aggregator=aggregator, lifetime=lifetime, at=at
+        holder, session.manifest, credentials, trust, aggregator=aggregator, study=study, lifetime=lifetime, at=at
     )
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     manifest = announced.manifest
@@ -245,15 +247,17 @@ def keep_party_bundle(
     holder: str,
     session: bytes | None,
     at: datetime,
+    study: Study,
     grid: bytes | None = None,
 ) -> PartyKeys:
     """As `open_party_bundle`, and put what was sealed into `store`, in a way that a crash cannot lose it.
 
-    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `WrongSessionError` for other thresholds
-    than `grid`, the manifest's that is expected (None takes any), and `ExistsError` where the store has the keys of
-    this session from another bundle.
+    `kept_party_keys` returns it again. Errors as `open_party_bundle`; besides `WrongSessionError` for another study
+    than the one that the party has agreed to, or other thresholds than `grid`, the manifest's that is expected (None
+    takes any), and `ExistsError` where the store has the keys of this session from another bundle.
     """
     header, kept, opened = _opened(data, identity, trust, holder=holder, session=session, context=None, at=at)
+    require_study(opened.announcement.study, study)
     require_grid(opened.announcement.manifest, grid)
     store.keep("bundle", header.session.hex(), encode(kept), bundle_id=header.bundle_id)
     return opened

@@ -9,7 +9,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from fhe_auc.manifest import Manifest
-from fhe_auc_keys.announcement import Announcement, open_announcement, require_grid
+from fhe_auc.study import Study
+from fhe_auc_keys.announcement import Announcement, open_announcement, require_grid, require_study
 from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.errors import WrongContextError, WrongSessionError
 from fhe_auc_keys.identity import Identity
@@ -45,16 +46,18 @@ def keep_joint_session(
     signer: str,
     session: bytes | None,
     at: datetime,
+    study: Study,
     grid: bytes | None = None,
 ) -> Announcement:
     """As `open_joint_session` by one of the parties, and put the document into `store`; it can be joined once.
 
-    Errors as there; besides `WrongSessionError` for other thresholds than `grid`, the manifest's that is expected (None
-    takes any), `WrongRecipientError` where the identity, with its present certificate, is not a party of the session,
-    and `ReplayedError` where it has joined before.
+    Errors as there; besides `WrongSessionError` for another study than the one that the party has agreed to, or other
+    thresholds than `grid`, the manifest's that is expected (None takes any), `WrongRecipientError` where the identity,
+    with its present certificate, is not a party of the session, and `ReplayedError` where it has joined before.
     """
     announcement = open_joint_session(data, trust, signer=signer, session=session, at=at)
     announcement.require_party(verify(identity.credential, trust, at=at))
+    require_study(announcement.study, study)
     require_grid(announcement.manifest, grid)
     name = announcement.manifest.session
     store.keep("bundle", name.hex(), data, bundle_id=name)

@@ -17,7 +17,7 @@ from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.local_consortium import Consortium
+from fhe_auc_keys.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.session_files import keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
@@ -118,6 +118,7 @@ class KeyStoreStorage(SiteStorage):
                     holder=holder,
                     session=manifest.session,
                     at=consortium.at,
+                    study=TRIAL,
                     grid=grids.get(name),
                 )
         aggregator, store = stored(len(sites), consortium.aggregator)

@@ -13,6 +13,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
+from fhe_auc.study import Study
 from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import (
@@ -28,6 +29,14 @@ from fhe_auc_keys.roster import PartyMaterial, Roster
 
 LIFETIME = timedelta(hours=1)
 """How long such a session can be opened."""
+
+TRIAL = Study(
+    model="any: this is a trial on one machine",
+    outcome="the labels in the files given",
+    cohort="the rows in the files given",
+    period="any",
+)
+"""What such a session evaluates: there is nobody to agree with."""
 
 
 class Consortium:
@@ -61,6 +70,7 @@ class Consortium:
             self._shown(session.manifest.parties),
             self.trust,
             aggregator=self.identities[self.aggregator].credential,
+            study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,
         )
@@ -73,6 +83,7 @@ class Consortium:
             self._shown(manifest.parties),
             self.trust,
             aggregator=self.identities[self.aggregator].credential,
+            study=TRIAL,
             lifetime=LIFETIME,
             at=self.at,
         )

@@ -8,6 +8,7 @@ from fhe_auc import registry
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.manifest import Manifest
 from fhe_auc.serialise import encode
+from fhe_auc.study import Study
 from fhe_auc_keys import announcement
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import (
@@ -47,6 +48,17 @@ def open_for_aggregator(
     return announced, material
 
 
+def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:
+    """Return the session of a party's file, verified; nothing is opened, so that it can be shown first.
+
+    `holder` must have signed; errors as `fhe_auc_keys.announcement.open_announcement`, and `WrongContextError` as
+    `open_joint_session`.
+    """
+    if is_joint(data):
+        return open_joint_session(data, trust, signer=holder, session=None, at=at)
+    return announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)[0]
+
+
 def keep_for_party(
     data: bytes,
     identity: Identity,
@@ -56,19 +68,23 @@ def keep_for_party(
     holder: str,
     session: bytes | None,
     at: datetime,
+    study: Study,
     grid: bytes | None = None,
 ) -> Announcement:
     """Open such a file as the party `identity`, once, and put what the rounds need into `store`.
 
-    `holder` must have signed; other parameters and errors as `keep_party_bundle` and `keep_joint_session`. Raise
-    `InputError` where the protocol here cannot read the plan; then nothing is kept, and the file can be opened again.
+    `holder` must have signed, `study` is what the party has agreed to; other parameters and errors as
+    `keep_party_bundle` and `keep_joint_session`. Raise `InputError` where the protocol here cannot read the plan; then
+    nothing is kept, and the file can be opened again.
     """
+    _check_plan(announced_to_party(data, trust, holder=holder, at=at).manifest)
     if is_joint(data):
-        _check_plan(open_joint_session(data, trust, signer=holder, session=session, at=at).manifest)
-        return keep_joint_session(data, identity, trust, store, signer=holder, session=session, at=at, grid=grid)
-    announced, _ = announced_in_bundle(PARTY_KIND, data, trust, holder=holder, at=at)
-    _check_plan(announced.manifest)
-    kept = keep_party_bundle(data, identity, trust, store, holder=holder, session=session, at=at, grid=grid)
+        return keep_joint_session(
+            data, identity, trust, store, signer=holder, session=session, at=at, study=study, grid=grid
+        )
+    kept = keep_party_bundle(
+        data, identity, trust, store, holder=holder, session=session, at=at, study=study, grid=grid
+    )
     return kept.announcement
 
 

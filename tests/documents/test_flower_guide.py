@@ -20,6 +20,7 @@ pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc import federated_auc
 from fhe_auc.counts import PartyData
+from fhe_auc_keys.local_consortium import TRIAL
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "flower.md"
 BLOCK = re.compile(r"^```sh (\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -100,10 +101,12 @@ def test_the_guide_runs_as_it_stands_and_ends_with_the_auc_of_evaluate(walk: Wal
     ]
     assert sum(terminal == "here" for terminal, _ in printed) == 1
     assert dict(printed)["here"].count(f"{expected.auc:.6f} ±") == 2
+    assert dict(printed)["here"].count(TRIAL.model) == 2
     assert float(printed[-1][1]) == pytest.approx(expected.auc, abs=1e-6)
     for name in SITES:
         told = json.loads((walk.folder / name / "result.json").read_text())
         assert told["evaluation"]["auc"] == pytest.approx(expected.auc, abs=1e-6)
+        assert told["evaluation"]["study"]["outcome"] == "infarction"
     record = json.loads((walk.folder / "aggregator" / "record.json").read_text())
     assert record["counted"] == [*SITES]
     assert "auc" not in json.dumps(record)

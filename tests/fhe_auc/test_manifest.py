@@ -15,13 +15,22 @@ from fhe_auc.party_names import AGGREGATOR
 from fhe_auc.plan import EncodedPlan
 from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
+from fhe_auc.study import Study
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from tests.support.blinded_auc import encoded
+
+WORDS = {"model": "sepsis-net 2.1", "outcome": "sepsis", "cohort": "adults", "period": "2029"}
+CERTIFIED = {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32}
 
 
 @pytest.mark.parametrize(
     "changes",
     [
+        CERTIFIED,
+        {"study": WORDS},
+        {**CERTIFIED, "study": {**WORDS, "row-caps": {"north": 5, "west": 5}}},
+        {**CERTIFIED, "study": {**WORDS, "row-caps": {"north": 0}}},
+        {**CERTIFIED, "study": {**WORDS, "outcome": ""}},
         {"parties": ("a", "a")},
         {"parties": ("a", AGGREGATOR)},
         {"parties": ("a", "")},
@@ -35,17 +44,22 @@ from tests.support.blinded_auc import encoded
         {"grid": np.array([0.5, 0.1]).tobytes()},
         {"grid": np.array([np.nan] * 16).tobytes()},
         {"context": b"short"},
-        {"aggregator": b"a" * 32},
+        {"study": WORDS, "aggregator": b"a" * 32},
         {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32)},
-        {"certificates": (b"n" * 32, b"s" * 32), "aggregator": b"a" * 32},
-        {"certificates": (b"n" * 32, b"s" * 32, b"short"), "aggregator": b"a" * 32},
-        {"certificates": (b"n" * 32, b"s" * 32, b"s" * 32), "aggregator": b"a" * 32},
-        {"certificates": (b"n" * 32, b"s" * 32, b"a" * 32), "aggregator": b"a" * 32},
+        {"study": WORDS, "certificates": (b"n" * 32, b"s" * 32), "aggregator": b"a" * 32},
+        {"study": WORDS, "certificates": (b"n" * 32, b"s" * 32, b"short"), "aggregator": b"a" * 32},
+        {"study": WORDS, "certificates": (b"n" * 32, b"s" * 32, b"s" * 32), "aggregator": b"a" * 32},
+        {"study": WORDS, "certificates": (b"n" * 32, b"s" * 32, b"a" * 32), "aggregator": b"a" * 32},
         {"options": {"epsilon": math.inf}},
         {"options": {"epsilon": math.nan}},
         {"options": {"epsilon": None}},
     ],
     ids=[
+        "nothing said of what machines evaluate",
+        "a study in one process",
+        "a row cap of a stranger",
+        "a row cap of nothing",
+        "a study without an outcome",
         "parties twice",
         "party called aggregator",
         "nameless party",
@@ -76,6 +90,14 @@ def test_a_manifest_that_makes_no_sense_is_refused(prepared: Session, changes: d
         Manifest.from_bytes(encoded)
 
 
+def test_a_manifest_between_machines_with_a_study_is_read_back(prepared: Session) -> None:
+    """What the refusals above would accept, had they not been spoilt."""
+    study = {**WORDS, "row-caps": {"north": 5}}
+    plain = {**msgspec.to_builtins(prepared.manifest, builtin_types=(bytes,)), **CERTIFIED, "study": study}
+    found = Manifest.from_bytes(msgspec.msgpack.encode(plain)).study
+    assert found == Study(**WORDS, row_caps={"north": 5})
+
+
 def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Session, other_prepared: Session) -> None:
     manifest = prepared.manifest
     changes: list[dict[str, Any]] = [
@@ -85,9 +107,12 @@ def test_any_change_of_the_manifest_changes_what_messages_carry(prepared: Sessio
         {"grid": (manifest.thresholds / 2).tobytes()},
         {"context": other_prepared.manifest.context},
         {"protocol": "malicious"},
-        {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32},
-        {"certificates": (b"n" * 32, b"s" * 32, b"e" * 32), "aggregator": b"b" * 32},
-        {"certificates": (b"x" * 32, b"s" * 32, b"e" * 32), "aggregator": b"a" * 32},
+        {**CERTIFIED, "study": Study(**WORDS)},
+        {**CERTIFIED, "study": Study(**WORDS), "aggregator": b"b" * 32},
+        {**CERTIFIED, "study": Study(**WORDS), "certificates": (b"x" * 32, b"s" * 32, b"e" * 32)},
+        *({**CERTIFIED, "study": msgspec.structs.replace(Study(**WORDS), **{name: "another"})} for name in WORDS),
+        {**CERTIFIED, "study": msgspec.structs.replace(Study(**WORDS), row_caps={"north": 5})},
+        {**CERTIFIED, "study": msgspec.structs.replace(Study(**WORDS), row_caps={"south": 5})},
         {"options": {"epsilon": 1.0}},
         {"options": {"epsilon": 2.0}},
         {"plan": encoded(msgspec.structs.replace(manifest.decoded_plan(AucPlan), flooding_bits=39))},

@@ -55,7 +55,7 @@ from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from tests.support.certified import DAY, NOW, Consortium
+from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.wire import flipped, mended, reframed
 
 HOLDER = "key holder"
@@ -78,13 +78,14 @@ class Sealing(Consortium):
     def sealed(
         self, session: Session, shown: list[bytes], *, holder: str = HOLDER, lifetime: timedelta = DAY, **changes: Any
     ) -> SealedSession:
-        usual: dict[str, Any] = {"aggregator": self.identities[ADDER].credential, "trust": self.trust(), "at": NOW}
+        adder = self.identities[ADDER].credential
+        usual: dict[str, Any] = {"aggregator": adder, "study": STUDY, "trust": self.trust(), "at": NOW}
         return seal_session(self.identities[holder], session, shown, lifetime=lifetime, **{**usual, **changes})
 
     def announced(self, manifest: Manifest) -> Manifest:
         """The manifest with everybody's certificate, as it is announced."""
         *parties, adder = (peer.fingerprint for peer in self.peers(*manifest.parties, ADDER))
-        return msgspec.structs.replace(manifest, certificates=tuple(parties), aggregator=adder)
+        return msgspec.structs.replace(manifest, certificates=tuple(parties), aggregator=adder, study=STUDY)
 
     def open(self, data: bytes, name: str = "north", **changes):
         at = changes.get("at", NOW)
@@ -382,7 +383,7 @@ def store(tmp_path) -> Iterator[KeyStore]:
 
 
 def keep(consortium: Sealing, data: bytes, store: KeyStore, trust: Trust, **changes) -> PartyKeys:
-    usual = {"holder": HOLDER, "session": None, "at": NOW}
+    usual = {"holder": HOLDER, "session": None, "study": STUDY, "at": NOW}
     return keep_party_bundle(data, consortium.identities["north"], trust, store, **{**usual, **changes})
 
 
@@ -481,7 +482,7 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     holder = consortium.identities[HOLDER]
     manifest = msgspec.structs.replace(prepared.manifest, keys="joint", context=b"")
     shown, aggregator = consortium.shown(*manifest.parties), consortium.identities[ADDER].credential
-    signed = announce(holder, manifest, shown, trust, aggregator=aggregator, lifetime=DAY, at=NOW)
+    signed = announce(holder, manifest, shown, trust, aggregator=aggregator, study=STUDY, lifetime=DAY, at=NOW)
     announced = open_announcement(signed, trust, holder=HOLDER, at=NOW)
     assert (announced.manifest, announced.not_after) == (consortium.announced(manifest), NOW + DAY)
     session = Session(manifest, prepared.aggregator_material, prepared.party_material)

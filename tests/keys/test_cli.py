@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -25,8 +25,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from fhe_auc import ckks, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError
+from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.flower import outcomes
 from fhe_auc.serialise import encode
+from fhe_auc.site_state import answer, site_storage
+from fhe_auc_keys import key_store_sites
 from fhe_auc_keys import trusted_authorities as trusting
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import kept_party_keys
@@ -37,7 +40,7 @@ from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN, certified_identity
-from tests.support.certified import DAY, NOW
+from tests.support.certified import DAY, NOW, STUDY
 
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
 SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
@@ -58,9 +61,19 @@ class Clock:
 ADDER = "coordinator"
 
 
+def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **changes: str) -> None:
+    """A study file as a person writes it: `STUDY`, but for the changes."""
+    words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
+    lines = [f'{name} = "{text}"' for name, text in words.items()]
+    lines += ["[row-caps]", *(f"{party} = {cap}" for party, cap in (row_caps or {}).items())]
+    Path(path).write_text("\n".join(lines))
+
+
 def call(*arguments: str, **options: str) -> Result:
     if arguments[:1] == ("session",) and "--aggregator" not in arguments:
         arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
+    if arguments[:1] == ("session",) and "--study" not in arguments:
+        arguments = (*arguments, "--study", "study.toml")
     return CliRunner().invoke(main, ["keys", *arguments], **options)
 
 
@@ -129,6 +142,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resul
         settings(patch, Clock())
         patch.chdir(folder)
         Path("authority").mkdir()
+        write_study("study.toml")
         said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
         for name in (*SITES, ADDER):
             said += make_site(name)
@@ -162,8 +176,11 @@ def consortium(
     return tmp_path / "here"
 
 
-def open_as(name: str, bundle: str | None = None, *more: str, holder: str = "north") -> Result:
-    return call("open", bundle or f"week/{name}.bundle", "--holder", holder, "--store", f"{name}/store", *more)
+def open_as(
+    name: str, bundle: str | None = None, *more: str, holder: str = "north", study: str = "study.toml"
+) -> Result:
+    at = ("--holder", holder, "--store", f"{name}/store", "--study", study)
+    return call("open", bundle or f"week/{name}.bundle", *at, *more)
 
 
 def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
@@ -218,7 +235,7 @@ def test_nobody_but_the_aggregator_that_is_named_opens_its_file(consortium: Path
 
 def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(consortium: Path) -> None:
     own = ("south/south.credential", "--store", "north/store", *SMALL)
-    result = CliRunner().invoke(main, ["keys", "session", *own])
+    result = CliRunner().invoke(main, ["keys", "session", *own, "--study", "study.toml"])
     assert_fails(result, 2, "missing option '--aggregator'")
     for who in SITES:  # south is a party, north makes the keys
         assert_fails(call("session", *own, "--aggregator", f"{who}/{who}.credential"), 1, "aggregator")
@@ -472,13 +489,116 @@ def test_the_aggregator_s_bundle_needs_a_file_for_the_keys_and_every_file_a_stor
     assert_fails(call(*aggregators, "--store", f"{ADDER}/store"), 2, "as the aggregator, give --out")
     assert_fails(call("open", "week/north.bundle", "--holder", "north"), 2, "--store")
     assert_fails(call("open", "week/north.bundle"), 2, "missing option '--holder'")
-    assert_fails(open_as("north", None, "--out", "x"), 1, "not a aggregator bundle")
+    party = ("open", "week/north.bundle", "--holder", "north", "--store", "north/store")
+    assert_fails(call(*party, "--out", "x"), 1, "not a aggregator bundle")
     assert not Path("x").exists()
     data = bytearray(Path("week/aggregator.bundle").read_bytes())
     data[-1] ^= 1
     Path("bad.bundle").write_bytes(data)
     assert_fails(open_as_aggregator(bundle="bad.bundle"), 1, "bad.bundle: .*damaged")
     assert not Path("evaluation.keys").exists()
+
+
+# --- What is evaluated ------------------------------------------------------------------------------------------------
+
+
+def test_a_session_says_what_is_evaluated_to_everybody(consortium: Path) -> None:
+    own = ("south/south.credential", "--store", "north/store", "--aggregator", f"{ADDER}/{ADDER}.credential", *SMALL)
+    assert_fails(CliRunner().invoke(main, ["keys", "session", *own]), 2, "missing option '--study'")
+    for said in (
+        ok("show", "week/south.bundle", "--store", "south/store").stdout,
+        open_as("south").stdout,
+        open_as_aggregator().stdout,
+    ):
+        for name in ("model", "outcome", "cohort", "period"):
+            assert re.search(rf"{name} +{getattr(STUDY, name)}", said)
+    assert json.loads(open_as("north", None, "--json").stdout)["study"] == STUDY.as_dict()
+    assert_fails(open_as_aggregator("--study", "study.toml", "--force"), 2, "--study is for parties")
+
+
+def test_a_site_that_agreed_to_another_outcome_refuses_the_bundle_and_opens_the_right_one(consortium: Path) -> None:
+    write_study("agreed.toml", outcome="death in hospital")
+    assert_fails(open_as("south", study="agreed.toml"), 1, "week/south.bundle: .* differs in outcome")
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    ok("session", *credentials, "--store", "north/store", "--study", "agreed.toml", "--out", "right", *SMALL)
+    assert open_as("south", "right/south.bundle", study="agreed.toml").exit_code == 0
+    assert open_as("south").exit_code == 0  # the first one was not used up either
+
+
+@pytest.mark.parametrize("keys", ["sealed", "none"])
+def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys: str) -> None:
+    file = "week/south.bundle"
+    if keys == "none":
+        noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8", "--out", "noisy")
+        ok("session", *(f"{name}/{name}.credential" for name in SITES), "--store", "north/store", *noisy)
+        file = "noisy/session.convened"
+    ask = ("open", file, "--holder", "north", "--store", "south/store")
+    assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
+    for said in ("n\n", "\n"):
+        assert_fails(call(*ask, input=said), 1, f"{file}: the study is not confirmed; nothing was kept.*")
+    assert json.loads(ok("show", "--store", "south/store", "--json").stdout)["sessions"] == []
+    opened = ok(*ask, "--json", input="y\n")
+    assert json.loads(opened.stdout)["study"] == STUDY.as_dict()
+    for name in ("model", "outcome", "cohort", "period"):
+        assert getattr(STUDY, name) in opened.stderr
+
+
+def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--json", *SMALL)
+    write_study("both.toml", row_caps={"north": 5000, "south": 70_000})
+    write_study("one.toml", row_caps={"north": 5000})
+    write_study("stranger.toml", row_caps={"north": 5000, "west": 70_000})
+    for study, more, expected in (
+        ("both.toml", (), 75_000),
+        ("both.toml", ("--max-rows", "9000"), 9000),
+        ("one.toml", (), 10**6),
+    ):
+        made = json.loads(ok("session", *at_north, "--study", study, *more).stdout)
+        assert made["max_rows"] == expected
+    assert made["study"]["row_caps"] == {"north": 5000}
+    assert_fails(call("session", *at_north, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
+
+
+def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
+    consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_store_sites, "_now", clock)
+    Path("passphrase").touch(mode=0o600)
+    Path("passphrase").write_text(PASSPHRASE)
+    caps = {"north": 4, "south": 5}
+    write_study("capped.toml", row_caps=caps)
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    small = ("--study", "capped.toml", "--min-rows", "2", "--out", "capped", *SMALL)
+    ok("session", *credentials, "--store", "north/store", *small)
+    config = {
+        name: {"store": f"{name}/store", "passphrase-file": "passphrase", "holder": "north"} for name in (*SITES, ADDER)
+    }
+    rows = {
+        "north": PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.5, 0.9, 0.6]),
+        "south": PartyData.from_arrays("south", [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3]),
+    }
+    too_many = PartyData("north", rows["south"].y_true, rows["south"].y_score)
+    for name in SITES:
+        assert open_as(name, f"capped/{name}.bundle", study="capped.toml").exit_code == 0
+    joined = site_storage().aggregator({**config[ADDER], "session": "capped/aggregator.bundle"})
+    aggregator = joined.aggregator()
+    opening = aggregator.start()
+    with site_storage().site(config["north"]) as kept:
+        with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
+            answer(kept, opening, lambda _: too_many, lambda _: None)
+        assert kept.state(joined.manifest.session) is None
+    message: bytes | None = opening
+    while message is not None:
+        for name in SITES:
+            with site_storage().site(config[name]) as kept:
+                done = functools.partial(outcomes.write, Path(f"{name}.json"))
+                aggregator.receive(name, answer(kept, message, rows.__getitem__, done))
+        message = aggregator.finish_round()
+    for name in SITES:
+        told = json.loads(Path(f"{name}.json").read_text())["evaluation"]
+        assert told["study"] == {**STUDY.as_dict(), "row_caps": caps}
+        assert told["verified"] == {"aggregation": False, "parties": False}
 
 
 # --- Refusals: who takes part -----------------------------------------------------------------------------------------
@@ -820,7 +940,7 @@ def test_a_site_s_own_certificate_takes_part(consortium: Path) -> None:
     ok("session", *both, "--store", "north/store", "--out", "next", *SMALL)
     trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
     ok("enrol", "west.example", "--store", "west", *trust, input="y\n")
-    opened = ok("open", "next/west.example.bundle", "--holder", "north", "--store", "west")
+    opened = open_as("west", "next/west.example.bundle", "--store", "west")
     assert "(this is you)" in opened.stdout
     shown = ok("show", "west.example.credential", "--authority", "root.pem", "--revocation-list", "root.crl").stdout
     assert re.search("verified +yes", shown)

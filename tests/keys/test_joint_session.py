@@ -31,7 +31,7 @@ from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.blinded_auc import encoded
-from tests.support.certified import NOW, Consortium
+from tests.support.certified import NOW, STUDY, Consortium
 
 WEEK = timedelta(days=7)
 PARTIES = ("north", "south", "east")
@@ -45,7 +45,14 @@ class Preparing(Consortium):
     def prepared(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
         shown, (adder,) = self.shown(*of), self.shown(ADDER)
         return announce(
-            self.identities[by], manifest(session), shown, self.trust(), aggregator=adder, lifetime=WEEK, at=NOW
+            self.identities[by],
+            manifest(session),
+            shown,
+            self.trust(),
+            aggregator=adder,
+            study=STUDY,
+            lifetime=WEEK,
+            at=NOW,
         )
 
 
@@ -80,7 +87,9 @@ def opened(consortium: Preparing, document: bytes, **changes):
 def test_everybody_gets_manifest_and_verified_keys_of_all(consortium: Preparing, document: bytes) -> None:
     announcement = opened(consortium, document, session=bytes(16))
     *parties, adder = (peer.fingerprint for peer in consortium.peers(*PARTIES, ADDER))
-    assert announcement.manifest == msgspec.structs.replace(manifest(), certificates=tuple(parties), aggregator=adder)
+    assert announcement.manifest == msgspec.structs.replace(
+        manifest(), certificates=tuple(parties), aggregator=adder, study=STUDY
+    )
     roster = announcement.roster
     assert roster.names == set(PARTIES)
     for name in PARTIES:
@@ -123,6 +132,7 @@ def test_a_session_with_a_key_holder_is_not_opened_as_joint(consortium: Preparin
         shown,
         consortium.trust(),
         aggregator=adder,
+        study=STUDY,
         lifetime=WEEK,
         at=NOW,
     )
@@ -150,7 +160,7 @@ def test_a_convener_cannot_slip_in_other_credentials_than_it_announces(consortiu
         with pytest.raises(TamperedError, match=r"not those of the parties|not announced one certificate"):
             opened(consortium, sign(KIND, identities["north"], body))
     for changed in (
-        msgspec.structs.replace(announced, certificates=(), aggregator=b""),
+        msgspec.structs.replace(announced, certificates=(), aggregator=b"", study=None),
         msgspec.structs.replace(announced, aggregator=bytes(32)),
     ):
         body = _Body(changed.to_bytes(), tuple(genuine), 0, 2**33)
@@ -175,7 +185,7 @@ def test_a_session_is_joined_once_and_only_by_its_parties(
 ) -> None:
     trust, north = consortium.trust(), consortium.identities["south"]
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
-        usual = {"trust": trust, "store": store, "signer": "north", "session": None, "at": NOW}
+        usual = {"trust": trust, "store": store, "signer": "north", "session": None, "study": STUDY, "at": NOW}
         with pytest.raises(WrongRecipientError):
             keep_joint_session(document, consortium.identities["stranger"], **usual)
         joined = keep_joint_session(document, north, **usual)

@@ -30,6 +30,7 @@ from fhe_auc_keys.errors import (
     WrongRecipientError,
 )
 from fhe_auc_keys.joint_session import keep_joint_session
+from fhe_auc_keys.local_consortium import TRIAL
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
 from tests.support.pooled import exact_auc
@@ -238,6 +239,7 @@ def test_a_session_whose_files_are_removed_is_neither_answered_nor_joined_again(
             signer=north["holder"],
             session=session,
             at=now(),
+            study=TRIAL,
             grid=None,
         )
 
@@ -282,7 +284,8 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:
     config = dict(consortium.made.aggregator)
     joined = site_storage().aggregator(config)
-    assert msgspec.structs.replace(joined.manifest, certificates=(), aggregator=b"") == consortium.session.manifest
+    announced = {"certificates": (), "aggregator": b"", "study": None}
+    assert msgspec.structs.replace(joined.manifest, **announced) == consortium.session.manifest
     assert joined.material == consortium.session.aggregator_material
     with pytest.raises(UnknownIssuerError):
         site_storage().aggregator({**config, "holder": "mallory"})

@@ -6,19 +6,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from fhe_auc import registry
 from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import EncodedPlan
-from fhe_auc.protocol import Session
+from fhe_auc.protocol import Request, Session
+from fhe_auc.study import Study
 from fhe_auc_keys.announcement import announce
 from fhe_auc_keys.bundles import SealedSession, seal_session
+from fhe_auc_keys.errors import WrongSessionError
 from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
-from tests.support.certified import NOW, Consortium
+from tests.support.certified import NOW, STUDY, Consortium
 
 HOLDER = "key holder"
 ADDER = "coordinator"
@@ -48,18 +53,22 @@ def of_a_newer_version(manifest: Manifest) -> Manifest:
 def sealed(consortium: Consortium, session: Session) -> SealedSession:
     shown, (adder,) = consortium.shown(*session.manifest.parties), consortium.shown(ADDER)
     holder = consortium.identities[HOLDER]
-    return seal_session(holder, session, shown, consortium.trust(), aggregator=adder, lifetime=LIFETIME, at=NOW)
+    return seal_session(
+        holder, session, shown, consortium.trust(), aggregator=adder, study=STUDY, lifetime=LIFETIME, at=NOW
+    )
 
 
 def announced(consortium: Consortium, manifest: Manifest) -> bytes:
     shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
     holder = consortium.identities[HOLDER]
-    return announce(holder, manifest, shown, consortium.trust(), aggregator=adder, lifetime=LIFETIME, at=NOW)
+    return announce(
+        holder, manifest, shown, consortium.trust(), aggregator=adder, study=STUDY, lifetime=LIFETIME, at=NOW
+    )
 
 
-def keep(consortium: Consortium, data: bytes, store: KeyStore) -> None:
+def keep(consortium: Consortium, data: bytes, store: KeyStore, *, agreed: Study = STUDY) -> None:
     identity = consortium.identities["north"]
-    keep_for_party(data, identity, consortium.trust(), store, holder=HOLDER, session=None, at=NOW)
+    keep_for_party(data, identity, consortium.trust(), store, holder=HOLDER, session=None, at=NOW, study=agreed)
 
 
 def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
@@ -92,6 +101,51 @@ def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
             newer, consortium.identities[ADDER], consortium.trust(), holder=HOLDER, session=None, at=NOW
         )
     keep(consortium, announced(consortium, manifest), store)
+
+
+@pytest.mark.parametrize("field", ["model", "outcome", "cohort", "period", "row_caps"])
+def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
+    consortium: Consortium, prepared: Session, store: KeyStore, field: str
+) -> None:
+    bundle = sealed(consortium, prepared).parties["north"]
+    other = msgspec.structs.replace(STUDY, **{field: {"north": 9} if field == "row_caps" else "another"})
+    with pytest.raises(WrongSessionError, match=f"differs in {field.replace('_', '-')}$"):
+        keep(consortium, bundle, store, agreed=other)
+    assert store.names("bundle") == ()
+    keep(consortium, bundle, store)
+
+
+@pytest.mark.parametrize("keys", ["joint", "none"])
+def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_used_up(
+    consortium: Consortium, prepare: Callable[..., Session], store: KeyStore, keys: str
+) -> None:
+    if keys == "joint":
+        pytest.importorskip("openfhe")
+        manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
+    else:
+        request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})
+        manifest = registry.load("dpauc-laplace").prepare(request).manifest
+    document = announced(consortium, manifest)
+    other = msgspec.structs.replace(STUDY, outcome="death in hospital", period="2028")
+    with pytest.raises(WrongSessionError, match=r"differs in outcome, period$"):
+        keep(consortium, document, store, agreed=other)
+    assert store.names("bundle") == ()
+    keep(consortium, document, store)
+
+
+def test_a_session_between_machines_is_announced_with_a_study_of_its_own_parties_only(
+    consortium: Consortium, prepared: Session
+) -> None:
+    manifest = prepared.manifest
+    shown, (adder,) = consortium.shown(*manifest.parties), consortium.shown(ADDER)
+    who = consortium.identities[HOLDER], manifest, shown, consortium.trust()
+    about: Any = {"aggregator": adder, "lifetime": LIFETIME, "at": NOW}
+    with pytest.raises(TypeError, match="study"):
+        announce(*who, **about)
+    with pytest.raises(InputError, match="says what is evaluated"):
+        announce(*who, study=None, **about)
+    with pytest.raises(InputError, match="row-caps: 'west' is not a party"):
+        announce(*who, study=msgspec.structs.replace(STUDY, row_caps={"north": 5, "west": 5}), **about)
 
 
 def test_a_session_of_a_protocol_that_is_not_installed_here_is_kept(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
+from fhe_auc.study import Study
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.identity import Identity
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=timezone.utc)
 DAY = timedelta(days=1)
+STUDY = Study(
+    model="sepsis-net 2.1", outcome="sepsis within 48 hours", cohort="adults in intensive care", period="2029"
+)
 
 
 class Consortium:

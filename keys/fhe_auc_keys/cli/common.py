@@ -86,15 +86,20 @@ def confirm(what: str, found: bytes, expected: Sequence[bytes], *, teller: str) 
             )
         return
     click.echo(f"fingerprint of {what}:\n\n{spelled(found)}\n", err=True)
+    nobody = f"nobody is there to confirm the fingerprint of {what}: give --fingerprint"
+    if not agreed(f"Does {teller} read out the same to you by telephone?", nobody=nobody):
+        raise UnknownIssuerError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+
+
+def agreed(question: str, *, nobody: str) -> bool:
+    """Ask the user, whose default is no; raise `InputError` with the text `nobody` where there is none to ask."""
     try:
-        same = click.confirm(f"Does {teller} read out the same to you by telephone?", err=True)
+        return click.confirm(question, err=True)
     except click.Abort:
         if sys.stdin.isatty():
             raise
         click.echo(err=True)
-        raise InputError(f"nobody is there to confirm the fingerprint of {what}: give --fingerprint") from None
-    if not same:
-        raise UnknownIssuerError(f"the fingerprint of {what} is not confirmed; nothing was changed")
+        raise InputError(nobody) from None
 
 
 def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_json: bool) -> None:

@@ -32,6 +32,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
             f"signed it; certificate {announced.holder.fingerprint.hex()[:16]}…",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
+        *announced.study.rows(),
         ("protocol", manifest.protocol, f"trust: {trust}"),
         ("thresholds", f"{manifest.options['bins']:,}", f"to be found, from counts in {len(grid):,} cells of scores")
         if finds_thresholds
@@ -67,6 +68,7 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "holder": announced.holder.name,
         "joint_keys": manifest.joint_keys,
         "not_after": common.moment(announced.not_after),
+        "study": announced.study.as_dict(),
         "protocol": manifest.protocol,
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),

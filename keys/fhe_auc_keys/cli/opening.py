@@ -11,11 +11,13 @@ from fhe_auc import thresholds
 from fhe_auc.cli import output
 from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES
+from fhe_auc.study import Study
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import AGGREGATOR_KIND
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
+from fhe_auc_keys.errors import WrongSessionError
+from fhe_auc_keys.session_files import announced_to_party, keep_for_party, open_for_aggregator
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
@@ -24,7 +26,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
     short_help="Open a bundle of keys, or a joint session.",
     epilog=output.examples(
         "fhe-auc keys open north.bundle --holder north --store keystore",
-        "fhe-auc keys open south.bundle --holder north --revocation-list ca.crl",
+        "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
         "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
         "fhe-auc keys open session.joint --holder north",
         "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
@@ -52,6 +54,13 @@ from fhe_auc_keys.vault import Vault, certified_identity
     type=common.FILE,
     help="Thresholds agreed on, or found by the session before: a session for others is not taken.",
 )
+@click.option(
+    "--study",
+    "study_file",
+    metavar="FILE",
+    type=common.FILE,
+    help="The study agreed to, in place of being asked: a session for another one is not taken.",
+)
 @trust.list_option
 @click.option(
     "--out",
@@ -68,6 +77,7 @@ def open_bundle(
     vault: Vault,
     expected: bytes | None,
     agreed: Path | None,
+    study_file: Path | None,
     lists: tuple[Path, ...],
     target: Path | None,
     force: bool,
@@ -76,7 +86,8 @@ def open_bundle(
     """Open a bundle of keys from the key holder.
 
     A party opens its bundle into its key store, once: signature, certificates, recipient and validity are checked
-    before anything is kept. A bundle that was opened before is refused.
+    before anything is kept. A bundle that was opened before is refused. You are asked whether the study is the one that
+    your site has agreed to; until then the bundle is not used up.
 
     The aggregator gets the public and evaluation keys in a file (--out), once it is sure that there is no secret key
     in it. Its own key store has the key that it signs with.
@@ -90,19 +101,34 @@ def open_bundle(
     if target is not None:
         if agreed is not None:
             raise click.UsageError("--thresholds is for parties: the aggregator has none to compare with")
+        if study_file is not None:
+            raise click.UsageError("--study is for parties: the aggregator is only shown it")
         common.check_free(target, force=force)
     grid = None if agreed is None else thresholds.resolve(agreed).astype("<f8").tobytes()
+    study = None if study_file is None else Study.read(study_file)
     with vault.open() as store:
         identity = certified_identity(store)
         trusted = trust.renewed(store, lists).trust
-        given: dict[str, Any] = {"holder": holder, "session": expected, "at": common.now()}
+        at = common.now()
+        given: dict[str, Any] = {"holder": holder, "session": expected, "at": at}
         with common.about(file):
             if target is None:
-                announced = keep_for_party(data, identity, trusted, store, **given, grid=grid)
+                study = study or _confirmed(announced_to_party(data, trusted, holder=holder, at=at).study)
+                announced = keep_for_party(data, identity, trusted, store, **given, study=study, grid=grid)
             else:
                 announced, material = open_for_aggregator(data, identity, trusted, **given)
                 common.write(target, material, common.PRIVATE, force=force)
     _report(announced, identity.name, target or vault.directory, as_json=as_json)
+
+
+def _confirmed(study: Study) -> Study:
+    """Return the study once the user says that the site has agreed to it; raise `WrongSessionError` otherwise."""
+    click.echo("".join(f"{label:<10}{text}\n" for label, _, text in study.rows()), err=True)
+    if not common.agreed(
+        "Is this what your site has agreed to evaluate?", nobody="nobody is there to confirm the study: give --study"
+    ):
+        raise WrongSessionError("the study is not confirmed; nothing was kept, and the file can be opened again")
+    return study
 
 
 def _report(announced: Announcement, reader: str, place: Path, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,6 +14,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others
+from fhe_auc.study import Study
 from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
@@ -24,11 +26,12 @@ from fhe_auc_keys.vault import Vault, certified_identity
 @click.command(
     short_help="Make a session, its keys sealed to each party.",
     epilog=output.examples(
-        "fhe-auc keys session north.credential south.credential --aggregator coordinator.credential --out week-18",
-        "fhe-auc keys session sites/* --aggregator coordinator.credential --revocation-list ca.crl --days 3",
-        "fhe-auc keys session sites/* --aggregator coordinator.credential --keys joint",
-        "fhe-auc keys session sites/* --aggregator coordinator.credential --thresholds quantile:200",
-        "fhe-auc keys session sites/* --aggregator coordinator.credential --json | jq -r .session",
+        "fhe-auc keys session north.credential south.credential --aggregator adder.credential --study study.toml",
+        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --out week-18 --days 3",
+        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --revocation-list ca.crl",
+        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --keys joint",
+        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
+        "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
     ),
 )
 @click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
@@ -38,6 +41,14 @@ from fhe_auc_keys.vault import Vault, certified_identity
     required=True,
     type=common.FILE,
     help="Credential of who adds up, written by its `enrol`; no party, nor the key holder.",
+)
+@click.option(
+    "--study",
+    "study_file",
+    metavar="FILE",
+    required=True,
+    type=common.FILE,
+    help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
 )
 @key_store
 @session_options(registry.load)
@@ -61,6 +72,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
 def session(
     credentials: tuple[Path, ...],
     aggregator: Path,
+    study_file: Path,
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
@@ -76,6 +88,9 @@ def session(
     and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked. Everybody signs
     every message with the key of the certificate that this session names, the aggregator too.
 
+    The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
+    --max-rows is their sum by default; each checks its own cap, so that a party that lies goes past it.
+
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
     `open --thresholds`.
@@ -84,6 +99,7 @@ def session(
     the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
     """
+    study = Study.read(study_file)
     plugin, bins = session.plugin, session.quantiles
     request = session.request((), min_parties)  # who they are is known once their certificates are verified
     if bins is not None:
@@ -106,20 +122,19 @@ def session(
     adder = aggregator.read_bytes()
     with common.about(aggregator):
         verify(adder, trusted, at=common.now())
-    lifetime = timedelta(days=days)
+    request = replace(request, parties=tuple(peers))
+    if set(study.row_caps) == set(peers) and not inputs.given("max_rows"):
+        request = replace(request, max_rows=sum(study.row_caps.values()))
+    given: dict[str, Any] = {"aggregator": adder, "study": study, "lifetime": timedelta(days=days), "at": common.now()}
     with output.progress("Making keys"):
-        prepared = plugin.prepare(replace(request, parties=tuple(peers)))
+        prepared = plugin.prepare(request)
         folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
         if not prepared.manifest.context:
-            document = announce(
-                holder, prepared.manifest, shown, trusted, aggregator=adder, lifetime=lifetime, at=common.now()
-            )
+            document = announce(holder, prepared.manifest, shown, trusted, **given)
             announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
             files = _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
         else:
-            sealed = seal_session(
-                holder, prepared, shown, trusted, aggregator=adder, lifetime=lifetime, at=common.now()
-            )
+            sealed = seal_session(holder, prepared, shown, trusted, **given)
             announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
             files = _write(folder, sealed)
     if bins is not None:

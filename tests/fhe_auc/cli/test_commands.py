@@ -63,6 +63,7 @@ KEYS = {
     "settings",
     "histogram",
     "warnings",
+    "study",
 }
 ESCAPE = "\x1b"
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]

@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -48,6 +48,8 @@ from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_keys.local_consortium import TRIAL
+from tests.support.certified import STUDY
 
 GRID = np.linspace(0, 1, 16)
 Answer = Callable[[Message], "Message | None"]
@@ -160,6 +162,8 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     found = federated_auc(
         [PartyData.from_arrays("a", [0, 1, 0, 1], [0.1, 0.2, 0.3, 0.4])], protocol="verified", round_scores=1
     )
+    assert found.study is None  # nobody agrees on anything in one process
+    found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
 
     class Site:
         name, manifest = "a", SimpleNamespace(session=bytes(16))
@@ -171,7 +175,9 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     read = outcomes.read(tmp_path / "result")
     assert isinstance(read, Evaluation)
     assert read == found
+    assert read.study == found.study
     told = json.loads((tmp_path / "result").read_text(encoding="utf-8"))["evaluation"]
+    assert told["study"] == {**STUDY.as_dict(), "row_caps": {"a": 4}}
     assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
     assert read.fraction == Fraction(3, 4)
 
@@ -223,6 +229,7 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
         found = outcomes.read(consortium.result(name))
         assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
         assert found.parties == 3
+        assert found.study == TRIAL
         assert consortium.result(name).stat().st_mode & 0o777 == 0o600
     told = consortium.record()
     assert set(told) == {"session", "counted", "missing", "refused"}

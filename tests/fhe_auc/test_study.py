@@ -1,0 +1,94 @@
+"""What is evaluated: a file that says it badly is refused, with the name of the field, and no row passes over a cap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fhe_auc.errors import InputError
+from fhe_auc.serialise import decode, encode
+from fhe_auc.study import Study
+
+WORDS = {
+    "model": "sepsis-net 2.1, sha256 9f2c",
+    "outcome": "sepsis within 48 hours",
+    "cohort": "adults in intensive care, København",
+    "period": "2029",
+}
+TEXT = "\n".join(f'{name} = "{value}"' for name, value in WORDS.items())
+CAPS = '\n[row-caps]\nnorth = 5000\n"St. Mary\'s" = 1\n'
+
+
+def read(folder: Path, text: str | bytes) -> Study:
+    path = folder / "study.toml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return Study.read(path)
+
+
+def test_a_file_says_model_outcome_cohort_period_and_caps(tmp_path: Path) -> None:
+    assert read(tmp_path, TEXT) == read(tmp_path, TEXT + "\n[row-caps]") == Study(**WORDS)
+    assert read(tmp_path, TEXT + CAPS) == Study(**WORDS, row_caps={"north": 5000, "St. Mary's": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        *(
+            (TEXT.replace(f'{name} = "{value}"', ""), f"missing required field `{name}`")
+            for name, value in WORDS.items()
+        ),
+        ('version = "2"\n' + TEXT, "unknown field `version`"),
+        (TEXT + CAPS.replace("row-caps", "row_caps"), "unknown field `row_caps`"),
+        (TEXT.replace('"2029"', "2029"), r"Expected `str`, got `int` - at `\$.period`"),
+        (TEXT + CAPS.replace("5000", "true"), r"Expected `int`, got `bool` - at `\$.`?row-caps"),
+        (TEXT + CAPS.replace("5000", "0"), "row-caps: the cap of 'north' must lie between 1 and"),
+        (TEXT + CAPS.replace("5000", "-1"), "row-caps: the cap of 'north' must lie between 1 and"),
+        (TEXT + CAPS.replace("5000", str(2**40 + 1)), "row-caps: the cap of 'north' must lie between 1 and"),
+        (TEXT + CAPS.replace("5000", "9" * 30), "row-caps"),
+        (TEXT + '\nmodel = "again"', "overwrite"),
+        ("model = ", "[Ii]nvalid"),
+        (TEXT.encode() + b"\n# \xff", "utf-8"),
+    ],
+)
+def test_a_file_with_other_keys_or_values_is_refused_by_name(tmp_path: Path, text: str | bytes, named: str) -> None:
+    with pytest.raises(InputError, match=rf"study\.toml': .*{named}"):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize(
+    "text", ["", " ", "two\nlines", "two\u2028lines", "bell\a", "\u202eturned", "blank at the end ", "x" * 301]
+)
+def test_words_are_one_printable_line_of_at_most_300_characters(name: str, text: str) -> None:
+    with pytest.raises(InputError, match=f"^{name} must be 1 to 300 printable characters"):
+        Study(**{**WORDS, name: text})
+    assert getattr(Study(**{**WORDS, name: "x" * 300}), name) == "x" * 300
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [*({name: "another"} for name in WORDS), {"row_caps": {"north": 4}}, {"model": "a", "row_caps": {}}],
+    ids=lambda changes: " and ".join(changes),
+)
+def test_two_studies_differ_in_the_fields_that_differ(changes: dict[str, Any]) -> None:
+    study = Study(**WORDS, row_caps={"north": 5})
+    assert study.differing(msgspec.structs.replace(study)) == []
+    assert study.differing(msgspec.structs.replace(study, **changes)) == [each.replace("_", "-") for each in changes]
+
+
+def test_rows_up_to_the_cap_pass_and_one_more_is_refused() -> None:
+    study = Study(**WORDS, row_caps={"north": 5000})
+    study.require_rows("north", 5000)
+    study.require_rows("south", 10**9)
+    with pytest.raises(InputError, match=r"^party 'north' has 5,001 rows, more than its cap in .*, 5,000$"):
+        study.require_rows("north", 5001)
+
+
+def test_the_largest_caps_survive_the_wire_and_their_order_does_not_count() -> None:
+    study = Study(**WORDS, row_caps={"north": 2**40, "south": 1})
+    turned = Study(**WORDS, row_caps={"south": 1, "north": 2**40})
+    assert decode(encode(study), Study, "study") == study == turned
+    assert encode(study) == encode(turned)
