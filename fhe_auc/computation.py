@@ -16,7 +16,7 @@ is needed: nothing that a protocol makes holds it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -100,16 +100,27 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     echoed: bool = False
     """Whether parties compare the result that each was given before any reads it; then every party has to take part."""
 
+    padded: bool = False
+    """Whether parties pad what they submit, each once, from a seed that only it and the key holder have."""
+
+    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return what the aggregator needs besides of pads from these seeds, by party; nothing without pads.
+
+        `material` is a party's, for `load_secret`. There must be one opening in a session only: who has two learns what
+        the pads between them hide.
+        """
+        return b""
+
     @abstractmethod
-    def load_public(self, material: bytes) -> Public:
-        """Return what the aggregator's bytes hold.
+    def load_public(self, material: bytes, opening: bytes = b"") -> Public:
+        """Return what the aggregator's bytes hold, and with pads their `opening`.
 
         Raises `DeserialisationError` where they are none or damaged, `InputError` where they are another session's.
         """
 
     @abstractmethod
-    def load_secret(self, material: bytes) -> Secret:
-        """Return what a party's bytes hold; errors as `load_public`."""
+    def load_secret(self, material: bytes, seed: bytes = b"") -> Secret:
+        """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`."""
 
     @abstractmethod
     def running_sum(self, keys: Public) -> RunningSum:

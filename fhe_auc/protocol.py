@@ -81,7 +81,8 @@ class Session:
 
     manifest: Manifest
     aggregator_material: bytes = field(repr=False)
-    party_material: bytes = field(repr=False)  # for parties only
+    party_material: bytes = field(repr=False)  # for parties only, the same for all
+    seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
 
 
 @dataclass(frozen=True)

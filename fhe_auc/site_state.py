@@ -82,6 +82,10 @@ class SiteState(ABC):
     def keep(self, session: bytes, state: bytes) -> None:
         """Write down a session's state: after a crash the old or the new one is there, whole."""
 
+    @abstractmethod
+    def spend(self, session: bytes) -> None:
+        """Erase what the site's party needed to submit, and needs no more; there may be nothing."""
+
 
 @dataclass(frozen=True)
 class LocalSites:
@@ -170,6 +174,7 @@ def answer(
     last = None if kept is None else decode(kept, _Answered, "answer kept")
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
+        site.spend(session)  # a crash may have come between the two
         return last.submission
     data = rows(site.name)
     digest = _digest(data)
@@ -186,6 +191,7 @@ def answer(
     if party.ended:
         done(party)
     site.keep(session, encode(_Answered(asked, submission, digest, party.saved())))
+    site.spend(session)
     return submission
 
 

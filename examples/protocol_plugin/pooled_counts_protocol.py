@@ -137,12 +137,12 @@ class CountsComputation(SealedComputation[CountsTask, PublicContext, SecretConte
         self._manifest = manifest
         self.plan = plan
 
-    def load_public(self, material: bytes) -> PublicContext:
+    def load_public(self, material: bytes, opening: bytes = b"") -> PublicContext:
         context = bfv.load_public(material)
         self._check(context)
         return context
 
-    def load_secret(self, material: bytes) -> SecretContext:
+    def load_secret(self, material: bytes, seed: bytes = b"") -> SecretContext:
         context = bfv.load_secret(material)
         self._check(context)
         return context

@@ -57,13 +57,13 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots
         self.echoed = echoed
         self._circuit = circuit
 
-    def load_public(self, material: bytes) -> PublicContext:
+    def load_public(self, material: bytes, opening: bytes = b"") -> PublicContext:
         """Return the public context."""
         context = load_public(material)
         self._check(context)
         return context
 
-    def load_secret(self, material: bytes) -> SecretContext:
+    def load_secret(self, material: bytes, seed: bytes = b"") -> SecretContext:
         """Return the secret context."""
         context = load_secret(material)
         self._check(context)

@@ -1,10 +1,11 @@
 """Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
 
-    aggregator's = announcement, public and evaluation keys
-    a party's    = announcement, header, and sealed to that party (HPKE): secret context and common secret
+    aggregator's = announcement, and sealed to the aggregator (HPKE): public and evaluation keys, and with pads the opening
+    a party's    = announcement, header, and sealed to that party: secret context, common secret, and with pads its seed
 
-Both are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the
-announcement into the ciphertext, so that neither can be exchanged even by somebody who can sign.
+A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. Both bundles
+are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the announcement
+into the ciphertext, so that neither can be exchanged even by somebody who can sign.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
-from fhe_auc.serialise import encode
+from fhe_auc.serialise import decode, encode
 from fhe_auc.study import Study
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid, require_study
@@ -36,7 +37,7 @@ from fhe_auc_keys.errors import (
     WrongSessionError,
 )
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.session_keys import PartySecrets, party_secrets
+from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_keys.signed_documents import Kind, open_signed, parsed, sign
 from fhe_auc_keys.store import KeyStore
 
@@ -85,13 +86,13 @@ class SealedSession:
     """All that leaves the key holder; nothing in it can be read by others than the one it is for."""
 
     announcement: bytes = field(repr=False)  # public, for `open_announcement`
-    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; holds no secret
+    aggregator: bytes = field(repr=False)  # for `open_aggregator_bundle`; holds no key that decrypts
     parties: Mapping[str, bytes] = field(repr=False)  # by name, for `open_party_bundle`
 
 
 class _AggregatorBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     announcement: bytes
-    material: bytes
+    sealed: bytes
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -146,9 +147,8 @@ def seal_session(
     )
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
     manifest = announced.manifest
-    check_no_secret(
-        session.aggregator_material, manifest.context, party_secrets(session.party_material, manifest.context)
-    )
+    common = party_secrets(session.party_material, manifest.context)
+    check_no_secret(session.aggregator_material, manifest.context, common, session.seeds.values())
     bundles = {}
     for name, certificate in announced.fingerprints.items():
         header = encode(
@@ -163,27 +163,36 @@ def seal_session(
         )
         info = signed_bytes(PARTY_KIND.purpose, header)
         key = announced.roster.encryption_keys[name]
-        sealed = sealing.seal(key, session.party_material, info=info, associated=_digest(announcement))
+        own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
+        sealed = sealing.seal(key, own, info=info, associated=_digest(announcement))
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
-    public = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, session.aggregator_material))
+    sealed = sealing.seal(
+        announced.aggregator.encryption_key,
+        session.aggregator_material,
+        info=AGGREGATOR_KIND.purpose,
+        associated=_digest(announcement),
+    )
+    public = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
     return SealedSession(announcement, public, bundles)
 
 
 def open_aggregator_bundle(
-    data: bytes, trust: Trust, *, holder: str, session: bytes | None, at: datetime
+    data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
 ) -> tuple[Announcement, bytes]:
     """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
 
-    `session` is the id of the session expected, None takes any. Errors as `open_announcement`; besides
-    `WrongSessionError` for another session, `WrongContextError` where the keys are of another context than the
-    session's, and `SecretInBundleError` where they are no public context, so that they may hold what the aggregator
-    must not have.
+    `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
+    `open_announcement`; besides `WrongRecipientError` where the session's aggregator is another, `WrongSessionError`
+    for another session, `WrongContextError` where the keys are of another context than the session's, and
+    `SecretInBundleError` where they are no public context, so that they may hold what the aggregator must not have.
     """
     _, body = open_signed(AGGREGATOR_KIND, data, _AggregatorBody, trust, signer=holder, at=at)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
     _check_session(announcement.manifest.session, session)
-    _check_public(body.material, announcement.manifest.context)
-    return announcement, body.material
+    announcement.require_aggregator(verify(identity.credential, trust, at=at))
+    material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose, associated=_digest(body.announcement))
+    _check_public(material, announcement.manifest.context)
+    return announcement, material
 
 
 def announced_in_bundle(
@@ -275,6 +284,16 @@ def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: st
     return PartyKeys(announcement, kept.material)
 
 
+def spend_seed(store: KeyStore, session: bytes) -> None:
+    """Take the party's seed, if there is one, out of what `keep_party_bundle` put into `store`: it has submitted."""
+    name = session.hex()
+    kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
+    secret = decode(kept.material, PartySecrets, "secret key material")
+    if secret.seed:
+        material = encode(msgspec.structs.replace(secret, seed=b""))
+        store.put("bundle", name, encode(msgspec.structs.replace(kept, material=material)), replace=True)
+
+
 def _opened(
     data: bytes,
     identity: Identity,
@@ -309,15 +328,18 @@ def _opened(
     return header, _Kept(body.announcement, material), PartyKeys(announcement, material)
 
 
-def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets) -> None:
+def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, seeds: Iterable[bytes] = ()) -> None:
     """Raise unless `material` may go to the aggregator.
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
-    rides along. Besides, it must contain neither the common secret nor any of 16 samples of the secret key's bytes.
-    Otherwise `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
+    rides along; with pads, an opening may follow, which its maker has checked for pads
+    (`fhe_auc.sums.opening.make_opening`). Besides, it must contain neither the common secret nor a seed nor any of 16
+    samples of the secret key's bytes. Otherwise `SecretInBundleError`, and `WrongContextError` where the fingerprint
+    `context` is another one.
     """
     _check_public(material, context)
-    if kept_back.common_secret in material or any(probe in material for probe in _probes(kept_back.context)):
+    hidden = [kept_back.common_secret, *_probes(kept_back.context), *seeds]
+    if any(each in material for each in hidden):
         raise SecretInBundleError("the aggregator's material holds secret key material; nothing was written")
 
 
@@ -332,10 +354,11 @@ def _probes(secret: bytes) -> list[bytes]:
 
 def _check_public(material: bytes, context: bytes) -> None:
     try:
-        public = contexts.load_public(material)
+        found, opening = public_context(material)
+        public = contexts.load_public(found)
     except DeserialisationError as error:
         raise SecretInBundleError(f"the aggregator's material is no public context: {error}") from None
-    if public.to_bytes() != material:
+    if aggregator_material(public.to_bytes(), opening) != material:
         raise SecretInBundleError("the aggregator's material holds more than a public context")
     if public.fingerprint != context:
         raise WrongContextError("the aggregator's keys are of another context than the manifest's")

@@ -9,6 +9,7 @@ docs/guide/write-a-protocol.md writes one.
 
 from __future__ import annotations
 
+import secrets
 from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, TypeVar
@@ -28,7 +29,14 @@ from fhe_auc_keys.errors import WrongContextError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
-from fhe_auc_keys.session_keys import PartySecrets, new_session_keys, party_secrets
+from fhe_auc_keys.session_keys import (
+    SEED_BYTES,
+    PartySecrets,
+    aggregator_material,
+    new_session_keys,
+    party_secrets,
+    public_context,
+)
 
 _KEYS = ("sealed", "joint")
 P = TypeVar("P", bound=Plan)
@@ -104,7 +112,12 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             return Session(self.manifest(request, plan=plan, options=options), b"", b"")
         keys = new_session_keys(plan.parameters)
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
-        return Session(manifest, keys.aggregator, keys.party)
+        computation = self.sealed_computation(manifest)
+        if not computation.padded:
+            return Session(manifest, keys.aggregator, keys.party)
+        seeds = {party: secrets.token_bytes(SEED_BYTES) for party in manifest.parties}
+        opening = computation.opening(party_secrets(keys.party, keys.fingerprint).context, seeds)
+        return Session(manifest, aggregator_material(keys.aggregator, opening), keys.party, seeds)
 
     def local_delivery(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
@@ -129,10 +142,10 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         self.plan_of(manifest)
         if not manifest.joint_keys:
             try:
-                secrets = party_secrets(material, manifest.context)
+                own = party_secrets(material, manifest.context)
             except WrongContextError as error:
                 raise InputError(str(error)) from None
-            return self.sealed_party(manifest, secrets, data)
+            return self.sealed_party(manifest, own, data)
         from fhe_auc_keys.joint_roles import JointParty  # needs OpenFHE
 
         mine, task = PartyMaterial.from_bytes(material), self.task(manifest, data)
@@ -143,20 +156,20 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
     def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
         """Return the aggregator of a session with sealed keys."""
         computation = self.sealed_computation(manifest)
-        return SealedAggregator(manifest, computation, computation.load_public(public_keys))
+        return SealedAggregator(manifest, computation, computation.load_public(*public_context(public_keys)))
 
-    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, data: PartyData) -> Party[R]:
+    def sealed_party(self, manifest: Manifest, own: PartySecrets, data: PartyData) -> Party[R]:
         """Return a party of a session with sealed keys."""
         computation = self.sealed_computation(manifest)
-        keys = computation.load_secret(secrets.context)
-        return SealedParty(manifest, computation, keys, self.task(manifest, data), common_secret=secrets.common_secret)
+        keys = computation.load_secret(own.context, own.seed)
+        return SealedParty(manifest, computation, keys, self.task(manifest, data), common_secret=own.common_secret)
 
     def branch(self, manifest: Manifest, material: bytes, parties: Iterable[str]) -> Branch:
         """Return a branch of the aggregator; raise `InputError` with joint keys, and as `Branch`."""
         if manifest.joint_keys:
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         computation = self.sealed_computation(manifest)
-        return Branch(manifest, computation, computation.load_public(material), parties)
+        return Branch(manifest, computation, computation.load_public(*public_context(material)), parties)
 
 
 def check_rows(data: PartyData, max_rows: int) -> None:

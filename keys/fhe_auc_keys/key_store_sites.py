@@ -15,10 +15,11 @@ from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.protocol import Session
 from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.announcement import Announcement
+from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.local_consortium import TRIAL, Consortium
-from fhe_auc_keys.session_files import keep_for_party, kept_for_party, open_for_aggregator
+from fhe_auc_keys.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import OWN, Vault, certified_identity
@@ -53,6 +54,11 @@ class StoredState(SiteState):
     def keep(self, session: bytes, state: bytes) -> None:
         """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)
+
+    def spend(self, session: bytes) -> None:
+        """Take the party's seed out of the key store, where sealed keys brought one."""
+        if not is_joint(self._store.get("bundle", session.hex())):
+            spend_seed(self._store, session)
 
 
 class KeyStoreStorage(SiteStorage):

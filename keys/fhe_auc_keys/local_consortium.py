@@ -116,7 +116,10 @@ def sealed(session: Session) -> Delivery:
         ).material
         for name, bundle in bundles.parties.items()
     }
-    _, aggregator = open_aggregator_bundle(bundles.aggregator, trust, holder=holder, session=manifest.session, at=at)
+    adder = consortium.identities[consortium.aggregator]
+    _, aggregator = open_aggregator_bundle(
+        bundles.aggregator, adder, trust, holder=holder, session=manifest.session, at=at
+    )
     return Delivery(aggregator, opened)
 
 

@@ -42,7 +42,7 @@ def open_for_aggregator(
         announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
         material = announced.roster.to_bytes()
     else:
-        announced, material = open_aggregator_bundle(data, trust, holder=holder, session=session, at=at)
+        announced, material = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
     announced.require_aggregator(verify(identity.credential, trust, at=at))
     _check_plan(announced.manifest)
     return announced, material

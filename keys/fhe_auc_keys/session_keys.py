@@ -15,15 +15,19 @@ from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.rlwe.parameters import RingParameters
-from fhe_auc.serialise import decode, encode
+from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import WrongContextError
+
+SEED_BYTES = 32
+_MAGIC = b"fheaggk"
 
 
 class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What all parties of a session have, and the aggregator has not; in the clear, and not in the repr."""
+    """What a party of a session has, and the aggregator has not; in the clear, and not in the repr."""
 
     context: bytes  # the secret key, for `load_secret` of `fhe_auc.ckks` or `fhe_auc.bfv`
     common_secret: bytes  # 32 random bytes
+    seed: bytes = b""  # 32 random bytes, for this party's pad alone; empty without pads, and once it is used
 
     def __repr__(self) -> str:
         return "PartySecrets(...)"
@@ -31,6 +35,26 @@ class PartySecrets(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
     def __post_init__(self) -> None:
         if len(self.common_secret) != COMMON_SECRET_BYTES:
             raise ValueError(f"a common secret has {COMMON_SECRET_BYTES} bytes")
+        if len(self.seed) not in (0, SEED_BYTES):
+            raise ValueError(f"a seed has {SEED_BYTES} bytes")
+
+
+class _WithOpening(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    context: bytes
+    opening: bytes
+
+
+def aggregator_material(context: bytes, opening: bytes) -> bytes:
+    """Return what the aggregator gets: the public context, and with pads the opening, which is nobody else's."""
+    return frame(_MAGIC, _WithOpening(context, opening)) if opening else context
+
+
+def public_context(material: bytes) -> tuple[bytes, bytes]:
+    """Return context and opening of such material; raise `DeserialisationError` where it is damaged."""
+    if not material.startswith(_MAGIC):
+        return material, b""
+    found = unframe(_MAGIC, material, _WithOpening, "aggregator's keys")
+    return found.context, found.opening
 
 
 def party_secrets(material: bytes, context: bytes) -> PartySecrets:

@@ -87,6 +87,4 @@ def auc_of_sums(sums: Sequence[int], max_rows: int) -> AucOfSums:
     if not pairs:
         missing = "negative" if positives else "positive"
         raise UndefinedAucError(f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given")
-    return AucOfSums(
-        Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs), positives, negatives
-    )
+    return AucOfSums(Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs), positives, negatives)

@@ -1,30 +1,36 @@
 """Exact sessions with joint keys: in the rounds of `fhe_auc_keys.joint_roles`, what is computed.
 
+Nobody knows all pads here, and there is no opening. Each party encrypts both factors of every product, which are linear
+in its sketch; the aggregator adds up and multiplies, pair by pair of ciphertexts.
+
 The echo of sealed sessions is in these rounds: a party seals its partial decryption to the others together with the
 digest of the result that it was given, so that nobody who was given another one can open it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fhe_auc.bfv import PublicContext
+from fhe_auc.bfv import Ciphertext, PublicContext
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.computation import JointComputation
-from fhe_auc.errors import InputError
+from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.serialise import encode
-from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
-from fhe_auc_protocols.exact_auc.party_task import ExactTask, exact_plan, result_parts
+from fhe_auc.serialise import decode, encode
+from fhe_auc.sums.terms import Factor, Term
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
-class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
+class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
     """That of the exact protocols, `binding` as `JointSetup` takes it.
 
     Raises `InputError` where the manifest has no exact plan for joint keys.
@@ -35,33 +41,47 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
     share_type = JointShare
 
     def __init__(self, manifest: Manifest, binding: bytes) -> None:
-        self.plan = plan = exact_plan(manifest)
+        self.plan = plan = manifest.decoded_plan(ExactPlan)
         if not plan.joint_keys:
             raise InputError("the session's manifest asks for sealed keys")
+        self._first = manifest.parties[0]  # who puts in what is the same for all
+        self._primes = plan.parameters.plain_moduli
         self.setup = JointSetup(plan.parameters, binding)
         half = self.setup.submission_part
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
-        """Return a party's parts of all ciphertexts."""
-        vectors = enumerate(task.encode(common_secret))
-        return tuple(keys.encrypt(values, which, block) for block, (which, values) in vectors)
+        """Return a party's parts of all ciphertexts: left and right of every pair, prime by prime."""
+        found: list[bytes] = []
+        for which, (prime, sketch) in enumerate(zip(self._primes, task.encode(common_secret), strict=True)):
+            at = self.plan.computed.evaluate(sketch, prime)
+            sides = [
+                [_sides(term, at, prime, first=task.party == self._first) for term in wanted.terms]
+                for wanted in self.plan.computed.sums
+            ]
+            left, right = (
+                self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)
+            )
+            for pair in zip(left, right, strict=True):
+                found += [keys.encrypt(values, which, len(found) + side) for side, values in enumerate(pair)]
+        return tuple(found)
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
-        """Return the blinded products."""
-        aggregation = ExactAggregation(keys, self.plan)
-        each_prime = len(totals) // self.plan.primes
-        aggregation.add(
-            [
-                self.setup.submission(total, block, block // each_prime, keys.fingerprint)
-                for block, total in enumerate(totals)
-            ]
-        )
-        return encode(aggregation.result())
+        """Return the encrypted sums for each prime: every slot hidden but for their totals, and flooded."""
+        per_prime = len(totals) // self.plan.primes
+        results = []
+        for which, prime in enumerate(self._primes):
+            blocks = range(which * per_prime, (which + 1) * per_prime)
+            summed = [self.setup.submission(totals[block], block, which, keys.fingerprint) for block in blocks]
+            product = _products(keys, summed[0::2], summed[1::2])
+            none = np.zeros(len(self.plan.computed.sums), np.uint64)
+            mask = self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
+            results.append(keys.dump_result(keys.flood(keys.add_values(product, mask))))
+        return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
-        parts = enumerate(result_parts(self.plan, result))
+        parts = enumerate(self._parts(result))
         return b"".join(partial_decryption(share, each, which, self.plan.smudging_exponent) for which, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
@@ -69,5 +89,33 @@ class ExactComputation(JointComputation[ExactTask, PublicContext, JointShare, "l
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
             fuse(self.setup, each, which, [parts[which] for parts in by_party])
-            for which, each in enumerate(result_parts(self.plan, result))
+            for which, each in enumerate(self._parts(result))
         ]
+
+    def _parts(self, result: bytes) -> tuple[bytes, ...]:
+        parts = decode(result, tuple[bytes, ...], "result")
+        if len(parts) != self.plan.primes:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.plan.primes}")
+        return parts
+
+
+def _sides(term: Term, at: Mapping[Factor, Residues], prime: int, *, first: bool) -> tuple[Residues, Residues]:
+    """Return what a party adds to both factors of a term's entries, shape (length,) each.
+
+    Constants go with the left one. Where the right one is 1, the `first` party alone puts that in.
+    """
+    left, *others = (at[factor] for factor in term.factors if not factor.constants)
+    for factor in term.factors:
+        if factor.constants:
+            left = modular.multiply(left, at[factor], prime)
+    right = others[0] if others else np.full(len(left), first, np.uint64)
+    shape = np.broadcast_shapes(left.shape, right.shape)
+    return np.broadcast_to(left, shape), np.broadcast_to(right, shape)
+
+
+def _products(keys: PublicContext, left: Sequence[Ciphertext], right: Sequence[Ciphertext]) -> Ciphertext:
+    """Return left times right, slot by slot, added up over pairs."""
+    total, *others = (keys.multiply(*pair) for pair in zip(left, right, strict=True))
+    for each in others:
+        keys.add_in_place(total, each)
+    return total

@@ -7,7 +7,7 @@ how sums come out of the two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
@@ -22,6 +22,7 @@ from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, unpack
+from fhe_auc.sums.running_total import RunningTotal
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -49,6 +50,7 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
     """
 
     plan: ExactPlan
+    padded = True
 
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -64,20 +66,21 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         """More bytes than any honest submission or result has."""
         return max(self.plan.submission_bytes, self.plan.result_bytes) + 1024 * (1 + self.plan.primes)
 
-    def opening(self, material: bytes, seeds: Sequence[tuple[str, bytes]]) -> bytes:
-        """Return the opening for the parties of these names and seeds; `material` is the secret context's bytes."""
-        totals = [self._pads(*seeds[0])]
-        for each in seeds[1:]:
-            totals.append(self._added(totals.pop(), self._pads(*each)))
-        return make_opening(self._secret(material), self.plan.computed, totals[0])
+    def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
+        """Return the opening of the sum of these parties' pads."""
+        pads = [RunningTotal(self._size, prime) for prime in self._primes]
+        for party, seed in seeds.items():
+            for total, values in zip(pads, self._pads(party, seed), strict=True):
+                total.add(values)
+        return make_opening(self._secret(material), self.plan.computed, [total.residues for total in pads])
 
-    def load_public(self, material: bytes, opening: bytes) -> AggregatorKeys:
+    def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
         """Return the aggregator's keys; an empty opening is to come."""
         public = load_public(material)
         self._check(public)
         return AggregatorKeys(public, self._opened(public, opening) if opening else None)
 
-    def load_secret(self, material: bytes, seed: bytes) -> PartyKeys:
+    def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:
         """Return a party's keys."""
         return PartyKeys(self._secret(material), seed)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.errors import EvaluationError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest

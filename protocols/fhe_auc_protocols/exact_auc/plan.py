@@ -217,7 +217,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.joint_keys:
             return [
                 *rows,
-                Parameter("opening", f"{self.layout.ciphertexts * self.primes} ciphertexts", "made with the keys, once"),
+                Parameter(
+                    "opening", f"{self.layout.ciphertexts * self.primes} ciphertexts", "made with the keys, once"
+                ),
                 Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
                 Parameter("result", quantities.bytes_text(self.result_bytes), "to every party"),
             ]

@@ -1,18 +1,17 @@
-"""Plug-ins ``exact`` and ``verified``: the AUC as a fraction of integers, under BFV.
+"""Plug-ins ``exact`` and ``verified``: the integers that an AUC is made of, under one-time pads and BFV.
 
-exact       the aggregator follows the protocol; what parties decrypt is the fraction and nothing else
-verified    the aggregator may do what it likes: parties get the right fraction, a verified "undefined", or an error
+exact       the aggregator follows the protocol; what parties decrypt is these integers and nothing else
+verified    the aggregator may do what it likes: parties get the right integers, or an error
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fhe_auc import bfv
 from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
@@ -20,16 +19,14 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rounds import Aggregator, Party
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
-from fhe_auc_protocols.exact_auc.roles import ExactAggregator, ExactParty, VerifiedAggregator, VerifiedParty
 
 if TYPE_CHECKING:
-    from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
+    from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation  # needs OpenFHE
 
 ROUND_SCORES = "round_scores"
 
@@ -40,7 +37,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     """Plug-in ``exact``."""
 
     name = "exact"
-    summary = "BFV: the AUC over the thresholds as an exact fraction; the aggregator is trusted to compute it"
+    summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
     boundaries = "boundaries-federated"
@@ -87,31 +84,21 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         """Return a party's computation on its own rows, rounded if the session rounds scores."""
         return ExactTask(manifest, rounded(data, manifest))
 
-    def sealed_computation(self, manifest: Manifest) -> NoReturn:
-        """Refuse: these sessions have roles of their own, which are not aggregated in branches."""
-        raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
+    def sealed_computation(self, manifest: Manifest) -> PaddedComputation:
+        """Return the computation of a session with sealed keys."""
+        self.plan_of(manifest)
+        return PaddedComputation(manifest)
 
-    def sealed_aggregator(self, manifest: Manifest, public_keys: bytes) -> Aggregator:
-        """Return the aggregator of a session with sealed keys."""
-        kind = VerifiedAggregator if self.authenticated else ExactAggregator
-        return kind(manifest, bfv.load_public(public_keys))
-
-    def sealed_party(self, manifest: Manifest, secrets: PartySecrets, data: PartyData) -> Party[Evaluation]:
-        """Return a party of a session with sealed keys."""
-        kind = VerifiedParty if self.authenticated else ExactParty
-        context = bfv.load_secret(secrets.context)
-        return kind(manifest, context, self.task(manifest, data), common_secret=secrets.common_secret)
-
-    def joint_computation(self, manifest: Manifest, binding: bytes) -> ExactComputation:
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> ExactJointComputation:
         """Return the computation of a session with joint keys."""
-        from fhe_auc_protocols.exact_auc.joint_computation import ExactComputation  # needs OpenFHE
+        from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation  # needs OpenFHE
 
-        return ExactComputation(manifest, binding)
+        return ExactJointComputation(manifest, binding)
 
     def plan_of(self, manifest: Manifest) -> ExactPlan:
         """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
         plan: ExactPlan = super().plan_of(manifest)
-        if plan.packing.authenticated != self.authenticated:
+        if plan.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
@@ -124,10 +111,8 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    summary = (
-        "BFV, one-time authenticators: the AUC over the thresholds as an exact fraction; a liar passes below 2^-38"
-    )
-    trust = "the aggregator blinds the result and does not collude with a party; what it computes is proved"
+    summary = "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40"
+    trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True
 
 
