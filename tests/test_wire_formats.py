@@ -24,6 +24,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from fhe_auc_protocols.exact_auc.packing import ExactPacking
 
 from fhe_auc import calibration_file, serialise, thresholds
 from fhe_auc.bfv import BfvParameters
@@ -37,10 +38,10 @@ from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rounds import Party
+from fhe_auc.study import Study
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
-from fhe_auc.study import Study
 from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
 from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority, Issued
@@ -56,7 +57,6 @@ from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
 from fhe_auc_protocols.exact_auc.planner import ExactPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
@@ -245,6 +245,7 @@ RELEASE = Release(
 )
 STUDY = Study(
     model="sepsis-net 2.1", outcome="sepsis", cohort="adults", period="2025", row_caps={"north": 5000, "south": 70_000}
+)
 CONTRIBUTION = Contribution.sign(NORTH, SESSION, 2, (b"first", b"second"))
 
 

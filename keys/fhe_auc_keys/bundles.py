@@ -1,7 +1,7 @@
 """Sealed distribution: from the key holder, one bundle for the aggregator and one for each party.
 
-    aggregator's = announcement, and sealed to the aggregator (HPKE): public and evaluation keys, and with pads the opening
-    a party's    = announcement, header, and sealed to that party: secret context, common secret, and with pads its seed
+    aggregator's = announcement, and sealed to it (HPKE): public and evaluation keys, and with pads the opening
+    a party's    = announcement, header, and sealed to it: secret context, common secret, and with pads its seed
 
 A party could decrypt the sum of all pads with the opening, which is why that is sealed to the aggregator. Both bundles
 are signed documents (`fhe_auc_keys.signed_documents`). A party's header is bound into the HPKE key, the announcement

@@ -59,10 +59,8 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
                 [_sides(term, at, prime, first=task.party == self._first) for term in wanted.terms]
                 for wanted in self.plan.computed.sums
             ]
-            left, right = (
-                self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)
-            )
-            for pair in zip(left, right, strict=True):
+            placed = [self.plan.layout.place([[term[side] for term in terms] for terms in sides]) for side in (0, 1)]
+            for pair in zip(*placed, strict=True):
                 found += [keys.encrypt(values, which, len(found) + side) for side, values in enumerate(pair)]
         return tuple(found)
 
@@ -71,8 +69,10 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
         per_prime = len(totals) // self.plan.primes
         results = []
         for which, prime in enumerate(self._primes):
-            blocks = range(which * per_prime, (which + 1) * per_prime)
-            summed = [self.setup.submission(totals[block], block, which, keys.fingerprint) for block in blocks]
+            summed = []
+            for block in range(which * per_prime, (which + 1) * per_prime):
+                submission = self.setup.submission(totals[block], block, which, keys.fingerprint)
+                summed.append(keys.ciphertext(keys.read_submission(submission, which), which))
             product = _products(keys, summed[0::2], summed[1::2])
             none = np.zeros(len(self.plan.computed.sums), np.uint64)
             mask = self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)

@@ -218,7 +218,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return [
                 *rows,
                 Parameter(
-                    "opening", f"{self.layout.ciphertexts * self.primes} ciphertexts", "made with the keys, once"
+                    "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made with the keys, once"
                 ),
                 Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
                 Parameter("result", quantities.bytes_text(self.result_bytes), "to every party"),
