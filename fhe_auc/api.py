@@ -213,6 +213,7 @@ def _played(
     else:
         rows = sum(len(data.y_score) for data in parties)
         aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
+    aggregator.open_late = delivery.open_late
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]

@@ -98,10 +98,17 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     """A computation under keys that a key holder has made."""
 
     echoed: bool = False
-    """Whether parties compare the result that each was given before any reads it; then every party has to take part."""
+    """Whether the parties counted compare the result that each was given before any of them reads it."""
 
     padded: bool = False
     """Whether parties pad what they submit, each once, from a seed that only it and the key holder have."""
+
+    late: bool = False
+    """Whether the aggregator gets the opening once it is known who counts (`opened`), as parties may be missing."""
+
+    def opened(self, keys: Public, opening: bytes) -> Public:
+        """Return the aggregator's keys with a late opening; errors as `load_public`."""
+        return keys
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return what the aggregator needs besides of pads from these seeds, by party; nothing without pads.

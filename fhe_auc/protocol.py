@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic
 
@@ -91,6 +91,8 @@ class Delivery:
 
     aggregator: bytes = field(repr=False)
     parties: Mapping[str, bytes] = field(repr=False)
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
+    """For `fhe_auc.rounds.Aggregator.open_late`: asks the key holder."""
 
 
 class Protocol(ABC, Generic[R]):

@@ -87,6 +87,9 @@ class Aggregator(ABC):
     signatures: Signatures | None = None
     """Set before the session starts, where it is one between machines; without them it is refused."""
 
+    open_late: Callable[[tuple[str, ...]], bytes] | None = None
+    """Set before the session starts, where something is the key holder's to make once it is known who counts."""
+
     _stranger = "not a party of this session, or left out in an earlier round"
 
     def __init__(self, manifest: Manifest) -> None:
@@ -154,11 +157,11 @@ class Aggregator(ABC):
         if not self.round or self._ended:
             raise EvaluationError("the session is not open")
         missing = [party for party in self._counted if party not in self._answered]
-        if self._must_answer() and len(self._answered) < self.manifest.min_parties:
+        if self._must_answer() and len(self._answered) < self._least():
             named = ", ".join(repr(party) for party in missing[:10]) + (", …" if len(missing) > 10 else "")
             raise TooFewPartiesError(
                 f"{len(self._answered)} of {len(self._counted)} parties submitted, at least "
-                f"{self.manifest.min_parties} are needed; missing: {named}"
+                f"{self._least()} are needed; missing: {named}"
             )
         if self._must_answer():
             self._counted = tuple(party for party in self._counted if party in self._answered)
@@ -198,6 +201,10 @@ class Aggregator(ABC):
     def _must_answer(self) -> bool:
         """Whether this round needs submissions; the last one only acknowledges."""
         return self.round < self.rounds
+
+    def _least(self) -> int:
+        """Return how many submissions this round needs."""
+        return self.manifest.min_parties
 
     def _opening(self) -> bytes:
         """Return what the first message carries."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -45,11 +45,12 @@ class Joined:
     manifest: Manifest
     material: bytes = field(repr=False)
     signatures: Signatures
+    open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""
         made = registry.load(self.manifest.protocol).aggregator(self.manifest, self.material)
-        made.signatures = self.signatures
+        made.signatures, made.open_late = self.signatures, self.open_late
         return made
 
     def party(self, rows: PartyData) -> Party[Any]:
@@ -96,6 +97,8 @@ class LocalSites:
 
     aggregator: Mapping[str, str]
     sites: Mapping[str, Mapping[str, str]] = field(repr=False)
+    meanwhile: AbstractContextManager[object] = field(default_factory=nullcontext, repr=False)
+    """Open while the session runs: what the key holder has to do then."""
 
 
 class SiteStorage(ABC):

@@ -79,7 +79,8 @@ class Stage:
             else:
                 runtime.start_simulating(list(sites.values()))
             self.report("the session runs")
-            record = runtime.run(config, virtual_sites=0 if self.deployed else len(sites))
+            with made.meanwhile:
+                record = runtime.run(config, virtual_sites=0 if self.deployed else len(sites))
             return with_costs(_told(sites, record["counted"]), seconds)
 
     def _deploy(self, runtime: Runtime, folder: Path, sites: Mapping[str, Mapping[str, str]]) -> str:

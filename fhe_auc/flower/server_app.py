@@ -26,6 +26,7 @@ DEFAULTS: Mapping[str, str | int | float] = {
     "holder": "",
     "store": "",
     "passphrase-file": "",
+    "late-opening": "",
     "protocol": "",
     "thresholds": "",
     "min-parties": 0,

@@ -163,12 +163,11 @@ class Authenticator:
 
     def _difference(self, first: int, following: int) -> Share:
         """Return g_first − g_following: the sum of the shares from the first party on, up to that before the other."""
-        drawn = []
-        for index in (first, following):
-            stream = KeyStream(derived_key(*self._key, "share", index))
-            drawn.append(modular.uniform(stream, self._modulus, self._release.sketch.size + self._blinded))
-        both = modular.subtract(*drawn, self._modulus)
-        return Share(both[: self._release.sketch.size], both[self._release.sketch.size :])
+        size = self._release.sketch.size
+        ends = [KeyStream(derived_key(*self._key, "share", index)) for index in (first, following)]
+        left, right = (modular.uniform(stream, self._modulus, size + self._blinded) for stream in ends)
+        both = modular.subtract(left, right, self._modulus)
+        return Share(both[:size], both[size:])
 
 
 def _interpolated(values: Sequence[int], point: int, modulus: int) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
@@ -116,12 +117,24 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         if not computation.padded:
             return Session(manifest, keys.aggregator, keys.party)
         seeds = {party: secrets.token_bytes(SEED_BYTES) for party in manifest.parties}
-        opening = computation.opening(party_secrets(keys.party, keys.fingerprint).context, seeds)
+        opening = b""
+        if not computation.late:
+            opening = computation.opening(party_secrets(keys.party, keys.fingerprint).context, seeds)
         return Session(manifest, aggregator_material(keys.aggregator, opening), keys.party, seeds)
 
     def local_delivery(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""
-        return local_consortium.joint(session) if session.manifest.joint_keys else local_consortium.sealed(session)
+        if session.manifest.joint_keys:
+            return local_consortium.joint(session)
+        computation, delivery = self.sealed_computation(session.manifest), local_consortium.sealed(session)
+        if not computation.late:
+            return delivery
+
+        def open_late(counted: tuple[str, ...]) -> bytes:
+            secret = party_secrets(session.party_material, session.manifest.context).context
+            return computation.opening(secret, {party: session.seeds[party] for party in counted})
+
+        return replace(delivery, open_late=open_late)
 
     def aggregator(self, manifest: Manifest, material: bytes) -> Aggregator:
         """Return the aggregator; `material` is a public context, or with joint keys a `fhe_auc_keys.roster.Roster`."""

@@ -6,7 +6,9 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late
 from fhe_auc_keys.local_consortium import TRIAL, Consortium
 from fhe_auc_keys.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
@@ -79,6 +82,8 @@ class KeyStoreStorage(SiteStorage):
 
         ``session`` is that file (aggregator.bundle, session.joint or session.convened), ``holder`` who must have signed
         it; ``store`` and ``passphrase-file`` as for `site`, of the aggregator's own key store, with whom it trusts.
+        ``late-opening`` is a folder: where parties may be missing and what they send is padded, the request for the
+        opening is written there, and the opening awaited for ``round-timeout`` seconds (`fhe_auc_keys.late_opening`).
         """
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
@@ -86,7 +91,11 @@ class KeyStoreStorage(SiteStorage):
         announced, material = open_for_aggregator(
             read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
         )
-        return _joined(announced, material, identity)
+        joined = _joined(announced, material, identity)
+        if not is_late(announced.manifest):
+            return joined
+        folder, patience = Path(_needed(config, "late-opening")), float(config.get("round-timeout") or _PATIENCE)
+        return replace(joined, open_late=partial(ask_by_file, folder, identity, trust, announced, patience))
 
     def local_sites(self, session: Session, folder: Path, grids: Mapping[str, bytes]) -> LocalSites:
         """Make certificates, seal or convene the session, and open it into a key store for each party."""
@@ -96,9 +105,9 @@ class KeyStoreStorage(SiteStorage):
         bundles: Mapping[str, bytes]
         if manifest.context:
             sealed = consortium.seal(session)
-            document, bundles = sealed.aggregator, sealed.parties
+            announcement, document, bundles = sealed.announcement, sealed.aggregator, sealed.parties
         else:
-            document = consortium.convene(manifest)
+            announcement = document = consortium.convene(manifest)
             bundles = dict.fromkeys(manifest.parties, document)
         trusted = Trusted(trust.anchors, (), trust.revocation_lists)
 
@@ -130,7 +139,12 @@ class KeyStoreStorage(SiteStorage):
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
-        return LocalSites({**aggregator, "session": str(folder / "session")}, sites)
+        config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
+        if not (session.seeds and manifest.min_parties < len(manifest.parties)):
+            return LocalSites(config, sites)
+        _, store = stored(len(sites) + 1, holder)
+        hold(store, session, announcement)
+        return LocalSites(config, sites, answering_by_file(store, consortium.identities[holder], trust, folder))
 
 
 @contextmanager

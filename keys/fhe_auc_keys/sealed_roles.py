@@ -64,7 +64,15 @@ class SealedAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round > 1:
             return encode(tuple(self._echoes[party] for party in self.counted))
-        return encode(Result(self.counted, self._computation.aggregate(self._keys, self._sum.totals)))
+        keys = self._keys
+        if self._computation.late:
+            if self.open_late is None:
+                raise EvaluationError("nobody is there to ask for the opening of these parties' pads")
+            keys = self._computation.opened(keys, self.open_late(self.counted))
+        return encode(Result(self.counted, self._computation.aggregate(keys, self._sum.totals)))
+
+    def _least(self) -> int:
+        return self.manifest.min_parties if self.round == 1 else len(self.counted)  # nobody counted may miss the echo
 
     def receive_partial(self, data: bytes) -> tuple[str, ...]:
         """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
@@ -179,15 +187,15 @@ class SealedParty(Party[R]):
             answer = encode(self._computation.encrypt(self._keys, self._task, self._common_secret))
             self._seconds["submit"] = time.perf_counter() - started
             return answer
-        if self._computation.echoed:
-            if round_number == 2:
-                decode(payload, Result, "result")
+        if round_number == self.rounds and self._computation.echoed:
+            result = decode(self._given, Result, "result")
+            self._compare(decode(payload, tuple[bytes, ...], "echoes"), result.counted)
+        else:
+            result = decode(payload, Result, "result")
+            self._check_named(result.counted)
+            if self._computation.echoed:
                 self._given = payload
                 return self._echoes(self.name)[0]
-            self._compare(decode(payload, tuple[bytes, ...], "echoes"))
-            payload = self._given
-        result = decode(payload, Result, "result")
-        self._check_named(result.counted)
         decrypted = self._computation.decrypt(self._keys, result.ciphertext)
         outcome = self._task.read(decrypted, result.counted, self._common_secret)
         self._seconds["recover"] = time.perf_counter() - started
@@ -200,9 +208,8 @@ class SealedParty(Party[R]):
         digest = hashlib.sha256(self._given).digest()
         return [hmac.digest(key, encode((party, digest)), "sha256") for party in parties]
 
-    def _compare(self, echoes: tuple[bytes, ...]) -> None:
-        """Raise `VerificationError` where a party was given another result; `DeserialisationError` for no echoes."""
-        parties = self.manifest.parties
+    def _compare(self, echoes: tuple[bytes, ...], parties: tuple[str, ...]) -> None:
+        """Raise `VerificationError` where one of these was given another result, `DeserialisationError` for too few."""
         if len(echoes) != len(parties):
             raise DeserialisationError(f"echoes of {len(echoes)} parties, of {len(parties)}")
         for party, told, expected in zip(parties, echoes, self._echoes(*parties), strict=True):

@@ -55,6 +55,14 @@ def claimed_signer(kind: Kind, data: bytes) -> bytes:
     return unframe(kind.magic, data, _Signed, kind.name).credential
 
 
+def claimed_body(kind: Kind, data: bytes, shape: type[T]) -> T:
+    """Return the body of a document, unverified; raise `TamperedError` where it is not of this kind, or damaged."""
+    try:
+        return parsed(unframe(kind.magic, data, _Signed, kind.name).body, shape, kind.name)
+    except DeserialisationError as error:
+        raise TamperedError(str(error)) from None
+
+
 def open_signed(kind: Kind, data: bytes, shape: type[T], trust: Trust, *, signer: str, at: datetime) -> tuple[Peer, T]:
     """Return signer and body, a `shape`, of a document that the party named `signer` must have signed.
 

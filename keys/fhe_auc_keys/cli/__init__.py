@@ -7,6 +7,7 @@ import click
 from fhe_auc.cli import output
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
 from fhe_auc_keys.cli.enrol import enrol
+from fhe_auc_keys.cli.late import late
 from fhe_auc_keys.cli.opening import open_bundle
 from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
@@ -33,6 +34,7 @@ each site     enrol --certificate  takes it in; NAME.credential goes to the key 
 key holder    session              makes a session's keys; one sealed bundle for each party
 each party    open                 opens its bundle, once; the aggregator opens its own
 authority     revoke               ends a certificate; with --refresh, weekly, a fresh list
+key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
 
 Private keys stay in key stores, which a passphrase encrypts. Whatever is sent is public or sealed to one recipient;
@@ -54,5 +56,5 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, revoke, show):
+for _command in (ca_init, enrol, issue, session, open_bundle, late, revoke, show):
     keys.add_command(_command)

@@ -20,6 +20,7 @@ from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.late_opening import hold, purge
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
@@ -136,6 +137,9 @@ def session(
         else:
             sealed = seal_session(holder, prepared, shown, trusted, **given)
             announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
+            with vault.open() as store:
+                purge(store, holder, trusted, at=common.now())
+                hold(store, prepared, sealed.announcement)
             files = _write(folder, sealed)
     if bins is not None:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
@@ -162,7 +166,11 @@ def _write(folder: Path, sealed: SealedSession) -> list[tuple[Path, str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [
         (folder / "session.announcement", "everybody", "public, signed: parties, thresholds, parameters"),
-        (folder / "aggregator.bundle", "the aggregator", "public, signed: the keys to compute with; no secret"),
+        (
+            folder / "aggregator.bundle",
+            "the aggregator",
+            "sealed, signed: what it computes with",
+        ),
     ]
     common.write(files[0][0], sealed.announcement, common.PUBLIC)
     common.write(files[1][0], sealed.aggregator, common.PUBLIC)

@@ -58,6 +58,7 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         if self.plan.joint_keys:
             raise InputError("the session's manifest asks for joint keys")
         self.echoed = self.plan.authenticated
+        self.late = manifest.min_parties < len(manifest.parties)
         self._size = self.plan.computed.sketch.size
         self._primes = self.plan.parameters.plain_moduli
 
@@ -83,6 +84,10 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
     def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:
         """Return a party's keys."""
         return PartyKeys(self._secret(material), seed)
+
+    def opened(self, keys: AggregatorKeys, opening: bytes) -> AggregatorKeys:
+        """Return the aggregator's keys with a late opening."""
+        return AggregatorKeys(keys.public, self._opened(keys.public, opening))
 
     def running_sum(self, keys: AggregatorKeys) -> RunningSum:
         """Return an empty sum of padded sketches."""

@@ -45,7 +45,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
         "the AUC is then that of the rounded scores, and pairs of rows that rounding ties count as undecided",
     }
-    all_parties = True
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:

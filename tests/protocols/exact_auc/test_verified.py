@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, federated_auc, registry, thresholds
@@ -38,7 +39,6 @@ from fhe_auc_benchmarks.attacks.cli import attack as attack_command
 from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_protocols.exact_auc import result_check
-from fhe_auc_protocols.exact_auc.encrypted_trapezoid import ExactAggregation
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact

@@ -1,0 +1,239 @@
+"""Openings made late: where parties may be missing, the key holder opens once it is known who counts.
+
+    key holder    `hold`          keeps the parties' seeds, and what else it takes, in its key store
+    aggregator    `request`       closes the submissions, and says whose they are: the names alone, signed
+    key holder    `open_late`     once: the opening of these parties' pads, sealed to the aggregator, signed
+    aggregator    `read_opening`
+
+One opening for all parties beside one for some of them would tell a party and the aggregator together what lies
+between, so there is one. The key holder writes down names and opening, and erases the seeds, before anything leaves;
+asked again for the same names it gives the same bytes, for others nothing. After the session's end it erases the seeds
+anyway. It is told no digest of a submission: knowing the pads, it could try counts against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import msgspec
+
+from fhe_auc import registry
+from fhe_auc.computation import SealedComputation
+from fhe_auc.errors import EvaluationError
+from fhe_auc.files import read_from_others, write_atomically
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Session
+from fhe_auc.serialise import encode
+from fhe_auc_keys import sealing
+from fhe_auc_keys.announcement import Announcement, open_announcement
+from fhe_auc_keys.certificates import Trust
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc_keys.errors import ExpiredError, MissingError, ReplayedError, TamperedError, WrongSessionError
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.session_keys import party_secrets
+from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, parsed, sign
+from fhe_auc_keys.store import KeyStore
+
+_REQUEST, _OPENING = ".request", ".opening"
+_PAUSE = 0.2  # seconds between looks for a file
+
+REQUEST_KIND = Kind(b"felateq", "request for an opening")
+OPENING_KIND = Kind(b"felateo", "late opening")
+
+
+class _Request(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    session: bytes
+    manifest: bytes  # digest
+    counted: tuple[str, ...]
+
+
+class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    request: _Request
+    sealed: bytes
+
+
+class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the key holder keeps; material and seeds are empty once it has opened, or may no more."""
+
+    announcement: bytes
+    material: bytes
+    seeds: tuple[bytes, ...]  # in the manifest's order
+    request: bytes = b""  # `_Request`, encoded: what it has opened
+    opening: bytes = b""  # the document that answers it
+
+    def __repr__(self) -> str:
+        return "_Held(...)"
+
+
+def is_late(manifest: Manifest) -> bool:
+    """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
+    computation = _computation(manifest)
+    return computation is not None and computation.padded and manifest.min_parties < len(manifest.parties)
+
+
+def hold(store: KeyStore, session: Session, announcement: bytes) -> None:
+    """Keep what `open_late` takes; do nothing where the session has no seeds, or its opening is made already."""
+    manifest = session.manifest
+    if session.seeds and manifest.min_parties < len(manifest.parties):
+        seeds = tuple(session.seeds[party] for party in manifest.parties)
+        store.put("late", manifest.session.hex(), encode(_Held(announcement, session.party_material, seeds)))
+
+
+def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) -> bytes:
+    """Return the aggregator's request for the opening of these parties' pads."""
+    return sign(REQUEST_KIND, aggregator, _Request(manifest.session, manifest.digest, counted))
+
+
+def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, at: datetime) -> bytes:
+    """Return the opening that a request asks for, for `read_opening`; the same bytes for the same names again.
+
+    `store` is that of the key holder. `at` is the present, with a time zone.
+
+    Raises
+    ------
+    TamperedError, UnknownIssuerError, RevokedError, UnfitCertificateError
+        Not a request, or not signed by the session's aggregator.
+    MissingError
+        The store holds no such session.
+    WrongSessionError
+        The names cannot be those of parties that count: strangers, twice, out of order or too few.
+    ReplayedError
+        The opening for other parties has been made: there is one in a session.
+    ExpiredError
+        The session has ended; the seeds are erased.
+    """
+    purge(store, holder, trust, at=at)
+    name = claimed_body(REQUEST_KIND, data, _Request).session.hex()
+    if name not in store.names("late"):
+        raise MissingError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
+    held = parsed(store.get("late", name), _Held, f"session {name}")
+    announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
+    found, asked = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
+    if found.fingerprint != announced.aggregator.fingerprint:
+        raise TamperedError(f"{found.name!r} has not signed the request with its certificate of this session")
+    _check_counted(announced.manifest, asked)
+    if held.opening:
+        if held.request != encode(asked):
+            raise ReplayedError("the opening for other parties has been made; a session has one, so make a new session")
+        return held.opening
+    manifest = announced.manifest
+    seeds = dict(zip(manifest.parties, held.seeds, strict=True))
+    secrets = party_secrets(held.material, manifest.context)
+    computation = _computation(manifest)
+    if computation is None:
+        raise WrongSessionError(f"protocol {manifest.protocol!r} has no openings")
+    made = computation.opening(secrets.context, {party: seeds[party] for party in asked.counted})
+    document = sign(OPENING_KIND, holder, _OpeningBody(asked, _sealed(announced, asked, made)))
+    store.put("late", name, encode(_Held(held.announcement, b"", (), encode(asked), document)), replace=True)
+    return document
+
+
+def read_opening(
+    data: bytes, aggregator: Identity, trust: Trust, announced: Announcement, counted: tuple[str, ...], *, at: datetime
+) -> bytes:
+    """Return the opening of these parties' pads, as `fhe_auc.computation.SealedComputation.opening` made it.
+
+    Raises `TamperedError` where it is damaged or forged, `WrongSessionError` where it is for others; the signer's
+    certificate as `open_signed`.
+    """
+    _, found = open_signed(OPENING_KIND, data, _OpeningBody, trust, signer=announced.holder.name, at=at)
+    manifest = announced.manifest
+    if found.request != _Request(manifest.session, manifest.digest, counted):
+        raise WrongSessionError("the late opening is for another session, or for other parties than those that count")
+    return aggregator.unseal(found.sealed, info=OPENING_KIND.purpose, associated=_digest(found.request))
+
+
+def ask_by_file(
+    folder: Path, aggregator: Identity, trust: Trust, announced: Announcement, patience: float, counted: tuple[str, ...]
+) -> bytes:
+    """Write the request for an opening to SESSION.request in `folder`, and wait for SESSION.opening; return what it is.
+
+    Errors as `read_opening`; `EvaluationError` where nothing has come after `patience` seconds.
+    """
+    asked, answer = _files(folder, announced.manifest)
+    write_atomically(asked, request(aggregator, announced.manifest, counted), mode=0o600)
+    deadline = time.monotonic() + patience
+    while not answer.exists():
+        if time.monotonic() > deadline:
+            raise EvaluationError(
+                f"the key holder has not opened the sum of {len(counted)} parties' pads: it makes {str(answer)!r} of "
+                f"{str(asked)!r} by `fhe-auc keys open-late`"
+            )
+        time.sleep(_PAUSE)
+    return read_opening(read_from_others(answer), aggregator, trust, announced, counted, at=datetime.now(timezone.utc))
+
+
+@contextmanager
+def answering_by_file(store: KeyStore, holder: Identity, trust: Trust, folder: Path) -> Iterator[None]:
+    """Answer requests in `folder` meanwhile, from a store that is open, and is closed in the end."""
+    ended = Event()
+
+    def answer() -> None:
+        while not ended.wait(_PAUSE):
+            for asked in folder.glob("*" + _REQUEST):
+                opening = asked.with_suffix(_OPENING)
+                if not opening.exists():
+                    made = open_late(store, holder, trust, asked.read_bytes(), at=datetime.now(timezone.utc))
+                    write_atomically(opening, made, mode=0o600)
+
+    thread = Thread(target=answer, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        store.close()
+
+
+def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
+    name = manifest.session.hex()
+    return folder / (name + _REQUEST), folder / (name + _OPENING)
+
+
+def purge(store: KeyStore, holder: Identity, trust: Trust, *, at: datetime) -> None:
+    """Erase the seeds of all sessions that have ended."""
+    for name in store.names("late"):
+        held = parsed(store.get("late", name), _Held, f"session {name}")
+        if not held.seeds:
+            continue
+        try:
+            open_announcement(held.announcement, trust, holder=holder.name, at=at)
+        except ExpiredError:
+            store.put("late", name, encode(_Held(held.announcement, b"", ())), replace=True)
+
+
+def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:
+    """Return the computation of a session with sealed keys; None for a protocol without one."""
+    plugin = registry.load(manifest.protocol)
+    if manifest.keys != "sealed" or not isinstance(plugin, EncryptedProtocol):
+        return None
+    found: SealedComputation[Any, Any, Any, Any] = plugin.sealed_computation(manifest)
+    return found
+
+
+def _check_counted(manifest: Manifest, asked: _Request) -> None:
+    """Raise `WrongSessionError` where a request is of another manifest, or its names cannot be those that count."""
+    named = set(asked.counted)
+    in_order = tuple(party for party in manifest.parties if party in named)
+    if asked.manifest != manifest.digest or asked.counted != in_order or len(in_order) < manifest.min_parties:
+        raise WrongSessionError(
+            "the request is for another session, or its parties are not some of the session's, each once and in its "
+            f"order, and at least {manifest.min_parties}"
+        )
+
+
+def _sealed(announced: Announcement, asked: _Request, made: bytes) -> bytes:
+    key = announced.aggregator.encryption_key
+    return sealing.seal(key, made, info=OPENING_KIND.purpose, associated=_digest(asked))
+
+
+def _digest(asked: _Request) -> bytes:
+    return hashlib.sha256(encode(asked)).digest()
