@@ -3,79 +3,166 @@
     value j = Σ_k c_k·ψ^((2·rev(j) + 1)·k) mod q        rev reverses the log2 N bits of j
 
 with ψ the smallest primitive 2N-th root of one. Both libraries keep ciphertexts and keys as these values, in this
-order; a test compares. Here it serves what the libraries do not offer: noise of our own choice, and looking at noise.
+order; a test compares. Here it serves what the libraries do not offer or take long for: noise of our own choice,
+looking at noise, plaintexts (`fhe_auc.bfv.slots`), and other moduli.
 
-Source: Longa and Naehrig, "Speeding up the Number Theoretic Transform …", CANS 2016, algorithms 1 and 2.
+Source: Longa and Naehrig, "Speeding up the Number Theoretic Transform …", CANS 2016: algorithm 1, and for the inverse
+the textbook's transform in time, whose products with powers of ψ come last.
+
+Numbers grow from stage to stage and are reduced at the end. A stage adds to each number a product between -q/2 and q/2,
+so that after 15 stages none is above 9q. The quotient of its product with a factor (at most q/2) is taken in double
+precision, three roundings; what is left is below 100q, which for 56 bits fits into a signed word, and is reduced in the
+same way once more.
+
+Short runs of numbers are slow in numpy. So the N numbers stand in a square, more or less, and half of the stages work
+on the square turned over: a stage always works on whole rows.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.rlwe.modular import multiply
+from fhe_auc.rlwe.modular import MULTIPLIED_BITS, multiply
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+
+Signed: TypeAlias = NDArray[np.int64]
+
+
+class _Factors(NamedTuple):
+    """Factors between -q/2 and q/2, and what they are over q."""
+
+    numbers: Signed
+    over_modulus: NDArray[np.float64]
+
+
+class _Tables(NamedTuple):
+    """What transforms of one shape take; arrays have the axes modulus, block of rows, row, column."""
+
+    moduli: Signed
+    rows: int
+    to_values: list[_Factors]
+    to_coefficients: list[_Factors]
+    last: _Factors
 
 
 def values_of(polynomials: Polynomials, coefficients: Words) -> Words:
-    """Return the values of polynomials given by their coefficients; both as `Polynomials.unpack` returns them."""
-    moduli, roots, _, _ = _tables(polynomials)
-    found = coefficients.copy()
-    blocks = 1
-    while blocks < polynomials.ring_dimension:
-        halves = found.reshape(len(found), blocks, 2, -1)
-        factors = roots[:, blocks : 2 * blocks, None]
-        left, right = halves[:, :, 0].copy(), multiply(halves[:, :, 1], factors, moduli)
-        halves[:, :, 0] = _reduced(left + right, moduli)
-        halves[:, :, 1] = _reduced(left + moduli - right, moduli)
+    """Return the values of polynomials given by their coefficients; both as `Polynomials.unpack` returns them.
+
+    Raises ValueError where a prime has more than 56 bits.
+    """
+    tables = _tables(polynomials)
+    square: Signed = coefficients.astype(np.int64).reshape(len(coefficients), tables.rows, -1)
+    blocks, half = 1, len(tables.to_values) // 2
+    for factors in tables.to_values[:half]:
+        _combine(square, blocks, factors, tables.moduli)
         blocks *= 2
-    return found
+    square, blocks = _turned(square), 1
+    for factors in tables.to_values[half:]:
+        _combine(square, blocks, factors, tables.moduli)
+        blocks *= 2
+    return _reduced(_turned(square).reshape(coefficients.shape), tables.moduli)
 
 
 def coefficients_of(polynomials: Polynomials, values: Words) -> Words:
-    """Return the coefficients of polynomials given by their values."""
-    moduli, _, inverse_roots, inverse_size = _tables(polynomials)
-    found = values.copy()
-    blocks = polynomials.ring_dimension // 2
-    while blocks:
-        halves = found.reshape(len(found), blocks, 2, -1)
-        left, right = halves[:, :, 0].copy(), halves[:, :, 1].copy()
-        halves[:, :, 0] = _reduced(left + right, moduli)
-        halves[:, :, 1] = multiply(left + moduli - right, inverse_roots[:, blocks : 2 * blocks, None], moduli)
+    """Return the coefficients of polynomials given by their values; errors as `values_of`."""
+    tables = _tables(polynomials)
+    square = _turned(values.astype(np.int64).reshape(len(values), tables.rows, -1))
+    blocks = square.shape[1]
+    for factors in tables.to_coefficients:
+        if blocks == 1:
+            square = _turned(square)
+            blocks = square.shape[1]
         blocks //= 2
-    return multiply(found[:, None, :], inverse_size, moduli)[:, 0]
+        _combine(square, blocks, factors, tables.moduli)
+    found = _times(square[:, None], tables.last, tables.moduli)
+    return _reduced(found.reshape(values.shape), tables.moduli)
 
 
-def _reduced(numbers: NDArray[np.uint64], moduli: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return numbers below twice their modulus, reduced: what is below wraps around when the modulus is subtracted."""
-    return np.asarray(np.minimum(numbers, numbers - moduli))
+def _combine(square: Signed, blocks: int, factors: _Factors, moduli: Signed) -> None:
+    """Replace both halves (x, y) of each block of rows by (x + factor·y, x - factor·y)."""
+    halves = square.reshape(len(square), blocks, 2, -1, square.shape[-1])
+    product = _times(halves[:, :, 1], factors, moduli)
+    np.subtract(halves[:, :, 0], product, out=halves[:, :, 1])
+    halves[:, :, 0] += product
 
 
-@lru_cache(maxsize=8)
-def _tables(polynomials: Polynomials) -> tuple[NDArray[np.uint64], Words, Words, NDArray[np.uint64]]:
-    """Return moduli, ψ^rev(j) and its inverse, and 1/N, shaped to be broadcast."""
-    ring_dimension, moduli = polynomials.ring_dimension, polynomials.moduli
-    bits = ring_dimension.bit_length() - 1
-    order = [int(f"{j:0{bits}b}"[::-1], 2) for j in range(ring_dimension)]
-    roots: list[list[int]] = []
-    inverses: list[list[int]] = []
-    for modulus in moduli:
-        root = smallest_root(ring_dimension, modulus)
-        for table, base in ((roots, root), (inverses, pow(root, -1, modulus))):
-            powers = [1]
-            for _ in range(ring_dimension - 1):
-                powers.append(powers[-1] * base % modulus)
-            table.append([powers[place] for place in order])
-    sizes = [pow(ring_dimension, -1, modulus) for modulus in moduli]
-    broadcast = (len(moduli), 1, 1)
-    return (
-        np.array(moduli, np.uint64).reshape(broadcast),
-        np.array(roots, np.uint64),
-        np.array(inverses, np.uint64),
-        np.array(sizes, np.uint64).reshape(broadcast),
+def _times(numbers: Signed, factors: _Factors, moduli: Signed) -> Signed:
+    """Return the products, between -q/2 and q/2 (but for the last unit)."""
+    quotients = (numbers * factors.over_modulus).astype(np.int64)
+    quotients *= moduli
+    found = numbers * factors.numbers  # modulo 2^64, as is what is subtracted: the difference is small
+    found -= quotients
+    quotients = np.rint(found / moduli).astype(np.int64)
+    quotients *= moduli
+    found -= quotients
+    return found
+
+
+def _turned(square: Signed) -> Signed:
+    return np.ascontiguousarray(square.transpose(0, 2, 1))
+
+
+def _reduced(numbers: Signed, moduli: Signed) -> Words:
+    return np.mod(numbers, moduli[:, :, 0, 0]).view(np.uint64)
+
+
+@lru_cache(maxsize=16)
+def _tables(polynomials: Polynomials) -> _Tables:
+    size, moduli = polynomials.ring_dimension, polynomials.moduli
+    if max(moduli).bit_length() > MULTIPLIED_BITS:
+        raise ValueError(f"only modulo primes of at most {MULTIPLIED_BITS} bits")
+    stages = size.bit_length() - 1
+    rows = 1 << stages // 2
+    columns = size // rows
+    broadcast = np.array(moduli, np.int64).reshape(-1, 1, 1, 1)
+    roots, inverses, last = (np.stack(each) for each in zip(*(_factors(size, each) for each in moduli), strict=True))
+
+    def shaped(numbers: Signed, *shape: int) -> _Factors:
+        numbers = np.ascontiguousarray(numbers).reshape(len(moduli), *shape)
+        # Extended precision holds both, so that the quotient is rounded once.
+        return _Factors(numbers, (numbers.astype(np.longdouble) / broadcast).astype(np.float64))
+
+    to_values, to_coefficients = [], []
+    for stage in range(stages):
+        half = 1 << stage  # of the blocks to values, or of the numbers in half a block to coefficients
+        level = roots[:, half : 2 * half]
+        if half < rows:
+            to_values.append(shaped(level, half, 1, 1))
+        else:  # turned over: blocks of before are columns
+            to_values.append(shaped(_turned(level.reshape(len(moduli), rows, -1)), half // rows, 1, rows))
+        level = inverses[:, :: size // (2 * half)]
+        to_coefficients.append(shaped(level, 1, half, 1) if half < columns else shaped(level, 1, -1, columns))
+    return _Tables(broadcast, rows, to_values, to_coefficients, shaped(last, 1, rows, -1))
+
+
+@lru_cache(maxsize=32)
+def _factors(ring_dimension: int, modulus: int) -> tuple[Signed, Signed, Signed]:
+    """Return ψ^rev(j) for all j, ψ^(-2k) for k < N/2, and ψ^-k/N for all k, between -q/2 and q/2."""
+    root = smallest_root(ring_dimension, modulus)
+    order: Signed = np.zeros(1, np.int64)
+    for _ in range(ring_dimension.bit_length() - 1):
+        order = np.append(2 * order, 2 * order + 1)
+    powers = _powers(pow(root, -1, modulus), ring_dimension, modulus)
+    over_size = multiply(powers, np.uint64(pow(ring_dimension, -1, modulus)), modulus)
+    roots, inverses, last = (
+        np.where(each > modulus // 2, each - np.uint64(modulus), each).view(np.int64)
+        for each in (_powers(root, ring_dimension, modulus)[order], powers[::2], over_size)
     )
+    return roots, inverses, last
+
+
+def _powers(base: int, count: int, modulus: int) -> NDArray[np.uint64]:
+    """Return the powers of `base` from 0 on; `count` is a power of two."""
+    found = np.ones(count, np.uint64)
+    known = 1
+    while known < count:
+        found[known : 2 * known] = multiply(found[:known], np.uint64(pow(base, known, modulus)), modulus)
+        known *= 2
+    return found
 
 
 def smallest_root(ring_dimension: int, modulus: int) -> int:
@@ -84,8 +171,5 @@ def smallest_root(ring_dimension: int, modulus: int) -> int:
     while pow(base, (modulus - 1) // 2, modulus) != modulus - 1:
         base += 1
     root = pow(base, (modulus - 1) // (2 * ring_dimension), modulus)
-    step, smallest = root * root % modulus, root
-    for _ in range(ring_dimension - 1):
-        root = root * step % modulus
-        smallest = min(smallest, root)
-    return smallest
+    odd_powers = multiply(_powers(root * root % modulus, ring_dimension, modulus), np.uint64(root), modulus)
+    return int(odd_powers.min())

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.bfv.parameters import primes_above
+from fhe_auc.bfv.parameters import is_prime, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
 
@@ -33,6 +33,62 @@ def test_values_are_those_of_the_definition(numbers: list[int]) -> None:
         for row, modulus in zip(words, SMALL.moduli, strict=True)
     ]
     assert values_of(SMALL, words).tolist() == expected
+
+
+@pytest.mark.parametrize("size", [4, 8, 32, 64])
+def test_values_are_those_of_the_definition_in_rings_of_every_shape(size: int) -> None:
+    ring = Polynomials(size, primes_above(2**20, 2, size))
+    words = ring.uniform(bytes(32))
+    expected = [
+        by_definition(row.tolist(), modulus, smallest_root(size, modulus))
+        for row, modulus in zip(words, ring.moduli, strict=True)
+    ]
+    assert values_of(ring, words).tolist() == expected
+    assert np.array_equal(coefficients_of(ring, values_of(ring, words)), words)
+
+
+def largest_prime_of_56_bits(size: int) -> int:
+    candidate = 2**56 + 1
+    while not is_prime(candidate) or candidate >= 2**56:
+        candidate -= 2 * size
+    return candidate
+
+
+@pytest.mark.parametrize("size", [8192, 32768])
+@pytest.mark.parametrize("fill", ["largest", "half", "alternating", "uniform", "steepest"])
+def test_no_number_gets_too_large_for_a_word_at_the_largest_modulus_and_ring(size: int, fill: str) -> None:
+    """Against the definition in Python's integers, at one place; the steepest input makes its value grow throughout."""
+    modulus = largest_prime_of_56_bits(size)
+    root, ring = smallest_root(size, modulus), Polynomials(size, (modulus,))
+    place = size // 3
+    exponent = 2 * int(f"{place:0{size.bit_length() - 1}b}"[::-1], 2) + 1
+    powers = np.array([pow(root, exponent * k, modulus) for k in range(size)], object)
+    row = {
+        "largest": np.full(size, modulus - 1, object),
+        "half": np.full(size, modulus // 2, object),
+        "alternating": np.where(np.arange(size) % 2, modulus - 1, 1).astype(object),
+        "uniform": ring.uniform(bytes(32))[0].astype(object),
+        "steepest": np.where(powers > modulus // 2, modulus - 1, 0).astype(object),
+    }[fill]
+    words = row.astype(np.uint64)[None]
+    assert int(values_of(ring, words)[0, place]) == int((row * powers).sum()) % modulus
+    back = coefficients_of(ring, words)
+    assert np.array_equal(values_of(ring, back), words)
+    number = size // 5
+    order = [int(f"{j:0{size.bit_length() - 1}b}"[::-1], 2) for j in range(size)]
+    inverse = pow(root, -1, modulus)
+    total = sum(
+        value * pow(inverse, (2 * turned + 1) * number, modulus)
+        for value, turned in zip(row.tolist(), order, strict=True)
+    )
+    assert int(back[0, number]) == total * pow(size, -1, modulus) % modulus
+
+
+def test_a_modulus_beyond_56_bits_is_refused_rather_than_wrong() -> None:
+    ring = Polynomials(16, primes_above(2**56, 1, 16))
+    for transform in (values_of, coefficients_of):
+        with pytest.raises(ValueError, match="at most 56 bits"):
+            transform(ring, ring.zeros())
 
 
 @pytest.mark.parametrize("modulus", [97, 193, 257])
