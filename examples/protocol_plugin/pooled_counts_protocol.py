@@ -55,7 +55,7 @@ class CountsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise CapacityError(f"{self.thresholds:,} thresholds do not fit; at most {self.parameters.slots // 2:,} do")
         if not 0 < self.max_rows < prime:
             raise CapacityError(f"max_rows must lie between 1 and {prime - 1:,}, got {self.max_rows:,}")
-        noise = CONFIDENCE * math.sqrt(sum_variance(self.parameters, self.parties))
+        noise = CONFIDENCE * math.sqrt(sum_variance(self.parties))
         hidden = self.parameters.flooding_bits - math.log2(self.parameters.ring_dimension * noise)
         if hidden < _LEAST_FLOODING:
             raise CapacityError(f"{self.parties:,} parties make more noise than flooding hides")

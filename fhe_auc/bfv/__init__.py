@@ -3,8 +3,9 @@
 What they share with CKKS contexts (`fhe_auc.ckks`) is `fhe_auc.rlwe`.
 """
 
-from fhe_auc.bfv.context import FACTORY, Ciphertext, KeyPair, PublicContext, Residues, SecretContext
+from fhe_auc.bfv.context import FACTORY, Ciphertext, KeyPair, PublicContext, SecretContext
 from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.rlwe.modular import Residues
 
 __all__ = [
     "BfvParameters",

@@ -3,30 +3,33 @@
 Values are integers modulo a prime t, over all N slots: sums and products of ciphertexts are sums and products modulo t,
 slot by slot, and exact. A ciphertext is for one of the parameters' plaintext moduli, named by its index, `prime`; under
 another it would decrypt to noise, so what travels says for which it is.
+
+The library makes keys and encryptions of zero, and multiplies ciphertexts. The rest is arithmetic on words, the same on
+every backend (`fhe_auc.bfv.slots`).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fhe_auc.bfv import slots
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
-from fhe_auc.rlwe.library import Library
-from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.library import Decryptor, Library
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.modulus_switching import kept_shape, switched
+from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.seeded import Seeded
-
-Residues: TypeAlias = NDArray[np.uint64]
-"""Integers in [0, t), one a slot: shape (N,)."""
+from fhe_auc.rlwe.transform import values_of
 
 StoredPublic: TypeAlias = PublicKeys[BfvParameters]
 StoredSecret: TypeAlias = SecretKey[BfvParameters]
@@ -34,30 +37,36 @@ StoredSecret: TypeAlias = SecretKey[BfvParameters]
 
 @dataclass(frozen=True, repr=False)
 class Ciphertext:
-    """A ciphertext in this process: the library's object, and the index of its plaintext modulus."""
+    """A ciphertext in this process: its words, of `PublicContext.ciphertext_shape`, and the index of its prime."""
 
     prime: int
-    item: Any
+    words: Words
 
 
 class BfvLibrary(Library[BfvParameters]):
-    """What a library offers for BFV besides, with one plaintext modulus."""
+    """What a library offers for BFV: encryptions of zero, which are the same for every t, and products modulo one t."""
 
-    @abstractmethod
-    def encoded(self, values: Residues) -> Any:
-        """Return the plaintext of integers in [0, t), one a slot."""
+    zero: Any
+    """The plaintext zero."""
+
+    def decrypted(self, words: Words, keys: Decryptor, secret: Words) -> Residues:
+        """Return the slots of a ciphertext under the key `secret`, which the library's `keys` need not be asked for."""
+        half = Seeded(self.submission.polynomials).half
+        return slots.decrypted(half, self.parameters.plain_moduli[0], slots.phase_of(half, words, secret))
 
 
 class PublicContext(BasePublicContext[BfvParameters]):
-    """What the aggregator holds."""
+    """What the aggregator holds. Without a relinearisation key it multiplies ciphertexts by plaintexts only."""
 
     kind = "public BFV context"
 
     def __init__(self, stored: StoredPublic, schemes: Sequence[BfvLibrary]) -> None:
-        if not stored.relinearisation_key:  # CKKS contexts for sums do without
-            raise DeserialisationError("a public BFV context has no relinearisation key")
+        if bool(stored.relinearisation_key) != stored.parameters.multiplies:
+            found = "a" if stored.relinearisation_key else "no"
+            raise DeserialisationError(f"a public BFV context of these parameters has {found} relinearisation key")
         super().__init__(stored, schemes)
         self._schemes = schemes
+        self._half = Seeded(self.ciphertext_shape).half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
         """Return the coefficients, of `ciphertext_shape`, in what `SecretContext.encrypt` wrote.
@@ -74,66 +83,81 @@ class PublicContext(BasePublicContext[BfvParameters]):
         Raises `DeserialisationError` where its second polynomial is zero, so that it hides nothing.
         """
         hidden.check(words)
-        return Ciphertext(prime, self._evaluators[prime].ciphertext(words))
+        return Ciphertext(prime, words.copy())
 
     def encrypt(self, values: ArrayLike, prime: int) -> Ciphertext:
         """Return a fresh encryption under the public key of integers in [0, t), shape (N,); ValueError as `checked`."""
         residues = checked(values, self.parameters, prime)
-        return Ciphertext(prime, self._evaluators[prime].encrypt(self._schemes[prime].encoded(residues)))
+        words = self._zero()
+        self._add_message(words, residues, prime)
+        return Ciphertext(prime, words)
 
     def add_in_place(self, total: Ciphertext, ciphertext: Ciphertext) -> None:
         """Add `ciphertext` to `total`, which must be the caller's own."""
-        self._evaluators[_same_prime(total, ciphertext)].add_in_place(total.item, ciphertext.item)
+        _same_prime(total, ciphertext)
+        self.ciphertext_shape.add_in_place(total.words, ciphertext.words)
 
     def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        """Return the relinearised product of two ciphertexts, slot by slot."""
+        """Return the relinearised product of two ciphertexts, slot by slot.
+
+        Raises ValueError without a relinearisation key: see `BfvParameters.multiplies`.
+        """
+        if not self.parameters.multiplies:
+            raise ValueError("a context of these parameters multiplies no ciphertexts: it has no relinearisation key")
         prime = _same_prime(left, right)
-        return Ciphertext(prime, self._evaluators[prime].multiply(left.item, right.item))
+        evaluator = self._evaluators[prime]
+        product = evaluator.multiply(evaluator.ciphertext(left.words), evaluator.ciphertext(right.words))
+        return Ciphertext(prime, self._schemes[prime].words(product))
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values in [0, t), shape (N,), slot by slot.
 
-        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t times. Raises ValueError as
+        Where all are the same, noise gets at most t/2 times as large; otherwise up to N·t/2 times. Raises ValueError as
         `checked`, or for nothing but zeros, a product that anyone could read.
         """
-        factors = checked(values, self.parameters, ciphertext.prime)
+        prime = ciphertext.prime
+        factors = checked(values, self.parameters, prime)
         if not factors.any():
             raise ValueError("times zero a ciphertext hides nothing")
-        prime = ciphertext.prime
-        evaluator, modulus = self._evaluators[prime], self.parameters.plain_moduli[prime]
-        # The libraries multiply noise by a constant as it stands between 0 and t: that of -1 would be t - 1.
-        negative = bool((factors == factors[0]).all()) and int(factors[0]) > modulus // 2
-        plaintext = self._schemes[prime].encoded(np.uint64(modulus) - factors if negative else factors)
-        product = evaluator.multiply_plain(ciphertext.item, plaintext)
-        return Ciphertext(prime, evaluator.negate(product) if negative else product)
+        factor = slots.factor(self._half, self.parameters.plain_moduli[prime], factors)
+        return Ciphertext(prime, self.ciphertext_shape.multiply(ciphertext.words, np.concatenate((factor, factor))))
 
     def add_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` plus plaintext values in [0, t), shape (N,), slot by slot; ValueError as `checked`."""
-        prime = ciphertext.prime
-        summands = self._schemes[prime].encoded(checked(values, self.parameters, prime))
-        return Ciphertext(prime, self._evaluators[prime].add_plain(ciphertext.item, summands))
+        summands = checked(values, self.parameters, ciphertext.prime)
+        words = ciphertext.words.copy()
+        self._add_message(words, summands, ciphertext.prime)
+        return Ciphertext(ciphertext.prime, words)
 
     def flood(self, ciphertext: Ciphertext) -> Ciphertext:
         """Return `ciphertext` with a fresh encryption of zero, and with flooding noise: see `fhe_auc.bfv.flooding`.
 
         It takes what capacity there is: nothing can be computed on the result.
         """
-        prime = ciphertext.prime
-        fresh = self.encrypt(np.zeros(self.parameters.slots, np.uint64), prime)
-        self.add_in_place(fresh, ciphertext)
-        half = Seeded(self.ciphertext_shape).half
-        words = self.words(fresh)
-        half.add_in_place(words[: len(half.moduli)], uniform_noise(half, self.parameters.flooding_bits))
-        return self.ciphertext(words, prime)
+        words = self._zero()
+        self.ciphertext_shape.add_in_place(words, ciphertext.words)
+        noise = uniform_noise(self._half, self.parameters.flooding_bits)
+        self._half.add_in_place(words[: len(noise)], noise)
+        return self.ciphertext(words, ciphertext.prime)
 
-    def dump_result(self, ciphertext: Ciphertext) -> bytes:
-        """Serialise a ciphertext for `SecretContext.decrypt`."""
-        packed = self.ciphertext_shape.pack(self.words(ciphertext))
-        return container.seal(kind_of("result", self.parameters, ciphertext.prime), self.fingerprint, packed)
+    def dump_result(self, ciphertext: Ciphertext, kept: int | None = None) -> bytes:
+        """Serialise a ciphertext for `SecretContext.decrypt`, switched down to its first `kept` primes; None: all.
 
-    def words(self, ciphertext: Ciphertext) -> Words:
-        """Return the coefficients of a ciphertext, of `ciphertext_shape`."""
-        return self._schemes[ciphertext.prime].words(ciphertext.item)
+        Fewer primes, fewer bytes: `fhe_auc.bfv.ciphertext_noise.flooding_margin` knows how few do. Raises ValueError
+        where there are not so many.
+        """
+        shape = _result_shape(self._half, kept)
+        both = [switched(self._half, each, len(shape.moduli) // 2) for each in np.split(ciphertext.words, 2)]
+        kind = _result_kind(self.parameters, ciphertext.prime, kept)
+        return container.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
+
+    def _zero(self) -> Words:
+        """Return a fresh encryption of zero under the public key."""
+        return self._schemes[0].words(self._evaluators[0].encrypt(self._schemes[0].zero))
+
+    def _add_message(self, words: Words, residues: Residues, prime: int) -> None:
+        message = slots.message(self._half, self.parameters.plain_moduli[prime], residues)
+        self._half.add_in_place(words[: len(message)], values_of(self._half, message))
 
 
 class SecretContext(BaseSecretContext[BfvParameters]):
@@ -142,8 +166,8 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     kind = "secret BFV context"
 
     def __init__(self, stored: StoredSecret, schemes: Sequence[BfvLibrary]) -> None:
-        super().__init__(stored, schemes)
-        self._schemes = schemes
+        super().__init__(stored, schemes[:1])
+        (self._scheme,), (self._decryptor,) = schemes[:1], self._decryptors
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.
@@ -151,20 +175,23 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         Raises ValueError as `checked`.
         """
         residues = checked(values, self.parameters, prime)
-        scheme = self._schemes[prime]
-        words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
-        packed = self._seeded.reseed(words, self.secret_words)
+        words = self._scheme.words(self._decryptor.encrypt(self._scheme.zero))
+        message = slots.message(self.mask_shape, self.parameters.plain_moduli[prime], residues)
+        packed = self._seeded.reseed(words, self.secret_words, message=message)
         return container.seal(kind_of("submission", self.parameters, prime), self.fingerprint, packed)
 
-    def decrypt(self, data: bytes, prime: int) -> Residues:
+    def decrypt(self, data: bytes, prime: int, kept: int | None = None) -> Residues:
         """Return the integers in [0, t), shape (N,), of a result that `PublicContext.dump_result` wrote.
 
-        Raises `DeserialisationError` for what is damaged, made for another context or another prime, or not a
-        ciphertext of these parameters; or one that hides nothing.
+        Raises `DeserialisationError` for what is damaged, made for another context, another prime or another number of
+        `kept` primes, or not a ciphertext of these parameters; or one that hides nothing. ValueError as `dump_result`.
         """
-        words = self._result(kind_of("result", self.parameters, prime), data)
-        keys = self._decryptors[prime]
-        return self._schemes[prime].decoded(keys.decrypt(keys.ciphertext(words)))
+        shape = _result_shape(self.mask_shape, kept)
+        kind = _result_kind(self.parameters, prime, kept)
+        words = hidden.unpack(shape, container.open_for(kind, self.fingerprint, data))
+        half = Seeded(shape).half
+        phase = slots.phase_of(half, words, self.secret_words[: len(half.moduli)])
+        return slots.decrypted(half, self.parameters.plain_moduli[prime], phase)
 
 
 class KeyPair(NamedTuple):
@@ -202,6 +229,18 @@ def _modulus(parameters: BfvParameters, prime: int) -> int:
 def kind_of(what: str, parameters: BfvParameters, prime: int) -> str:
     """Say what a ciphertext is, and for which prime; ValueError where none has that index."""
     return f"{what} modulo {_modulus(parameters, prime)}"
+
+
+def _result_shape(half: Polynomials, kept: int | None) -> Polynomials:
+    """Return the shape of a result's two polynomials; ValueError where there are not so many primes."""
+    shape = half if kept is None else kept_shape(half, kept)
+    return Polynomials(half.ring_dimension, 2 * shape.moduli)
+
+
+def _result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
+    total = len(parameters.modulus_bits)
+    what = "result" if kept in (None, total) else f"result in {kept} of {total} primes"
+    return kind_of(what, parameters, prime)
 
 
 def _same_prime(left: Ciphertext, right: Ciphertext) -> int:

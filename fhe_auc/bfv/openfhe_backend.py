@@ -1,4 +1,4 @@
-"""BFV on OpenFHE: a library context for each plaintext modulus, over the same ring and ciphertext modulus.
+"""BFV on OpenFHE: a library context for each plaintext modulus to multiply by, over the same ring and modulus.
 
 Keys do not depend on the plaintext modulus. They are made in the first context, and their polynomials written into each
 other one's objects.
@@ -10,15 +10,14 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from fhe_auc.bfv.context import BfvLibrary, Residues
+from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 
-# The library derives its modulus from depth and plaintext modulus: 2 for those of 41 bits, up to 5 for the smallest.
-_LEAST_DEPTH, _MOST_DEPTH = 2, 5
+# The library derives its modulus from depth and plaintext modulus: 1 or 2 for those from 41 bits on, up to 5 for the
+# smallest.
+_LEAST_DEPTH, _MOST_DEPTH = 1, 5
 
 
 class PrimeScheme(OpenFheLibrary[BfvParameters], BfvLibrary):
@@ -28,21 +27,13 @@ class PrimeScheme(OpenFheLibrary[BfvParameters], BfvLibrary):
     """
 
     def __init__(self, parameters: BfvParameters, prime: int) -> None:
-        self._modulus = parameters.plain_moduli[prime]
-        super().__init__(parameters, _context(parameters, self._modulus))
+        super().__init__(parameters, _context(parameters, parameters.plain_moduli[prime]))
         moduli = self.public_key.polynomials.moduli
         found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
         if found != (parameters.ring_dimension, 2 * parameters.modulus_bits):
             raise CapacityError(f"OpenFHE has chosen another ring or modulus, {found}, than the parameters say")
-        self.learn_submissions(self.encoded(np.arange(parameters.slots, dtype=np.uint64)))
-
-    def encoded(self, values: Residues) -> Any:
-        signed = values.astype(np.int64)  # the library wants them between -t/2 and t/2
-        signed[signed > self._modulus // 2] -= self._modulus
-        return self.context.MakePackedPlaintext(signed.tolist())
-
-    def decoded(self, plaintext: Any) -> Residues:
-        return np.mod(np.array(plaintext.GetPackedValue(), np.int64), self._modulus).astype(np.uint64)
+        self.zero = self.context.MakePackedPlaintext([0])
+        self.learn_submissions(self.zero)
 
 
 def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
@@ -66,8 +57,12 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
 
 @lru_cache(maxsize=4)
 def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
-    """Return OpenFHE for these parameters, once for each plaintext modulus; errors as `PrimeScheme`."""
-    schemes = tuple(PrimeScheme(parameters, prime) for prime in range(len(parameters.plain_moduli)))
+    """Return OpenFHE for these parameters, once for each plaintext modulus where ciphertexts are multiplied.
+
+    Without that the library does the same for all. Errors as `PrimeScheme`.
+    """
+    contexts = len(parameters.plain_moduli) if parameters.multiplies else 1
+    schemes = tuple(PrimeScheme(parameters, prime) for prime in range(contexts))
     if len({scheme.submission.polynomials.moduli for scheme in schemes}) != 1:
         raise CapacityError("OpenFHE has chosen different ciphertext moduli for different plaintext moduli")
     return schemes

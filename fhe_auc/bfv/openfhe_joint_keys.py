@@ -10,6 +10,7 @@ from functools import cached_property
 
 from numpy.typing import ArrayLike
 
+from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import PublicContext, StoredPublic, checked, kind_of
 from fhe_auc.bfv.openfhe_backend import schemes_for
 from fhe_auc.bfv.parameters import BfvParameters
@@ -28,7 +29,7 @@ class JointSetup(BaseJointSetup[BfvParameters]):
 
     def __init__(self, parameters: BfvParameters, binding: bytes) -> None:
         self.schemes = schemes_for(parameters)
-        super().__init__(parameters, binding, self.schemes[0], multiplies=True)
+        super().__init__(parameters, binding, self.schemes[0], multiplies=parameters.multiplies)
 
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
@@ -56,13 +57,11 @@ class JointShare(BaseJointShare[BfvParameters]):
         setup = self.setup
         residues = checked(values, setup.parameters, prime)
         self._use(block)
-        scheme = setup.schemes[prime]
-        words = scheme.words(self._decryptors[prime].encrypt(scheme.encoded(residues)))
-        seeded = Seeded(scheme.submission.polynomials)
-        return seeded.reseed(words, self.secret_words, setup.seed("submission", block))[:-SEED_BYTES]
+        scheme, seeded = setup.schemes[0], Seeded(setup.library.submission.polynomials)
+        words = scheme.words(self._decryptor.encrypt(scheme.zero))
+        message = slots.message(seeded.half, setup.parameters.plain_moduli[prime], residues)
+        return seeded.reseed(words, self.secret_words, setup.seed("submission", block), message)[:-SEED_BYTES]
 
     @cached_property
-    def _decryptors(self) -> list[OpenFheDecryptor]:
-        """The share as every plaintext modulus' context has it."""
-        packed = self.setup.library.secret_key.polynomials.pack(self.secret_words)
-        return [each.decryptor(self.setup.binding, packed) for each in self.setup.schemes]
+    def _decryptor(self) -> OpenFheDecryptor:
+        return OpenFheDecryptor(self.setup.library, self.secret_key, self.setup.tag)

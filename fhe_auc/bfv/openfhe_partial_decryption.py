@@ -10,9 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fhe_auc.bfv.context import Residues, kind_of
+import numpy as np
+
+from fhe_auc.bfv import slots
+from fhe_auc.bfv.context import kind_of
 from fhe_auc.bfv.flooding import uniform_noise
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Words
 
 
@@ -34,7 +38,5 @@ def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]
 
     Raises `DeserialisationError` where `result` is none of these parameters for that prime.
     """
-    scheme = setup.schemes[prime]
-    no_key = scheme.no_key(setup.binding)
-    fused = no_key.ciphertext(setup.fused(kind_of("result", setup.parameters, prime), result, partials))
-    return scheme.decoded(no_key.decrypt(fused))
+    phase, _ = np.split(setup.fused(kind_of("result", setup.parameters, prime), result, partials), 2)
+    return slots.decrypted(setup.submission_part, setup.parameters.plain_moduli[prime], phase)

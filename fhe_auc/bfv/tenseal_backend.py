@@ -1,4 +1,4 @@
-"""BFV on Microsoft SEAL, through `tenseal.sealapi`: a library context for each plaintext modulus, as on OpenFHE.
+"""BFV on Microsoft SEAL, through `tenseal.sealapi`: library contexts as on OpenFHE.
 
 SEAL keeps BFV ciphertexts as coefficients and keys as values at roots of unity. What travels are values: a party can
 exchange the random polynomial of a ciphertext for that of a seed only there.
@@ -9,30 +9,29 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import tenseal.sealapi as seal
 
-from fhe_auc.bfv.context import BfvLibrary, Residues
+from fhe_auc.bfv.context import BfvLibrary
 from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rlwe.seal_library import SealLibrary, written
+from fhe_auc.rlwe.seal_library import SealLibrary, key_moduli, written
 
 
 class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
-    """SEAL for the plaintext modulus of index `prime`."""
+    """SEAL for the plaintext modulus of index `prime`.
+
+    Raises `CapacityError` if a plaintext modulus is one of the library's primes.
+    """
 
     def __init__(self, parameters: BfvParameters, prime: int) -> None:
+        primes = key_moduli(parameters.ring_dimension, (*parameters.modulus_bits, parameters.special_bits))
+        for modulus in parameters.plain_moduli:
+            if modulus in primes:
+                raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}")
         super().__init__(parameters, seal.SCHEME_TYPE.BFV, parameters.plain_moduli[prime])
-        self._encoder = seal.BatchEncoder(self.context)
-        self.learn_submissions(self.encoded(np.arange(parameters.slots, dtype=np.uint64)))
-
-    def encoded(self, values: Residues) -> Any:
-        plaintext = seal.Plaintext()
-        self._encoder.encode(values.tolist(), plaintext)
-        return plaintext
-
-    def decoded(self, plaintext: Any) -> Residues:
-        return np.array(self._encoder.decode_uint64(plaintext), np.uint64)
+        self.zero = seal.Plaintext("0")
+        self.learn_submissions(self.zero)
 
     def ciphertext(self, words: Words) -> Any:
         ciphertext = super().ciphertext(words)
@@ -45,5 +44,9 @@ class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
 
 @lru_cache(maxsize=4)
 def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
-    """Return SEAL for these parameters, once for each plaintext modulus."""
-    return tuple(PrimeScheme(parameters, prime) for prime in range(len(parameters.plain_moduli)))
+    """Return SEAL for these parameters, once for each plaintext modulus where ciphertexts are multiplied.
+
+    Without that the library does the same for all. Errors as `PrimeScheme`.
+    """
+    contexts = len(parameters.plain_moduli) if parameters.multiplies else 1
+    return tuple(PrimeScheme(parameters, prime) for prime in range(contexts))

@@ -17,7 +17,7 @@ from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext, PublicKeys, SecretKey
 from fhe_auc.rlwe.context_factory import ContextFactory
-from fhe_auc.rlwe.library import Library
+from fhe_auc.rlwe.library import Decryptor, Library
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seeded import Seeded
 
@@ -43,6 +43,14 @@ class CkksLibrary(Library[CkksParameters]):
     @abstractmethod
     def encoded(self, values: Slots, degree: int) -> Any:
         """Return the plaintext of `values` at scale Δ'^degree; 0 is for integers that multiply."""
+
+    @abstractmethod
+    def decoded(self, plaintext: Any) -> Slots:
+        """Return the slots of what has been decrypted, one value each."""
+
+    def decrypted(self, words: Words, keys: Decryptor, secret: Words) -> Slots:
+        """Return the slots of a ciphertext, decrypted by the library under `keys`."""
+        return self.decoded(keys.decrypt(keys.ciphertext(words)))
 
     @abstractmethod
     def degree(self, ciphertext: Ciphertext) -> int:

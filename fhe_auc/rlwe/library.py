@@ -50,10 +50,6 @@ class Evaluator(LoadedKeys):
     def multiply_plain(self, ciphertext: Any, plaintext: Any) -> Any:
         """Return `ciphertext` times a plaintext."""
 
-    @abstractmethod
-    def negate(self, ciphertext: Any) -> Any:
-        """Return minus `ciphertext`."""
-
 
 class Decryptor(LoadedKeys):
     """What is done with a secret key."""
@@ -69,17 +65,22 @@ class Library(ABC, Generic[P]):
     parameters: P
     secret_key: Layout
     public_key: Layout
-    relinearisation_key: Layout
     submission: Layout
     """Of ciphertexts."""
 
     @abstractmethod
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
-        """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key."""
+        """Return fresh keys, packed: those of a public context (`context.PublicKeys`) in order, and the secret key.
+
+        The relinearisation key is empty where the parameters call for none.
+        """
 
     @abstractmethod
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> Evaluator:
-        """Return the packed keys, loaded, of the context `fingerprint`; `DeserialisationError` where they are none."""
+        """Return the packed keys, loaded, of the context `fingerprint`; `DeserialisationError` where they are none.
+
+        With an empty relinearisation key it does not multiply ciphertexts.
+        """
 
     @abstractmethod
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> Decryptor:
@@ -90,13 +91,10 @@ class Library(ABC, Generic[P]):
         """Return both polynomials of a ciphertext that this process has made, as values at the roots of unity."""
 
     @abstractmethod
-    def decoded(self, plaintext: Any) -> NDArray[Any]:
-        """Return the slots of what has been decrypted, one value each."""
+    def decrypted(self, words: Words, keys: Decryptor, secret: Words) -> NDArray[Any]:
+        """Return the slots of a ciphertext, decrypted under `keys`, which are the key `secret`."""
 
     def verify_reseeding(self, keys: Decryptor, secret: Words, plaintext: Any) -> None:
         """Check that reseeding an encryption under `keys`, the key `secret`, changes nothing; see `Seeded.verify`."""
-
-        def decrypt(words: Words) -> NDArray[Any]:
-            return self.decoded(keys.decrypt(keys.ciphertext(words)))
-
-        Seeded(self.submission.polynomials).verify(self.words(keys.encrypt(plaintext)), secret, decrypt)
+        encrypted = self.words(keys.encrypt(plaintext))
+        Seeded(self.submission.polynomials).verify(encrypted, secret, lambda words: self.decrypted(words, keys, secret))

@@ -146,9 +146,15 @@ class Keys:
         pair = context.KeyGen()
         self.public, self.secret = pair.publicKey, pair.secretKey
         self.tag: str = self.secret.GetKeyTag()
-        with private_key_maps(context):
-            context.EvalMultKeyGen(self.secret)
-            (self.relinearisation,) = context.GetEvalMultKeyVector(self.tag)
+        self._context = context
+
+    @cached_property
+    def relinearisation(self) -> Any:
+        """The relinearisation key, made when it is asked for."""
+        with private_key_maps(self._context):
+            self._context.EvalMultKeyGen(self.secret)
+            (key,) = self._context.GetEvalMultKeyVector(self.tag)
+            return key
 
 
 def new_context(settings: Any) -> Any:
@@ -170,13 +176,18 @@ class OpenFheLibrary(Library[P]):
         keys = self.new_keys()
         self.secret_key = self.learn(keys.secret, keys.tag)
         self.public_key = self.learn(keys.public, keys.tag)
-        self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
 
     @property
     def context(self) -> Any:
         """The library's context; `EvaluationError` in a process that was forked from one that has used it."""
         _refuse_forks()
         return self._context
+
+    @cached_property
+    def relinearisation_key(self) -> Layout:
+        """Layout of relinearisation keys, and of any one key that switches; parties never need it."""
+        keys = self.new_keys()
+        return self.learn(keys.relinearisation, keys.tag)
 
     def new_keys(self) -> Keys:
         """Return fresh keys."""
@@ -188,9 +199,11 @@ class OpenFheLibrary(Library[P]):
 
     def _fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         keys = self.new_keys()
-        relinearisation_key = self.packed_switching_keys(
-            self.relinearisation_key, self.switching_halves, keys.relinearisation, keys
-        )
+        relinearisation_key = b""
+        if self.parameters.multiplies:
+            relinearisation_key = self.packed_switching_keys(
+                self.relinearisation_key, self.switching_halves, keys.relinearisation, keys
+            )
         public = self.public_key.pack(save(keys.public)), relinearisation_key, *self._further_keys(keys)
         return public, self.secret_key.pack(save(keys.secret))
 
@@ -199,7 +212,7 @@ class OpenFheLibrary(Library[P]):
         return ()
 
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> OpenFheEvaluator:
-        """Return the packed keys, loaded; with an empty relinearisation key, one that does not multiply."""
+        """Return the packed keys, loaded."""
         tag = tag_of(fingerprint)
         relinearisation = self.load_switching_key(relinearisation_key, tag) if relinearisation_key else None
         return OpenFheEvaluator(self, self.load_public_key(public_key, tag), relinearisation, tag)
@@ -317,9 +330,6 @@ class OpenFheEvaluator(_OpenFheKeys, Evaluator):
 
     def multiply_plain(self, ciphertext: Any, plaintext: Any) -> Any:
         return self._library.context.EvalMult(ciphertext, plaintext)
-
-    def negate(self, ciphertext: Any) -> Any:
-        return self._library.context.EvalNegate(ciphertext)
 
 
 class OpenFheDecryptor(_OpenFheKeys, Decryptor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import tenseal.sealapi as seal
@@ -11,6 +12,11 @@ from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.library import Decryptor, Evaluator, Library, LoadedKeys, P
 from fhe_auc.rlwe.polynomials import Words
+
+
+def key_moduli(ring_dimension: int, modulus_bits: Sequence[int]) -> list[int]:
+    """Return SEAL's primes of these bits, of which keys take the last as well."""
+    return [prime.value() for prime in seal.CoeffModulus.Create(ring_dimension, list(modulus_bits))]
 
 
 def new_context(
@@ -43,13 +49,19 @@ class SealLibrary(Library[P]):
         generator = seal.KeyGenerator(self.context)
         self.secret_key = self.learn(generator.secret_key())
         self.public_key = self.learn(seal_format.public_key(generator))
-        self.relinearisation_key = self.learn(generator.create_relin_keys())
+
+    @cached_property
+    def relinearisation_key(self) -> Layout:
+        """Layout of relinearisation keys, which parties never need."""
+        return self.learn(seal.KeyGenerator(self.context).create_relin_keys())
 
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context in order, and the secret key."""
         generator = seal.KeyGenerator(self.context)
         public_key = self.public_key.pack(seal_format.save(seal_format.public_key(generator)))
-        relinearisation_key = self.relinearisation_key.pack(seal_format.save(generator.create_relin_keys()))
+        relinearisation_key = b""
+        if self.parameters.multiplies:
+            relinearisation_key = self.relinearisation_key.pack(seal_format.save(generator.create_relin_keys()))
         public = public_key, relinearisation_key, *self._further_keys(generator)
         return public, self.secret_key.pack(seal_format.save(generator.secret_key()))
 
@@ -60,7 +72,10 @@ class SealLibrary(Library[P]):
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> SealEvaluator:
         """Return the packed keys, loaded."""
         public = self.load(seal.PublicKey(), self.public_key, public_key)
-        return SealEvaluator(self, public, self.load(seal.RelinKeys(), self.relinearisation_key, relinearisation_key))
+        relinearisation = None
+        if relinearisation_key:
+            relinearisation = self.load(seal.RelinKeys(), self.relinearisation_key, relinearisation_key)
+        return SealEvaluator(self, public, relinearisation)
 
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> SealDecryptor:
         """Return the packed secret key, loaded."""
@@ -135,9 +150,6 @@ class SealEvaluator(_SealKeys, Evaluator):
         zero = written(seal.Ciphertext(), self._encryptor.encrypt_zero)  # SEAL refuses products that anyone could read
         zero.scale = ciphertext.scale * plaintext.scale
         return zero
-
-    def negate(self, ciphertext: Any) -> Any:
-        return written(seal.Ciphertext(), self._evaluation.negate, ciphertext)
 
 
 class SealDecryptor(_SealKeys, Decryptor):

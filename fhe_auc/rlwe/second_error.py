@@ -4,7 +4,7 @@ The libraries seed their generators once. A machine that is resumed twice from o
 seeds for `a` that are fresh: of b = e - a·s + m and b' = e - a'·s + m the difference (a' - a)·s tells s. So b gets an
 error of ours on top, and the difference one of its own:
 
-    key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it)
+    key    HMAC-SHA512(s, 32 bytes from the system's generator | b as the library made it | a message we add to it)
     e2     ChaCha20(key): each coefficient centred binomial, on [-21, 21], of variance 10.5, as SEAL's errors are
 
 Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
@@ -46,19 +46,20 @@ class Keys(NamedTuple):
     """Of the second error; secret."""
 
 
-def fresh_keys(secret: Words, b: Words) -> Keys:
-    """Return keys for the encryption `b`, as the library made it, under the key `secret`."""
-    drawn = hmac.digest(secret.tobytes(), secrets.token_bytes(_RANDOM_BYTES) + b.tobytes(), "sha512")
+def fresh_keys(secret: Words, *b: Words) -> Keys:
+    """Return keys for the encryption `b`, as the library made it and what is added to that, under the key `secret`."""
+    parts = secrets.token_bytes(_RANDOM_BYTES), *(each.tobytes() for each in b)
+    drawn = hmac.digest(secret.tobytes(), b"".join(parts), "sha512")
     return Keys(drawn[:32], drawn[32:])
 
 
 def second_error(shape: Polynomials, key: bytes) -> Words:
-    """Return one small polynomial, modulo each prime of `shape`, as values at the roots of unity."""
+    """Return one small polynomial: its coefficients modulo each prime of `shape`."""
     coins = np.unpackbits(KeyStream(key).words(shape.ring_dimension).view(np.uint8)).reshape(shape.ring_dimension, -1)
     error = (coins.astype(np.float32) @ _SIGNS).astype(np.int64)
-    return values_of(shape, np.mod(error, np.array(shape.moduli)[:, None]).astype(np.uint64))
+    return np.asarray(np.mod(error, np.array(shape.moduli)[:, None])).astype(np.uint64)
 
 
 def add_second_error(shape: Polynomials, b: Words, secret: Words) -> None:
     """Add a fresh second error to `b`, of that shape, which the library has encrypted under the key `secret`."""
-    shape.add_in_place(b, second_error(shape, fresh_keys(secret, b).error))
+    shape.add_in_place(b, values_of(shape, second_error(shape, fresh_keys(secret, b).error)))

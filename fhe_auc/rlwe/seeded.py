@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import fresh_keys, second_error
+from fhe_auc.rlwe.transform import values_of
 
 SEED_BYTES = 32
 VERIFIED = 2.0**32
@@ -42,18 +43,25 @@ class Seeded:
         """Shape of b, and of a."""
         return Polynomials(self.whole.ring_dimension, self.whole.moduli[: len(self.whole.moduli) // 2])
 
-    def reseed(self, ciphertext: Words, secret: Words, seed: bytes | None = None) -> bytes:
+    def reseed(
+        self, ciphertext: Words, secret: Words, seed: bytes | None = None, message: Words | None = None
+    ) -> bytes:
         """Return a fresh encryption under `secret` (of the shape `half`), with a second error and the `a` of a seed.
 
-        The seed is a new one, unless the caller has one that is good for this ciphertext alone.
+        The seed is a new one, unless the caller has one that is good for this ciphertext alone. A `message`, given by
+        its coefficients, of the shape `half`, is added to what is encrypted.
         """
         half = self.half
         b, a = (each.copy() for each in np.split(ciphertext, 2))
-        keys = fresh_keys(secret, b)
+        added = [] if message is None else [message]
+        keys = fresh_keys(secret, b, *added)
         seed = keys.seed if seed is None else seed
         half.subtract_in_place(a, half.uniform(seed))
         half.add_in_place(b, half.multiply(a, secret))
-        half.add_in_place(b, second_error(half, keys.error))
+        small = second_error(half, keys.error)
+        for each in added:
+            half.add_in_place(small, each)
+        half.add_in_place(b, values_of(half, small))
         return half.pack(b) + seed
 
     def verify(self, ciphertext: Words, secret: Words, decrypt: Callable[[Words], NDArray[Any]]) -> None:

@@ -91,7 +91,7 @@ def noise(pair: bfv.KeyPair, parties: int) -> tuple[float, float, float]:
         sums.append(total.words)
     product = pair.public.multiply(*(pair.public.ciphertext(words, 0) for words in sums))
     blinded = pair.public.multiply_values(product, np.full(8192, t // 2))
-    found = [sums[0], *(pair.public.words(each) for each in (blinded, pair.public.flood(blinded)))]
+    found = [sums[0], *(each.words for each in (blinded, pair.public.flood(blinded)))]
     first, second, third = (
         math.log2(max(map(abs, scaled_noise(pair.secret, words, 0)))) - math.log2(t) for words in found
     )

@@ -84,7 +84,7 @@ class Joint:
         return [self.half.unpack(partial_decryption(share, result, prime, self.smudging)) for share in self.shares]
 
     def scaled_noise(self, ciphertext: bfv.Ciphertext) -> np.ndarray:
-        first, second = np.split(self.public.words(ciphertext), 2)
+        first, second = np.split(ciphertext.words, 2)
         phase = first.copy()
         self.half.add_in_place(phase, self.half.multiply(second, self.secret))
         t, modulus = PRIMES[ciphertext.prime], math.prod(self.half.moduli)
@@ -204,8 +204,8 @@ def test_a_ciphertext_is_encrypted_once_with_a_share(session: Joint) -> None:
 
 
 def test_an_error_that_the_library_repeats_is_not_the_only_one(session: Joint, monkeypatch: pytest.MonkeyPatch) -> None:
-    share, keys = session.shares[0], session.shares[0]._decryptors[0]
-    repeated = keys.encrypt(session.setup.schemes[0].encoded(some(1, 0)))
+    share, keys = session.shares[0], session.shares[0]._decryptor
+    repeated = keys.encrypt(session.setup.schemes[0].zero)
     monkeypatch.setattr(keys, "encrypt", lambda plaintext: repeated)
     first = session.half.unpack(share.encrypt(some(1, 0), 0, 302))
     share._encrypted.remove(302)

@@ -367,7 +367,7 @@ def test_every_result_has_multipliers_masks_and_noise_of_its_own(protocol: str, 
             multipliers.append(den * pow(2 * pooled.positives * pooled.negatives, -1, prime) % prime)
             inverse = np.full(packing.slots, pow(multipliers[-1], -1, prime), np.uint64)
             bare.append(modular.multiply(slots, inverse, prime)[masked])
-            noise = scaled_noise(secret, aggregation.context.words(made), which)
+            noise = scaled_noise(secret, made.words, which)
             spread = np.std(np.array([each / prime for each in noise]) / 2.0**parameters.flooding_bits)
             assert spread == pytest.approx(1 / np.sqrt(3), rel=0.05)
     assert len(set(multipliers)) == 2 * len(parameters.plain_moduli)
