@@ -25,10 +25,12 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.serialise import encode, frame, unframe
 from fhe_auc.sums.expansion import coefficients, products
 from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.residues import pack
 from fhe_auc.sums.terms import Release, running_sums
 
 _MAGIC = b"fheopen"
 _SEED_BYTES = 32
+_PROBE_BYTES = 24
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -50,7 +52,12 @@ def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residue
         at = release.evaluate(pad, modulus)
         monomials = [[each for term in wanted.terms for each in products(term, at, modulus)] for wanted in release.sums]
         ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(monomials)]
-    return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+    made = frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
+    for pad, modulus in zip(pads, secret.parameters.plain_moduli, strict=True):
+        shown = [form[:_PROBE_BYTES] for form in (pad.tobytes(), pack(pad, modulus)) if len(form) >= _PROBE_BYTES]
+        if any(each in made for each in shown):
+            raise RuntimeError("the opening shows the sum of the pads; nothing was written")
+    return made
 
 
 class Opening:
@@ -94,11 +101,10 @@ class Opening:
         pooled : sequence of array
             For each prime the sum of all padded sketches, shape (sketch.size,); ValueError for anything else.
         kept : int, optional
-            For `PublicContext.dump_result`, if given.
+            Primes of Q that results are switched down to, as `PublicContext.dump_result` takes it.
         """
-        options = () if kept is None else (kept,)
         return tuple(
-            self._public.dump_result(self._public.flood(self._evaluated(values, prime)), *options)
+            self._public.dump_result(self._public.flood(self._evaluated(values, prime)), kept)
             for prime, (values, _) in enumerate(zip(pooled, self._ciphertexts, strict=True))
         )
 

@@ -16,13 +16,12 @@ from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.serialise import decode, encode
 from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
 from fhe_auc.sums.residues import pack, unpack
-from fhe_auc.sums.running_total import RunningTotal
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
@@ -69,11 +68,11 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
-        pads = [RunningTotal(self._size, prime) for prime in self._primes]
+        pads = [Sum(Polynomials(self._size, (prime,))) for prime in self._primes]
         for party, seed in seeds.items():
             for total, values in zip(pads, self._pads(party, seed), strict=True):
-                total.add(values)
-        return make_opening(self._secret(material), self.plan.computed, [total.residues for total in pads])
+                total.add(values[None])
+        return make_opening(self._secret(material), self.plan.computed, [total.words[0] for total in pads])
 
     def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
         """Return the aggregator's keys; an empty opening is to come."""

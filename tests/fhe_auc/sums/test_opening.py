@@ -28,7 +28,6 @@ from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import Opening, integers, make_opening
 from fhe_auc.sums.pads import pad
-from fhe_auc.sums.running_total import RunningTotal
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from tests.support import plain_sums
@@ -62,13 +61,13 @@ class Pooled:
         self.pads, self.padded = [], []
         for prime, modulus in enumerate(self.moduli):
             size = self.release.sketch.size
-            pads, padded = RunningTotal(size, modulus), RunningTotal(size, modulus)
+            pads, padded = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
             for party, sketch in enumerate(self.sketches):
                 own = pad(bytes([party]) * 32, bytes(32), party, prime, modulus, size)
-                pads.add(own)
-                padded.add((own + plain_sums.residues(sketch, modulus)) % np.uint64(modulus))
-            self.pads.append(pads.residues)
-            self.padded.append(padded.residues)
+                pads = (pads + own) % np.uint64(modulus)
+                padded = (padded + own + plain_sums.residues(sketch, modulus)) % np.uint64(modulus)
+            self.pads.append(pads)
+            self.padded.append(padded)
 
     @property
     def expected(self) -> list[int]:
