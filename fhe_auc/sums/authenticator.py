@@ -149,16 +149,15 @@ class Authenticator:
 
     def _sum_of(self, counted: Sequence[int]) -> Share:
         """Return the sum of so many parties' shares; of a run of neighbours it is one difference."""
-        ends = [0, *(k + 1 for k, (this, following) in enumerate(pairwise(counted)) if following != this + 1)]
-        total: Share | None = None
-        for first, end in pairwise([*ends, len(counted)]):
-            run = self._difference(counted[first], counted[end - 1] + 1)
-            if total is None:
-                total = run
-            else:
-                total = Share(*(modular.add(x, y, self._modulus) for x, y in zip(total, run, strict=True)))
-        if total is None:
+        if not counted:
             raise ValueError("a sum of no parties")
+        ends = [0, *(k + 1 for k, (this, following) in enumerate(pairwise(counted)) if following != this + 1)]
+        runs = (
+            self._difference(counted[first], counted[end - 1] + 1) for first, end in pairwise([*ends, len(counted)])
+        )
+        total = next(runs)
+        for each in runs:
+            total = Share(*(modular.add(x, y, self._modulus) for x, y in zip(total, each, strict=True)))
         return total
 
     def _difference(self, first: int, following: int) -> Share:
