@@ -77,11 +77,8 @@ def random_residues(seed: int, size: int, modulus: int) -> Residues:
     return modular.uniform(KeyStream(seed.to_bytes(32, "big")), modulus, size)
 
 
-weights = st.sampled_from([1, -1, 2, -3, 27, 2**40, -(2**40)])
-
-
 @st.composite
-def factors(draw: st.DrawFn, vectors: dict[str, int], length: int) -> Factor:
+def factors(draw: st.DrawFn, vectors: dict[str, int], length: int, largest: int) -> Factor:
     if draw(st.integers(0, 5)) == 0:
         constant = st.one_of(st.integers(-3, 3), st.sampled_from([2**40, -(2**40)]))
         return Factor(constants=tuple(draw(st.lists(constant, min_size=length, max_size=length))))
@@ -90,14 +87,14 @@ def factors(draw: st.DrawFn, vectors: dict[str, int], length: int) -> Factor:
     for _ in range(draw(st.integers(1, 3))):
         over = draw(st.sampled_from(["each", "below", "above", "total"])) if fitting else "total"
         name = draw(st.sampled_from(list(vectors) if over == "total" else fitting))
-        parts.append(Part(name, over, draw(weights)))
+        parts.append(Part(name, over, draw(st.sampled_from([1, -1, 2, -3, 27, largest, -largest]))))
     return Factor(tuple(parts))
 
 
 @st.composite
-def terms(draw: st.DrawFn, vectors: dict[str, int]) -> Term:
+def terms(draw: st.DrawFn, vectors: dict[str, int], largest: int) -> Term:
     length = draw(st.sampled_from(sorted(set(vectors.values()))))
-    found = [draw(factors(vectors, length)) for _ in range(draw(st.integers(1, 3)))]
+    found = [draw(factors(vectors, length, largest)) for _ in range(draw(st.integers(1, 3)))]
     if draw(st.booleans()):  # repeated factors are treated in a way of their own
         found = [found[0], *found[: draw(st.integers(1, 2))]]
     if all(factor.constants for factor in found):
@@ -106,13 +103,12 @@ def terms(draw: st.DrawFn, vectors: dict[str, int]) -> Term:
 
 
 @st.composite
-def releases(draw: st.DrawFn, *, most_entries: int = 12) -> Release:
+def releases(draw: st.DrawFn, *, most_entries: int = 12, largest: int = 2**40) -> Release:
     lengths = draw(st.lists(st.sampled_from([1, 2, 5, most_entries]), min_size=1, max_size=4))
     vectors = {f"x{number}": length for number, length in enumerate(lengths)}
     count = draw(st.integers(1, 4))
-    made = [
-        Sum(f"sum {number}", tuple(draw(st.lists(terms(vectors), min_size=1, max_size=3)))) for number in range(count)
-    ]
+    several = st.lists(terms(vectors, largest), min_size=1, max_size=3)
+    made = [Sum(f"sum {number}", tuple(draw(several))) for number in range(count)]
     return Release(Sketch(tuple(vectors.items())), tuple(made))
 
 

@@ -1,0 +1,265 @@
+"""Authenticators: honest sums pass for whoever is counted, and a wrong one at no more points than its degree.
+
+Small primes are tried exhaustively: what is proved of every prime is counted there.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from fhe_auc.errors import InputError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.modular import Residues
+from fhe_auc.sums.authenticator import Authenticator, Share, authenticated, released
+from fhe_auc.sums.sketch import Sketch
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
+from tests.support import plain_sums
+from tests.support.plain_sums import PRIMES
+
+SECRET, SESSION = bytes(range(32)), bytes(32)
+X, Y = (Factor((Part(name),)) for name in "xy")
+
+
+def release_of(*factors: Factor) -> Release:
+    """One product of entries of two vectors, or of one."""
+    names = dict.fromkeys(part.vector for factor in factors for part in factor.parts)
+    return Release(Sketch(tuple((name, 1) for name in names)), (Sum("s", (Term(factors),)),))
+
+
+PRODUCT, CUBE = release_of(X, Y), release_of(X, X, X)
+
+
+def private(number: int) -> KeyStream:
+    return KeyStream(number.to_bytes(32, "big"))
+
+
+def words(values: Sequence[int]) -> Residues:
+    return np.array(values, np.uint64)
+
+
+class Chosen(Authenticator):
+    """One whose secrets a test has chosen: the point, and every party's share."""
+
+    def __init__(self, release: Release, modulus: int, point: int, shares: Sequence[Share]) -> None:
+        super().__init__(release, SECRET, SESSION, 0, modulus)
+        self._point, self._shares = point, shares
+
+    def _difference(self, first: int, following: int) -> Share:
+        columns = zip(*self._shares[first:following], strict=True)
+        return Share(*(modular.total(np.array(each), self._modulus, axis=0) for each in columns))
+
+
+def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]) -> Chosen:
+    """The secrets with this point under which a party sends this sketch, by definition."""
+    size, at = release.sketch.size, point
+    entries = [(value + at * tag) % modulus for value, tag in zip(sketch[:size], sketch[size : 2 * size], strict=True)]
+    blinders, offsets = list(sketch[2 * size :]), []
+    for degree in (each.degree for each in release.sums if each.degree > 1):
+        own, blinders = blinders[:degree], blinders[degree:]
+        offsets.append(sum(at**power * each for power, each in enumerate(own, 1)) % modulus)
+    return Chosen(release, modulus, point, [Share(words(entries), words(offsets))])
+
+
+# --- What is right passes ---------------------------------------------------------------------------------------------
+
+
+@given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
+    sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=5))
+    counted = sorted(data.draw(st.sets(st.sampled_from(range(len(sketches))), min_size=1)))
+    authenticator = Authenticator(release, SECRET, SESSION, 0, prime)
+    sent = [
+        authenticator.sketch(party, plain_sums.residues(each, prime), private(party))
+        for party, each in enumerate(sketches)
+    ]
+    pooled = modular.total(np.array([sent[party] for party in counted]), prime, axis=0)
+    totals = authenticated(release).totals(pooled, prime)
+    assert authenticator.accepts(totals, counted)
+    values = [sum(sketches[party][k] for party in counted) for k in range(release.sketch.size)]
+    vectors = plain_sums.vectors_of(release.sketch, values)
+    assert released(release, totals).tolist() == [plain_sums.value(each, vectors) % prime for each in release.sums]
+
+
+@given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.integers(0, 10**6))
+@settings(max_examples=100, deadline=None)
+def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
+    release: Release, prime: int, seed: int
+) -> None:
+    """H(z) = f(x + x'·z) + Σ μ·z^j, from the definition of f."""
+    whole = authenticated(release)
+    sketch = plain_sums.random_residues(seed, whole.sketch.size, prime)
+    vectors = plain_sums.vectors_of(whole.sketch, sketch.tolist())
+    expected = []
+    for wanted, z in ((wanted, z) for wanted in release.sums for z in range(wanted.degree + 1)):
+        moved = {
+            name: [x + z * tag for x, tag in zip(vectors[name], vectors[f"{name}'"], strict=True)]
+            for name, _ in release.sketch.vectors
+        }
+        behind = vectors[f"blinders of {wanted.name}"] if wanted.degree > 1 else []
+        total = plain_sums.value(wanted, moved) + sum(each * z**power for power, each in enumerate(behind, 1))
+        expected.append(total % prime)
+    assert whole.totals(sketch, prime).tolist() == expected
+
+
+# --- What is wrong does not -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "prime"), [(PRODUCT, 7), (CUBE, 5)])
+def test_a_wrong_number_passes_at_as_many_points_as_its_polynomial_has_roots(release: Release, prime: int) -> None:
+    """For every other answer there is, over all points that explain what the party sent: at most its degree."""
+    whole, (degree,) = authenticated(release), [each.degree for each in release.sums]
+    sketch = [1 + k % (prime - 1) for k in range(whole.sketch.size)]
+    honest = whole.totals(words(sketch), prime)
+    explanations = [explaining(release, prime, point, sketch) for point in range(1, prime)]
+    assert all(each.accepts(honest, [0]) for each in explanations)
+    most = 0
+    for polynomial in itertools.product(range(prime), repeat=degree + 1):
+        shift = [sum(c * z**power for power, c in enumerate(polynomial)) % prime for z in range(degree + 1)]
+        totals = modular.add(honest, words(shift), prime)
+        passed = sum(each.accepts(totals, [0]) for each in explanations)
+        roots = sum(sum(c * at**power for power, c in enumerate(polynomial)) % prime == 0 for at in range(1, prime))
+        assert passed == roots
+        if polynomial[0]:  # the number that is released is wrong
+            most = max(most, passed)
+    assert most == degree
+
+
+def test_each_sum_is_checked_by_itself() -> None:
+    release = Release(PRODUCT.sketch, (*PRODUCT.sums, Sum("x", (Term((X,)),)), Sum("y squared", (Term((Y, Y)),))))
+    prime = PRIMES[-2]
+    authenticator = Authenticator(release, SECRET, SESSION, 0, prime)
+    sketch = authenticator.sketch(0, words([3, 4]), private(1))
+    honest = authenticated(release).totals(sketch, prime)
+    assert authenticator.accepts(honest, [0])
+    for place in range(len(honest)):
+        wrong = honest.copy()
+        wrong[place] = (int(wrong[place]) + 1) % prime
+        assert not authenticator.accepts(wrong, [0])
+
+
+@pytest.mark.parametrize("claimed", [[0], [1], [0, 1], [1, 2], [0, 1, 2]])
+def test_sums_of_other_parties_than_are_counted_do_not_pass(claimed: list[int]) -> None:
+    """Also where the party left out or added has nothing in its sketch."""
+    prime = PRIMES[-2]
+    authenticator = Authenticator(PRODUCT, SECRET, SESSION, 0, prime)
+    sent = [authenticator.sketch(party, words([0, 0]), private(party)) for party in range(3)]
+    totals = authenticated(PRODUCT).totals(modular.add(sent[0], sent[2], prime), prime)
+    assert authenticator.accepts(totals, [0, 2])
+    assert not authenticator.accepts(totals, claimed)
+
+
+def test_a_sum_of_no_parties_is_refused() -> None:
+    with pytest.raises(ValueError, match="no parties"):
+        Authenticator(PRODUCT, SECRET, SESSION, 0, 101).accepts(words([0] * 3), [])
+
+
+# --- What is seen tells nothing ---------------------------------------------------------------------------------------
+
+
+def submissions(
+    monkeypatch: pytest.MonkeyPatch, release: Release, prime: int, point: int, values: Sequence[int]
+) -> Iterator[tuple[int, ...]]:
+    """What a party may send, for every share and every own draw there are."""
+    size, (degree,) = release.sketch.size, [each.degree for each in release.sums]
+    for drawn in itertools.product(range(prime), repeat=size + degree):
+        share = Share(words(drawn[:size]), words(drawn[size : size + 1]))
+        monkeypatch.setattr(modular, "uniform", lambda *_, own=drawn[size + 1 :]: words(own))
+        yield tuple(Chosen(release, prime, point, [share]).sketch(0, words(values), private(0)).tolist())
+
+
+@pytest.mark.parametrize(("release", "prime", "values"), [(PRODUCT, 5, [2, 3]), (CUBE, 5, [4])])
+def test_at_every_point_exactly_one_secret_explains_a_submission(
+    monkeypatch: pytest.MonkeyPatch, release: Release, prime: int, values: list[int]
+) -> None:
+    """So whatever is sent, and whatever the party holds, all points are equally likely to whoever lacks the secret."""
+    size, (degree,) = release.sketch.size, [each.degree for each in release.sums]
+    for point in range(1, prime):
+        found = Counter(submissions(monkeypatch, release, prime, point, values))
+        assert len(found) == prime ** (size + degree)
+        assert set(found.values()) == {1}
+        assert {each[:size] for each in found} == {tuple(values)}
+
+
+@pytest.mark.parametrize(("release", "pairs"), [(PRODUCT, ([2, 3], [1, 1], [3, 2], [4, 4])), (CUBE, ([2], [2]))])
+@pytest.mark.parametrize("point", [1, 2, 4])
+def test_parties_see_nothing_but_the_sum_though_they_know_all_that_they_have_in_common(
+    monkeypatch: pytest.MonkeyPatch, release: Release, pairs: Any, point: int
+) -> None:
+    """Over the draws that are another party's own, what they decrypt depends on nothing else in its sketch."""
+    prime, whole, (degree,) = 5, authenticated(release), [each.degree for each in release.sums]
+    share = Share(words([3, 1][: release.sketch.size]), words([2]))
+    seen: dict[int, list[Counter[Any]]] = {}
+    for values in pairs:
+        view: Counter[Any] = Counter()
+        for own in itertools.product(range(prime), repeat=degree - 1):
+            monkeypatch.setattr(modular, "uniform", lambda *_, own=own: words(own))
+            sketch = Chosen(release, prime, point, [share]).sketch(0, words(values), private(0))
+            view[tuple(whole.totals(sketch, prime).tolist())] += 1
+        assert len(view) == prime ** (degree - 1)
+        (number,) = {each[0] for each in view}
+        seen.setdefault(number, []).append(view)
+    for views in seen.values():
+        assert len(views) > 1
+        assert all(view == views[0] for view in views)
+
+
+def test_points_and_the_tags_of_several_parties_are_uniform_and_independent() -> None:
+    """A false alarm in 10^6; a share is the difference of neighbours, and the parties' might hang together."""
+    prime, points, tags = 5, Counter(), Counter()  # type: ignore[var-annotated]
+    for number in range(5000):
+        authenticator = Authenticator(CUBE, number.to_bytes(32, "big"), SESSION, 0, prime)
+        points[authenticator._point] += 1
+        sent = (authenticator.sketch(party, words([0]), private(0)) for party in range(3))
+        tags[tuple(int(each[1]) for each in sent)] += 1
+    assert set(points) == {1, 2, 3, 4}
+    for found, cells in ((points, 4), (tags, prime**3)):
+        assert len(found) == cells
+        assert stats.chisquare(list(found.values())).pvalue > 1e-6
+
+
+def test_blinders_are_the_party_s_own_and_all_else_follows_from_the_common_secret() -> None:
+    authenticator, prime = Authenticator(CUBE, SECRET, SESSION, 0, PRIMES[-2]), PRIMES[-2]
+    one, other = (authenticator.sketch(0, words([5]), private(number)) for number in (1, 2))
+    assert (one != other).tolist() == [False, False, True, True, True]
+    again = Authenticator(CUBE, SECRET, SESSION, 0, prime).sketch(0, words([5]), private(1))
+    assert (again == one).all()
+
+
+# --- Secrets ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_secret_session_prime_and_party_has_shares_of_its_own() -> None:
+    prime, zeros = PRIMES[-2], words([0, 0])
+    made = [
+        Authenticator(PRODUCT, secret, session, which, prime).sketch(party, zeros, private(0))[2:4].tolist()
+        for secret in (SECRET, bytes(32))
+        for session in (SESSION, SECRET)
+        for which in (0, 1)
+        for party in (0, 1)
+    ]
+    assert len({entry for each in made for entry in each}) == 2 * len(made)
+
+
+def test_shares_are_pinned() -> None:
+    """All parties derive them, on whatever machine and version."""
+    sent = Authenticator(CUBE, SECRET, SESSION, 1, PRIMES[-2]).sketch(2, words([7]), private(3))
+    assert sent.tolist() == [7, 323020354843, 1980803286876, 536587832847, 2108398925186]
+
+
+def test_a_common_secret_of_another_length_is_refused_and_none_is_printed() -> None:
+    """Everything else that shares are derived from is public."""
+    for secret in (b"", bytes(31)):
+        with pytest.raises(InputError, match="32 bytes"):
+            Authenticator(PRODUCT, secret, SESSION, 0, 101)
+    assert repr(Authenticator(PRODUCT, SECRET, SESSION, 0, 101)) == "Authenticator(...)"
