@@ -101,7 +101,7 @@ def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
     sketch = plain_sums.random_residues(seed, whole.sketch.size, prime)
     vectors = plain_sums.vectors_of(whole.sketch, sketch.tolist())
     expected = []
-    for wanted, z in ((wanted, z) for wanted in release.sums for z in range(wanted.degree + 1)):
+    for wanted, z in ((each, z) for each in release.sums for z in range(each.degree + 1)):
         moved = {
             name: [x + z * tag for x, tag in zip(vectors[name], vectors[f"{name}'"], strict=True)]
             for name, _ in release.sketch.vectors

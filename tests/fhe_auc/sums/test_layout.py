@@ -111,9 +111,9 @@ def test_a_masked_vector_tells_its_totals_and_nothing_else(widths: tuple[int, ..
 
 def test_what_takes_too_many_ciphertexts_or_slots_is_refused() -> None:
     assert Layout.of(release_of(8 * MOST_CIPHERTEXTS), 8).ciphertexts == MOST_CIPHERTEXTS
-    with pytest.raises(CapacityError, match="1 sums with 8,193 monomials take more than 1,024 ciphertexts of 8 slots"):
+    with pytest.raises(CapacityError, match="1 sums of 8,193 numbers take more than 1,024 ciphertexts of 8 slots"):
         Layout.of(release_of(8 * MOST_CIPHERTEXTS + 1), 8)
-    with pytest.raises(CapacityError, match="3 sums with 3 monomials take more than"):
+    with pytest.raises(CapacityError, match="3 sums of 3 numbers take more than"):
         Layout.of(release_of(1, 1, 1), 2)
     with pytest.raises(CapacityError, match="at most 16,384 slots"):
         Layout.of(release_of(1), 2**15)

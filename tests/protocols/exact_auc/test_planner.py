@@ -1,131 +1,109 @@
-"""The planner of exact sessions: what it promises follows from integers, and nothing weaker can be asked of it."""
+"""The planner of exact sessions: the fewest primes that tell all sums apart, and a plan that is weaker is refused."""
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
+from fhe_auc.sums.opening import integers
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
+from tests.support import plain_sums
 from tests.support.blinded_auc import encoded
 
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
+JOINT = {**SMALL, "joint_keys": True}
+FIRST, SECOND, THIRD = primes_above(2**41, 3, 8192)
+(LARGE,) = primes_above(2**49, 1, 8192)
 
 
-def reconstructed(residue: int, modulus: int, bound: int) -> Fraction | None:
-    """Return p/q with 0 ≤ p ≤ bound and 0 < q ≤ bound, and p = residue·q (Wang's algorithm)."""
-    upper, lower, before, factor = modulus, residue % modulus, 0, 1
-    while lower > bound:
-        quotient = upper // lower
-        upper, lower = lower, upper - quotient * lower
-        before, factor = factor, before - quotient * factor
-    p, q = (lower, factor) if factor > 0 else (-lower, -factor)
-    return Fraction(p, q) if 0 < q <= bound and p >= 0 else None
-
-
-@pytest.mark.parametrize(
-    ("max_rows", "verified", "primes"),
-    [
-        (2, True, 2),
-        (100, False, 1),
-        (2_048, True, 2),
-        (2_049, True, 3),
-        (10**6, True, 3),
-        (10**6, False, 2),
-        (10**8, True, 4),
-    ],
-)
-def test_primes_are_as_many_as_the_pooled_rows_take(max_rows: int, verified: bool, primes: int) -> None:
-    plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=verified)
-    assert plan.parameters.plain_moduli == primes_above(2**41, primes, 8192)
-    squared = (max_rows**2 // 2) ** 2
-    assert plan.modulus > (2**40 if verified else 2) * squared
-    if primes > 1:
-        assert math.prod(plan.parameters.plain_moduli[:-1]) <= (2**40 if verified else 2) * squared
-
-
-@pytest.mark.parametrize("verified", [True, False])
-@given(rows=st.integers(2, 10**6), share=st.floats(0, 1), ratio=st.floats(0, 1))
-def test_every_fraction_of_so_many_rows_is_reconstructed(verified: bool, rows: int, share: float, ratio: float) -> None:
-    plan = plan_exact(**SMALL, authenticated=verified)
-    positives = min(max(int(share * rows), 1), rows - 1)
-    den = 2 * positives * (rows - positives)
-    assert den <= plan.largest_den
-    num = int(ratio * den)
-    residue = num * pow(den, -1, plan.modulus)
-    assert reconstructed(residue, plan.modulus, plan.largest_den) == Fraction(num, den)
-
-
-def test_more_rows_than_planned_give_no_fractions_by_chance() -> None:
-    """As rare as that are pairs of fractions with one denominator, among all pairs of residues."""
-    for max_rows in (2, 1000, 1220, 10**6, 1_700_000):
-        plan = plan_exact(**SMALL, max_rows=max_rows, authenticated=False)
-        assert plan.modulus > 2 * plan.largest_den**2
-        assert plan.largest_den**3 * 2**20 < plan.modulus**2
-
-
-def test_a_plan_without_tied_pairs_is_refused() -> None:
-    """Its results would have no half-width."""
-    plan = plan_exact(**SMALL)
-    with pytest.raises(CapacityError, match="there is no half-width"):
-        msgspec.structs.replace(plan, packing=msgspec.structs.replace(plan.packing, ties=False))
-
-
-def test_the_largest_denominator_is_that_of_a_balanced_pool() -> None:
-    for rows in range(2, 40):
-        plan = plan_exact(**SMALL, max_rows=rows)
-        assert plan.largest_den == max(2 * positives * (rows - positives) for positives in range(1, rows))
-
-
-def test_a_random_residue_is_hardly_ever_a_fraction_of_a_verified_plan() -> None:
-    plan = plan_exact(**SMALL)
-    generator = np.random.default_rng(1)
-    residues = (int.from_bytes(generator.bytes(20), "little") % plan.modulus for _ in range(2000))
-    assert not any(reconstructed(residue, plan.modulus, plan.largest_den) for residue in residues)
-
-
-def test_uploads_for_a_million_rows_stay_below_what_was_asked_for() -> None:
-    assert plan_exact(**SMALL).submission_bytes == 1_376_256
-    assert plan_exact(**{**SMALL, "backend": "tenseal"}).submission_bytes == 1_228_800
+def most_rows(modulus: int) -> int:
+    """So many rows have no sum, ⌊n²/4⌋ at most in absolute value, beyond half of the modulus."""
+    return max(n for n in range(math.isqrt(2 * modulus) - 4, math.isqrt(2 * modulus) + 4) if 2 * (n * n // 4) < modulus)
 
 
 @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
-@pytest.mark.parametrize("parties", [1, 2, 200, 1000, 3000])
-def test_any_number_of_parties_is_flooded_by_forty_bits_and_decrypts(backend: str, parties: int) -> None:
-    plan = plan_exact(**{**SMALL, "backend": backend, "parties": parties})
-    assert plan.flooding_margin >= 40
-    assert plan.decryption_margin > 50
+@pytest.mark.parametrize(
+    ("max_rows", "moduli", "kept"),
+    [
+        (2, (FIRST,), 1),
+        (most_rows(FIRST), (FIRST,), 1),
+        (most_rows(FIRST) + 1, (LARGE,), 2),
+        (most_rows(LARGE), (LARGE,), 2),
+        (most_rows(LARGE) + 1, (FIRST, SECOND), 1),
+        (most_rows(FIRST * SECOND), (FIRST, SECOND), 1),
+        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD), 1),
+    ],
+)
+def test_primes_take_as_few_bits_as_the_rows_allow(
+    backend: str, max_rows: int, moduli: tuple[int, ...], kept: int
+) -> None:
+    plan = plan_exact(**{**SMALL, "backend": backend}, max_rows=max_rows)
+    assert plan.parameters.plain_moduli == moduli
+    assert plan.kept == kept
+    assert not plan.parameters.multiplies
+    assert plan.flooding_margin >= plan.flooding_bits == 40
+    assert plan.soundness == 2 / (moduli[0] - 1) < 2**-40
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "primes"), [(most_rows(FIRST), 1), (most_rows(FIRST) + 1, 2), (most_rows(FIRST * SECOND) + 1, 3)]
+)
+def test_joint_keys_have_small_primes_only(max_rows: int, primes: int) -> None:
+    plan = plan_exact(**JOINT, max_rows=max_rows)
+    assert plan.parameters.plain_moduli == (FIRST, SECOND, THIRD)[:primes]
+    assert plan.parameters.multiplies
+    assert plan.kept == len(plan.parameters.modulus_bits)
+
+
+@pytest.mark.parametrize("moduli", [(FIRST,), (LARGE,), (FIRST, SECOND)])
+def test_the_largest_sums_of_the_most_rows_come_out_and_larger_ones_do_not(moduli: tuple[int, ...]) -> None:
+    largest = most_rows(math.prod(moduli)) ** 2 // 4
+    for value in (largest, -largest, largest - 1, 0):
+        assert integers([plain_sums.residues([value], t) for t in moduli], moduli) == (value,)
+    beyond = (most_rows(math.prod(moduli)) + 1) ** 2 // 4
+    assert integers([plain_sums.residues([beyond], t) for t in moduli], moduli) != (beyond,)
+
+
+@pytest.mark.parametrize("parties", [1, 2, 1000, 100_000])
+def test_any_number_of_parties_has_the_same_plan_with_sealed_keys(parties: int) -> None:
+    """Their sketches are added up in the clear: there is no noise that could grow."""
+    few, many = (plan_exact(**{**SMALL, "parties": number}) for number in (1, parties))
+    assert msgspec.structs.replace(many, parties=1) == few
+    assert many.flooding_margin == few.flooding_margin
 
 
 @pytest.mark.parametrize("parties", [2, 100, 1000])
 def test_joint_keys_leave_room_for_everybodys_smudging(parties: int) -> None:
-    plan = plan_exact(**{**SMALL, "parties": parties}, joint_keys=True)
+    plan = plan_exact(**{**JOINT, "parties": parties})
     assert min(plan.flooding_margin, plan.smudging_margin) >= 40
     noise = 2**plan.parameters.flooding_bits + parties * 2**plan.smudging_exponent + plan.noise_bound
     assert noise < 2**plan.parameters.capacity_bits
-    assert plan.decryption_margin > 50
 
 
-def test_ciphertexts_follow_from_the_thresholds() -> None:
-    """Left and right of a pair for each of three primes; a pair holds 1,022 thresholds."""
-    assert [plan_exact(**{**SMALL, "thresholds": bins}).blocks for bins in (2, 1022, 1023, 3000)] == [6, 6, 12, 18]
+@pytest.mark.parametrize("bins", [2, 100, 1000, 4000])
+def test_uploads_are_residues_side_by_side(bins: int) -> None:
+    """Positives and negatives of each bin; with authenticators their tags, and two blinders for each product."""
+    for max_rows, bits in ((10**6, [42]), (10**7, [50]), (10**9, [42, 42])):
+        for authenticated, entries in ((False, 2 * bins), (True, 4 * bins + 4)):
+            plan = plan_exact(**{**SMALL, "thresholds": bins}, max_rows=max_rows, authenticated=authenticated)
+            assert plan.computed.sketch.size == entries
+            assert plan.submission_bytes == sum(math.ceil(entries * each / 8) for each in bits)
 
 
-def test_a_packing_for_other_slots_is_refused() -> None:
-    plan = plan_exact(**SMALL)
-    with pytest.raises(CapacityError, match="another number of slots"):
-        msgspec.structs.replace(plan, packing=ExactPacking(4096, 100, 1, True, True))
+def test_sizes_are_those_that_were_promised() -> None:
+    verified, exact = (plan_exact(**SMALL, authenticated=each) for each in (True, False))
+    assert verified.submission_bytes == 21_021
+    assert exact.submission_bytes == 10_500
+    assert verified.result_bytes == exact.result_bytes == 2 * 8192 * 7
 
 
 @pytest.mark.parametrize(
@@ -133,7 +111,6 @@ def test_a_packing_for_other_slots_is_refused() -> None:
     [
         ({"parties": 0}, "parties must be at least 1"),
         ({"max_rows": 1}, "max_rows must be at least 2"),
-        ({"max_rows": 2**41 + 10**9}, "below the smallest prime"),
         ({"max_rows": 10**60}, "more than 8 primes"),
         ({"flooding_bits": 39}, "flooding_bits must lie between 40 and 80"),
         ({"flooding_bits": 81}, "flooding_bits must lie between 40 and 80"),
@@ -141,7 +118,6 @@ def test_a_packing_for_other_slots_is_refused() -> None:
         ({"joint_keys": True, "smudging_bits": 29}, "smudging_bits must lie"),
         ({"joint_keys": True, "parties": 5000}, "smudging hides it by"),
         ({"joint_keys": True, "backend": "tenseal"}, "joint keys need the backend openfhe"),
-        ({"backend": "tenseal", "parties": 10**6}, "flooding hides it by"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_plain_words(changes: dict[str, Any], shown: str) -> None:
@@ -150,30 +126,50 @@ def test_what_does_not_fit_is_refused_in_plain_words(changes: dict[str, Any], sh
 
 
 @pytest.mark.parametrize(
-    "moduli",
-    [
-        (65537,),
-        (65537, 114689, 147457),
-        primes_above(2**30, 5, 8192),
-        primes_above(2**41, 2, 8192),
-        primes_above(2**41, 4, 8192)[1:],
-    ],
-    ids=["one toy prime", "toy primes", "too small", "too few", "others"],
+    ("moduli", "shown"),
+    [((65537,), "prime below 2"), (primes_above(2**40, 2, 8192), "prime below 2"), ((FIRST,), "too few")],
 )
-def test_a_plan_with_weaker_primes_than_the_planners_is_refused(moduli: tuple[int, ...]) -> None:
-    plan = plan_exact(**SMALL)
-    with pytest.raises(CapacityError, match=r"not the smallest above|too few"):
+def test_a_plan_with_primes_that_are_too_small_or_too_few_is_refused(moduli: tuple[int, ...], shown: str) -> None:
+    plan = plan_exact(**SMALL, max_rows=most_rows(FIRST) + 1)
+    with pytest.raises(CapacityError, match=shown):
         msgspec.structs.replace(plan, parameters=msgspec.structs.replace(plan.parameters, plain_moduli=moduli))
+
+
+@pytest.mark.parametrize("change", ["another sum", "fewer sums", "other names", "more vectors"])
+def test_a_plan_that_releases_anything_else_is_refused(change: str) -> None:
+    """A party agrees to four integers: a single bin's count would fit into the same slots."""
+    plan, good = plan_exact(**SMALL), auc_release(1000)
+    first, *others = good.sums
+    bad = {
+        "another sum": msgspec.structs.replace(good, sums=(*others, msgspec.structs.replace(good.sums[1], name="x"))),
+        "fewer sums": msgspec.structs.replace(good, sums=tuple(others)),
+        "other names": msgspec.structs.replace(good, sums=(msgspec.structs.replace(first, name="AUC"), *others)),
+        "more vectors": msgspec.structs.replace(
+            good, sketch=msgspec.structs.replace(good.sketch, vectors=(*good.sketch.vectors, ("more", 1)))
+        ),
+    }[change]
+    with pytest.raises(CapacityError, match="releases other sums"):
+        msgspec.structs.replace(plan, release=bad)
+
+
+def test_keys_of_the_other_kind_do_not_fit_a_plan() -> None:
+    sealed, joint = plan_exact(**SMALL), plan_exact(**JOINT)
+    with pytest.raises(CapacityError, match="one for other keys"):
+        msgspec.structs.replace(sealed, parameters=joint.parameters)
+    with pytest.raises(CapacityError, match="keep all primes"):
+        msgspec.structs.replace(joint, kept=1)
+    for kept in (-1, 0, 4):
+        with pytest.raises(CapacityError, match=f"a result cannot keep {kept}"):
+            msgspec.structs.replace(sealed, kept=kept)
 
 
 def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
     plan = plan_exact(**SMALL)
-    thresholds = np.linspace(0, 1, 1000)
     manifest = Manifest(
         protocol="verified",
         session=bytes(16),
         parties=("a", "b"),
-        grid=thresholds.tobytes(),
+        grid=np.linspace(0, 1, 1000).tobytes(),
         min_parties=2,
         keys="sealed",
         context=bytes(32),
@@ -186,3 +182,5 @@ def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
     assert spoilt != data
     with pytest.raises(InputError, match="flooding_bits must lie between"):
         Manifest.from_bytes(spoilt).decoded_plan(ExactPlan)
+    with pytest.raises(InputError, match="another number of thresholds"):
+        msgspec.structs.replace(manifest, grid=np.linspace(0, 1, 999).tobytes()).decoded_plan(ExactPlan)

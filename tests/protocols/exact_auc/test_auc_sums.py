@@ -1,0 +1,89 @@
+"""The integers that an exact AUC is made of: numbers of pairs of rows, and what is read off them."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.errors import ResultCheckError, UndefinedAucError
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums, auc_release, largest_sum, sketch_of
+from tests.support import plain_sums
+from tests.support.blinded_auc import counts_of
+
+bins = st.integers(1, 6).flatmap(lambda k: st.tuples(*[st.lists(st.integers(0, 4), min_size=k, max_size=k)] * 2))
+
+
+def sums_of(positives: list[int], negatives: list[int]) -> list[int]:
+    """What is released of rows per bin, from the definition of the release."""
+    release = auc_release(len(positives))
+    vectors = plain_sums.vectors_of(release.sketch, sketch_of(counts_of(positives, negatives)).tolist())
+    return [plain_sums.value(each, vectors) for each in release.sums]
+
+
+@given(bins)
+def test_released_are_pairs_ordered_rightly_minus_wrongly_pairs_of_one_bin_and_rows(
+    rows: tuple[list[int], list[int]],
+) -> None:
+    ones, zeros = ([k for k, number in enumerate(side) for _ in range(number)] for side in rows)
+    pairs = list(itertools.product(ones, zeros))
+    right, wrong = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
+    assert sums_of(*rows) == [right - wrong, len(pairs) - right - wrong, len(ones), len(zeros)]
+
+
+@given(bins.filter(lambda rows: sum(rows[0]) * sum(rows[1]) > 0))
+def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
+    rows: tuple[list[int], list[int]],
+) -> None:
+    found = auc_of_sums(sums_of(*rows), 100)
+    expected = trapezoid(counts_of(*rows))
+    assert found == (expected.fraction, Fraction(expected.tie, expected.den), sum(rows[0]), sum(rows[1]))
+    labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
+    scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
+    assert float(found.auc) == pytest.approx(roc_auc_score(labels, scores), abs=1e-14)
+
+
+def test_no_sum_of_so_many_rows_is_larger_than_the_largest_and_one_is_as_large() -> None:
+    for rows in range(2, 9):
+        found = [
+            max(map(abs, sums_of(list(dealt[:2]), list(dealt[2:]))))
+            for dealt in itertools.product(range(rows + 1), repeat=4)
+            if sum(dealt) <= rows
+        ]
+        assert max(found) == largest_sum(rows)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_rows_of_one_class_have_no_auc(ones: bool) -> None:
+    missing = "negative" if ones else "positive"
+    with pytest.raises(UndefinedAucError, match=f"hold no {missing} row"):
+        auc_of_sums([0, 0, 5 * ones, 5 * (not ones)], 10)
+
+
+@pytest.mark.parametrize(
+    ("sums", "shown"),
+    [
+        ([0, 0, 6, 5], "more than max_rows = 10"),
+        ([0, 0, 10**12, 5], "more than max_rows = 10"),
+        ([0, 0, -1, 5], "more than max_rows = 10"),
+        ([0, 0, 5, -1], "more than max_rows = 10"),
+        ([26, 0, 5, 5], "not an AUC"),
+        ([-26, 0, 5, 5], "not an AUC"),
+        ([25, 1, 5, 5], "not an AUC"),
+        ([-25, 1, 5, 5], "not an AUC"),
+        ([0, 26, 5, 5], "not an AUC"),
+        ([0, -1, 5, 5], "not an AUC"),
+        ([1, 0, 0, 5], "not an AUC"),
+    ],
+)
+def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: list[int], shown: str) -> None:
+    with pytest.raises(ResultCheckError, match=shown) as caught:
+        auc_of_sums(sums, 10)
+    assert str(10**12) not in str(caught.value)
+    assert caught.value.check == "range"
