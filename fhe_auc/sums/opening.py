@@ -25,12 +25,10 @@ from fhe_auc.rlwe.modular import Residues
 from fhe_auc.serialise import encode, frame, unframe
 from fhe_auc.sums.expansion import coefficients, products
 from fhe_auc.sums.layout import Layout
-from fhe_auc.sums.residues import pack
 from fhe_auc.sums.terms import Release, running_sums
 
 _MAGIC = b"fheopen"
 _SEED_BYTES = 32
-_PROBE_BYTES = 24
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -52,12 +50,7 @@ def make_opening(secret: SecretContext, release: Release, pads: Sequence[Residue
         at = release.evaluate(pad, modulus)
         monomials = [[each for term in wanted.terms for each in products(term, at, modulus)] for wanted in release.sums]
         ciphertexts += [secret.encrypt(slots, prime) for slots in layout.place(monomials)]
-    made = frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
-    for pad, modulus in zip(pads, secret.parameters.plain_moduli, strict=True):
-        shown = [form[:_PROBE_BYTES] for form in (pad.tobytes(), pack(pad, modulus)) if len(form) >= _PROBE_BYTES]
-        if any(each in made for each in shown):
-            raise RuntimeError("the opening shows the sum of the pads; nothing was written")
-    return made
+    return frame(_MAGIC, _Stored(_digest(release), tuple(ciphertexts)))
 
 
 class Opening:

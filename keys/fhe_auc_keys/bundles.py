@@ -332,10 +332,9 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     """Raise unless `material` may go to the aggregator.
 
     It must load as a public context, a type without a secret key, and write itself back byte for byte, so that nothing
-    rides along; with pads, an opening may follow, which its maker has checked for pads
-    (`fhe_auc.sums.opening.make_opening`). Besides, it must contain neither the common secret nor a seed nor any of 16
-    samples of the secret key's bytes. Otherwise `SecretInBundleError`, and `WrongContextError` where the fingerprint
-    `context` is another one.
+    rides along; with pads, an opening may follow, which its maker has checked for the pads' sum. Besides, it must
+    contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
+    `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
     """
     _check_public(material, context)
     hidden = [kept_back.common_secret, *_probes(kept_back.context), *seeds]

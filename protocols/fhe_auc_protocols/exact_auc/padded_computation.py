@@ -25,6 +25,8 @@ from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
+_PROBE = 3  # residues: what is looked for has 24 bytes
+
 
 @dataclass(frozen=True)
 class AggregatorKeys:
@@ -72,7 +74,12 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         for party, seed in seeds.items():
             for total, values in zip(pads, self._pads(party, seed), strict=True):
                 total.add(values[None])
-        return make_opening(self._secret(material), self.plan.computed, [total.words[0] for total in pads])
+        totals = [total.words[0] for total in pads]
+        made = make_opening(self._secret(material), self.plan.computed, totals)
+        for total, prime in zip(totals, self._primes, strict=True):
+            if total[:_PROBE].tobytes() in made or pack(total[: 2 * _PROBE], prime)[: 8 * _PROBE] in made:
+                raise RuntimeError("the opening shows the sum of the pads; nothing was written")
+        return made
 
     def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
         """Return the aggregator's keys; an empty opening is to come."""
