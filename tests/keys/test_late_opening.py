@@ -1,0 +1,213 @@
+"""Where parties may be missing from a padded session, the key holder opens once, for those who count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc import registry
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError
+from fhe_auc.protocol import Request, Session
+from fhe_auc.rounds import Party, conduct
+from fhe_auc_keys import late_opening
+from fhe_auc_keys.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles import seal_session
+from fhe_auc_keys.errors import (
+    ExpiredError,
+    MissingError,
+    ReplayedError,
+    TamperedError,
+    UnknownIssuerError,
+    WrongSessionError,
+)
+from fhe_auc_keys.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
+from fhe_auc_keys.store import KeyStore
+from tests.keys.test_key_store_sites import GRID as SITES_GRID
+from tests.keys.test_key_store_sites import Consortium as Sites
+from tests.support.certified import DAY, NOW, STUDY, Consortium
+from tests.support.pooled import exact_auc
+
+NAMES = ("north", "south", "east", "west")
+GRID = np.linspace(0, 1, 16)
+THREE = ("north", "east", "west")
+
+
+class Late(NamedTuple):
+    """A session of four parties that goes on with three, and the key holder's store."""
+
+    consortium: Consortium
+    session: Session
+    announced: Announcement
+    store: KeyStore
+
+    def asked(self, *counted: str, by: str = "adder") -> bytes:
+        return request(self.consortium.identities[by], self.announced.manifest, counted)
+
+    def opened(self, document: bytes, at: object = NOW) -> bytes:
+        holder = self.consortium.identities["holder"]
+        return open_late(self.store, holder, self.consortium.trust(at), document, at=at)  # type: ignore[arg-type]
+
+    def read(self, opening: bytes, *counted: str, by: str = "adder") -> bytes:
+        identity, trust = self.consortium.identities[by], self.consortium.trust()
+        return read_opening(opening, identity, trust, self.announced, counted, at=NOW)
+
+    def everything(self) -> bytes:
+        """All that the store holds of sessions to be opened late, decrypted."""
+        return b"".join(self.store.get("late", name) for name in self.store.names("late"))
+
+
+@pytest.fixture(params=["exact", "verified"])
+def late(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Late]:
+    consortium = Consortium("holder", "adder", *NAMES)
+    asked = Request(parties=NAMES, thresholds=GRID, min_parties=3, max_rows=1000)
+    session = registry.load(request.param).prepare(asked)
+    sealed = seal_session(
+        consortium.identities["holder"],
+        session,
+        consortium.shown(*NAMES),
+        consortium.trust(),
+        aggregator=consortium.identities["adder"].credential,
+        study=STUDY,
+        lifetime=2 * DAY,
+        at=NOW,
+    )
+    announced = open_announcement(sealed.announcement, consortium.trust(), holder="holder", at=NOW)
+    with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
+        hold(store, session, sealed.announcement)
+        yield Late(consortium, session, announced, store)
+
+
+def rows() -> dict[str, PartyData]:
+    generator = np.random.default_rng(5)
+    return {name: PartyData.from_arrays(name, generator.random(30) < 0.4, generator.random(30)) for name in NAMES}
+
+
+def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> None:
+    plugin, data = registry.load(late.session.manifest.protocol), rows()
+    delivery = plugin.local_delivery(late.session)
+    parties = {name: plugin.party(late.session.manifest, delivery.parties[name], data[name]) for name in THREE}
+    aggregator = plugin.aggregator(late.session.manifest, delivery.aggregator)
+    aggregator.open_late = delivery.open_late
+    message: bytes | None = aggregator.start()
+    while message is not None:
+        for name, party in parties.items():
+            aggregator.receive(name, party.respond(message))
+        message = aggregator.finish_round()
+    found: list[Party[object]] = list(parties.values())
+    for party in found:
+        assert party.result().fraction == pytest.approx(exact_auc([data[name] for name in THREE], GRID), abs=1e-15)
+        assert party.result().parties == 3
+
+
+def test_no_opening_exists_before_it_is_known_who_counts(late: Late) -> None:
+    assert is_late(late.announced.manifest)
+    plugin = registry.load(late.session.manifest.protocol)
+    aggregator = plugin.aggregator(late.session.manifest, late.session.aggregator_material)
+    parties = [plugin.party(late.session.manifest, late.session.party_material, each) for each in rows().values()]
+    with pytest.raises(EvaluationError, match="has submitted already"):  # without its seed none can submit
+        parties[0].respond(aggregator.start())
+
+
+def test_it_is_made_once_for_the_same_names_the_same_bytes_for_others_nothing(late: Late) -> None:
+    first = late.opened(late.asked(*THREE))
+    assert late.opened(late.asked(*THREE)) == first
+    for others in (NAMES, NAMES[:3]):
+        with pytest.raises(ReplayedError, match="for other parties"):
+            late.opened(late.asked(*others))
+    assert late.read(first, *THREE)
+
+
+def test_seeds_are_erased_before_the_opening_leaves(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(seed in late.everything() for seed in late.session.seeds.values())
+    late.opened(late.asked(*THREE))
+    assert not any(seed in late.everything() for seed in late.session.seeds.values())
+    assert late.session.party_material not in late.everything()
+
+
+def test_a_crash_before_it_is_written_down_leaves_nothing_opened(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(KeyStore, "put", dies)
+        with pytest.raises(KeyboardInterrupt):
+            late.opened(late.asked(*NAMES))
+    assert late.read(late.opened(late.asked(*THREE)), *THREE)  # for other names: nothing had left
+
+
+def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
+    after = NOW + timedelta(days=3)
+    with pytest.raises(ExpiredError, match="outdated"):
+        late.opened(late.asked(*THREE), after)
+    assert not any(seed in late.everything() for seed in late.session.seeds.values())
+
+
+@pytest.mark.parametrize(
+    "counted", [NAMES[:2], ("north",), (), ("north", "north", "east"), ("east", "north", "west"), (*THREE, "stranger")]
+)
+def test_names_that_cannot_count_are_refused(late: Late, counted: tuple[str, ...]) -> None:
+    with pytest.raises(WrongSessionError, match="at least 3"):
+        late.opened(late.asked(*counted))
+    assert late.read(late.opened(late.asked(*THREE)), *THREE)
+
+
+def test_only_the_sessions_aggregator_may_ask(late: Late) -> None:
+    for other in ("north", "holder"):
+        with pytest.raises(UnknownIssuerError, match="not by 'adder'"):
+            late.opened(late.asked(*THREE, by=other))
+    request = bytearray(late.asked(*THREE))
+    request[-1] ^= 1
+    with pytest.raises(TamperedError):
+        late.opened(bytes(request))
+
+
+def test_a_request_for_another_session_is_refused(late: Late) -> None:
+    other = msgspec.structs.replace(late.announced.manifest, session=bytes(16))
+    with pytest.raises(MissingError, match="holds no seeds"):
+        late.opened(late_opening.request(late.consortium.identities["adder"], other, THREE))
+    same_id = msgspec.structs.replace(late.announced.manifest, min_parties=2)
+    with pytest.raises(WrongSessionError):
+        late.opened(late_opening.request(late.consortium.identities["adder"], same_id, NAMES[:2]))
+
+
+def test_no_party_can_open_it_nor_is_it_taken_for_other_parties(late: Late) -> None:
+    opening = late.opened(late.asked(*THREE))
+    with pytest.raises(TamperedError):
+        late.read(opening, *THREE, by="north")
+    with pytest.raises(WrongSessionError):
+        late.read(opening, *NAMES)
+    with pytest.raises(TamperedError):
+        late.read(opening[:-1] + bytes([opening[-1] ^ 1]), *THREE)
+
+
+def test_aggregator_and_key_holder_may_be_on_different_machines_and_pass_files(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """The aggregator waits for the file, as a run of Flower does; the key holder answers from its own key store."""
+    consortium = Sites(site_rows, tmp_path / "c", "verified", min_parties=2)
+    missing, *present = consortium.sites
+
+    def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+        for name in present:
+            yield name, consortium.answer(name, message)
+
+    with consortium.made.meanwhile:
+        record = conduct(consortium.aggregator(), exchange)
+    assert (record.counted, record.missing) == (tuple(present), (missing,))
+    truth = exact_auc([consortium.sites[name] for name in present], SITES_GRID)
+    assert [found.auc for found in consortium.results.values()] == pytest.approx([truth] * len(present), abs=1e-15)
+
+
+def test_an_aggregator_whose_key_holder_does_not_answer_says_what_to_do(late: Late, tmp_path: Path) -> None:
+    identity, trust = late.consortium.identities["adder"], late.consortium.trust()
+    with pytest.raises(EvaluationError, match="fhe-auc keys open-late"):
+        ask_by_file(tmp_path, identity, trust, late.announced, 0.0, THREE)
+    (request,) = tmp_path.glob("*.request")
+    assert late.read(late.opened(request.read_bytes()), *THREE)
