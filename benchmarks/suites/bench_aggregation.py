@@ -6,6 +6,7 @@ import pytest
 
 from fhe_auc.errors import CapacityError
 from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, PARTIES, THRESHOLDS
+from fhe_auc_benchmarks.runtime.measure import PADDED
 
 TYPICAL_PARTIES, TYPICAL_THRESHOLDS = HEADLINE
 PHASES = ("ingest", "circuit")
@@ -26,6 +27,14 @@ def test_parties(timed, made, backend, protocol, parties, phase):
 @pytest.mark.benchmark(group=f"against thresholds, {TYPICAL_PARTIES} parties")
 def test_thresholds(timed, made, backend, protocol, thresholds, phase):
     timed(made(protocol, backend, TYPICAL_PARTIES, thresholds), phase)
+
+
+@pytest.mark.parametrize("phase", ["submit", *PHASES, "relay", "recover"])
+@pytest.mark.parametrize("protocol", PADDED)
+@pytest.mark.parametrize("thresholds", [100, 1000, 4000])
+@pytest.mark.benchmark(group=f"padded sketches, {TYPICAL_PARTIES} parties, signed")
+def test_padded(timed, made, backend, protocol, thresholds, phase):
+    timed(made(protocol, backend, TYPICAL_PARTIES, thresholds, resend=False, signed=True), phase)
 
 
 @pytest.mark.parametrize("phase", ["submit", *PHASES, "recover"])

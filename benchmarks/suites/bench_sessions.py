@@ -15,6 +15,8 @@ PLAIN = {
     "histogram-local-dp": {"epsilon": 8.0},
 }
 ENCRYPTED = {
+    "verified": {},
+    "exact": {},
     "semi-honest": {},
     "malicious, E=2, S=2": {"executions": 2, "splits": 2},
     "malicious, E=2, S=4": {"executions": 2, "splits": 4},

@@ -53,12 +53,12 @@ def made() -> Callable[..., OurProtocol]:
 @pytest.fixture
 def timed(benchmark: Any) -> Callable[..., None]:
     """Return a function that times one phase of a contender, after the phases before it."""
-    before = {"submit": (), "ingest": (), "circuit": ("ingest",), "recover": ("submit", "ingest", "circuit")}
+    steps = ("submit", "ingest", "circuit", "echo", "others", "relay", "recover")
 
     def time_phase(contender: Contender, phase: str, rounds: int = 3) -> None:
         def setup() -> None:
             contender.begin()
-            for earlier in before[phase]:
+            for earlier in steps[: steps.index(phase)]:
                 getattr(contender, earlier)()
 
         benchmark.pedantic(

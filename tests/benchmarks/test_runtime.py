@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,13 +19,15 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import ckks
 from fhe_auc.cli import main
-from fhe_auc.errors import EvaluationError
-from fhe_auc_benchmarks.runtime import figures, summary
+from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.messages import Message
+from fhe_auc_benchmarks.runtime import figures, padded_sketches, summary
 from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, PARTIES, THRESHOLDS, Benchmark, Step
-from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol, OurVerified
+from fhe_auc_benchmarks.runtime.contender import SIGNED, Contender, OurProtocol
 from fhe_auc_benchmarks.runtime.measure import (
     FLOOR,
     OURS,
+    PADDED,
     PHASES,
     PUBLISHED,
     TUNED,
@@ -79,9 +82,8 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
     contender = make(SMALL)
     for _ in range(1 if contender.once else 2):
         contender.begin()
-        contender.submit()
-        contender.ingest()
-        contender.circuit()
+        for phase in PHASES[:-1]:
+            getattr(contender, phase)()
         assert contender.recover() == pytest.approx(contender.expected, abs=1e-6)
     contender.close()
 
@@ -96,14 +98,28 @@ def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str
     assert found.upload_bytes == pytest.approx(ckks_bytes(backend), rel=0.01)
 
 
-def test_exact_protocols_are_measured_as_well(backend: str) -> None:
-    """`exact` needs two primes, `verified` three."""
-    makers = [partial(OurProtocol, protocol="exact", backend=backend), partial(OurVerified, backend=backend)]
-    plain, verified = measure(SMALL, makers, runs=1)
-    assert (plain.contender, verified.contender) == (f"exact ({backend})", f"verified ({backend})")
-    for found in (plain, verified):
+@pytest.mark.parametrize("signed", [False, True])
+def test_padded_sketches_give_the_exact_auc_run_after_run(backend: str, signed: bool) -> None:
+    makers = [partial(OurProtocol, protocol=name, backend=backend, signed=signed) for name in PADDED]
+    verified, exact = measure(SMALL, makers, runs=2)
+    suffix = f"{SIGNED if signed else ''} ({backend})"
+    assert (verified.contender, exact.contender) == (f"verified{suffix}", f"exact{suffix}")
+    for found in (verified, exact):
         assert found.auc == found.exact_auc
-    assert plain.upload_bytes == pytest.approx(verified.upload_bytes * 2 / 3, rel=0.01)
+        assert found.aggregation == sum(found.phases[phase].cpu_median for phase in ("ingest", "circuit", "relay"))
+    # Residues of 42 bits: a tag for each of 16 counts, two blinders for each of two sums.
+    assert verified.upload_bytes - exact.upload_bytes == pytest.approx((16 + 4) * 42 / 8, abs=4)
+    assert exact.upload_bytes < 16 * 42 / 8 + (400 if signed else 200)
+
+
+def test_a_signed_contender_checks_signatures(backend: str) -> None:
+    contender = OurProtocol(SMALL, "exact", backend, signed=True)
+    genuine = contender.submissions["site 1"]
+    message = Message.from_bytes(genuine, limit=len(genuine))
+    forged = msgspec.structs.replace(message, signature=bytes(len(message.signature)))
+    with pytest.raises(MessageError, match="signature"):
+        contender.aggregator.receive("site 1", forged.to_bytes())
+    contender.aggregator.receive("site 1", genuine)
 
 
 def ckks_bytes(backend: str) -> int:
@@ -213,6 +229,12 @@ def measured() -> Benchmark:
         measurement(ours, 1000, 100, 0.8),
         measurement("malicious (openfhe)", 100, 100, 0.11),
     ]
+    measurements += [
+        measurement(f"verified{SIGNED} (openfhe)", 100, 100, 0.1, 2400),
+        measurement(f"verified{SIGNED} (openfhe)", 100, 1000, 0.1, 24_000),
+        measurement("verified (openfhe)", 100, 100, 0.02, 2300),
+        measurement("verified (openfhe)", 1000, 100, 0.1, 2300),
+    ]
     measurements += [measurement(name, 15, size, 0.05) for name in (ours, floor, PUBLISHED) for size in (25, 100, 4000)]
     rates = [
         Throughput("openfhe", 1, 100, 2.0),
@@ -238,6 +260,28 @@ def test_ratios_are_quotients_of_medians_of_one_run(measured: Benchmark) -> None
             f"{ours}, ingest: 2 processes / 1 (wall)": 1.8,
         }
     )
+
+
+def test_padded_sketches_are_set_beside_the_published_design_and_the_counts_in_the_clear(measured: Benchmark) -> None:
+    """Each phase takes half the seconds that `measurement` is given: the aggregator has three, one for 100 parties."""
+    found = {row: numbers["verified (openfhe)"] for row, numbers in padded_sketches.as_dict(measured).items()}
+    assert found == pytest.approx(
+        {
+            "upload, 100 thresholds (kB)": 2.4,
+            "upload, 1,000 thresholds (kB)": 24,
+            "upload / counts in the clear": 24_000 / (2 * 8 * 1000),
+            "download (kB)": 0.001,
+            "party: count, pad, message (ms)": 50,
+            "party: echo, recover (ms)": 100,
+            "ingest of a submission (ms)": 0.5,
+            "after the last submission (ms)": 100,
+            "aggregator, published design / ours: 100 parties, 100 thresholds": 17,
+            "aggregator, published design / ours, unsigned: 100 parties, 100 thresholds": 85,
+        }
+    )
+    header, rows = padded_sketches.table(measured)
+    assert header == ("100 parties", "verified (openfhe)")
+    assert ("upload / counts in the clear", "1.5") in rows
 
 
 def test_a_benchmark_measures_every_number_of_parties_and_thresholds_once() -> None:

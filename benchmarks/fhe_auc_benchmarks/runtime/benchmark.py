@@ -12,8 +12,17 @@ from typing import Any
 
 from fhe_auc import ckks
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol, OurVerified
-from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, Accuracy, Maker, Measurement, accuracies, measure
+from fhe_auc_benchmarks.runtime.contender import Contender, OurProtocol
+from fhe_auc_benchmarks.runtime.measure import (
+    FLOOR,
+    OURS,
+    PADDED,
+    Accuracy,
+    Maker,
+    Measurement,
+    accuracies,
+    measure,
+)
 from fhe_auc_benchmarks.runtime.peers.plaintext import PlaintextCounts, PooledRows
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.runtime.throughput import Throughput, throughput
@@ -22,6 +31,7 @@ HEADLINE = (100, 100)
 """Parties and thresholds of the table of ratios."""
 
 PARTIES = (5, 15, 50, 100, 1000)
+MANY_THRESHOLDS = 1000
 THRESHOLDS = (25, 50, 100, 200, 500, 1000, 4000)
 PAPER_PARTIES = 15
 """Parties of [FHE]'s figure over thresholds."""
@@ -85,19 +95,21 @@ class Benchmark:
     def steps(self) -> list[Step]:
         """Return what there is to do, in order."""
         parties, thresholds = HEADLINE
-        found = [self._step(Problem(parties, thresholds), _everybody(), 54 + 5 * self.runs)]
+        found = [self._step(Problem(parties, thresholds), _everybody(), 62 + 6 * self.runs)]
         for count in PARTIES:
             if count not in (parties, PAPER_PARTIES):
                 slow = count <= (_MOST_UNPACKED if self.quick else max(PARTIES))
-                makers = [*_ours(OURS, FLOOR), *(_published() if slow else [])]
-                seconds = 4 + count * (0.002 + 0.002 * self.runs + (0.02 * self.runs if slow else 0))
+                makers = [*_ours(OURS, FLOOR), *_padded(signed=slow and count == max(PARTIES))]
+                makers += _published() if slow else []
+                seconds = 5 + 0.03 * count + count * (0.002 + 0.002 * self.runs + (0.02 * self.runs if slow else 0))
                 found.append(self._step(Problem(count, thresholds), makers, seconds))
         for size in THRESHOLDS:
-            makers = [*_ours(OURS, FLOOR), *_published()]
+            makers = [*_ours(OURS, FLOOR), *_padded(), *_published()]
             if size <= (_MALICIOUS_THRESHOLDS if self.quick else _MOST_MALICIOUS_THRESHOLDS):
                 makers += _on_backends(OurProtocol, protocol="malicious")
-            found.append(self._step(Problem(PAPER_PARTIES, size), makers, 5 + 0.7 * self.runs))
-        found.append(self._step(Problem(parties, 1000), _ours(OURS), 4 + 0.3 * self.runs))
+            found.append(self._step(Problem(PAPER_PARTIES, size), makers, 6 + self.runs))
+        makers = [*_ours(OURS), *_padded(signed=True), *_published()]
+        found.append(self._step(Problem(parties, MANY_THRESHOLDS), makers, 12 + 3 * self.runs))
         found.append(Step("thresholds on real rows", 1, self._measure_accuracy))
         found += [self._throughput_step(backend) for backend in ckks.available_backends()]
         return found
@@ -135,12 +147,18 @@ def _ours(*protocols: str) -> list[Maker]:
     return [maker for makers in each for maker in makers]
 
 
+def _padded(*, signed: bool = False) -> list[Maker]:
+    """Return the protocols with padded sketches; on request with signatures as well."""
+    ways = (False, True) if signed else (False,)
+    each = (_on_backends(OurProtocol, protocol=name, signed=way) for name in PADDED for way in ways)
+    return [maker for makers in each for maker in makers]
+
+
 def _everybody() -> list[Maker]:
     makers = [
         *_ours(OURS, FLOOR),
         *_on_backends(OurProtocol, protocol="malicious"),
-        *_on_backends(OurProtocol, protocol="exact", resend=True),
-        *_on_backends(OurVerified),
+        *_padded(signed=True),
         *_published(tuned=True),
         PlaintextCounts,
         PooledRows,

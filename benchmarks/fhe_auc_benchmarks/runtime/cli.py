@@ -39,7 +39,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     """
     from threadpoolctl import threadpool_limits
 
-    from fhe_auc_benchmarks.runtime import figures, machine, summary
+    from fhe_auc_benchmarks.runtime import figures, machine, padded_sketches, summary
     from fhe_auc_benchmarks.runtime.benchmark import Benchmark
 
     try:
@@ -55,12 +55,22 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     write_atomically(folder / _SUMMARY, summary.markdown(measured, facts).encode())
     saved = figures.save_all(folder, measured)
     if as_json:
-        output.print_json({"machine": facts, "quick": quick, "ratios": summary.ratios(measured), "folder": str(folder)})
+        output.print_json(
+            {
+                "machine": facts,
+                "quick": quick,
+                "ratios": summary.ratios(measured),
+                "padded_sketches": padded_sketches.as_dict(measured),
+                "folder": str(folder),
+            }
+        )
     else:
         output.print_table(
             [(name, f"{ratio:.2f}", "") for name, ratio in summary.ratios(measured).items()],
             header=("same run, same machine, CPU time", "ratio", ""),
             numbers=1,
         )
+        header, rows = padded_sketches.table(measured)
+        output.print_table([(*row, "") for row in rows], header=(*header, ""), numbers=len(header) - 1)
     names = ", ".join((_TABLE, _EVERYTHING, _SUMMARY, *(path.name for path in saved)))
     output.print_line(f"saved in {folder}: {names}")

@@ -8,21 +8,27 @@ from typing import Any, cast
 import msgspec
 
 from fhe_auc import registry
+from fhe_auc.counts import PartyData
 from fhe_auc.messages import Message
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Protocol, Request, Session
+from fhe_auc.serialise import encode
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
-from fhe_auc_keys.sealed_roles import SealedAggregator
+from fhe_auc_keys.announcement import open_announcement
+from fhe_auc_keys.local_consortium import Consortium
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import party_secrets
-from fhe_auc_protocols.exact_auc.derived_secrets import CommonSecrets
-from fhe_auc_protocols.exact_auc.party_task import exact_plan
+
+SIGNED = ", signed"
+"""In the name of a contender whose messages are signed."""
 
 
 class Contender(ABC):
     """One way to get the pooled AUC, with keys made and every party's submission in hand.
 
-    After `begin`, which is not timed, come `submit`, `ingest`, `circuit` and `recover`, in this order; then again from
-    `begin` on. `keys` is what making keys took, in seconds; one party sends and receives so many bytes.
+    After `begin`, which is not timed, come `submit`, `ingest`, `circuit`, `echo`, `others`, `relay` and `recover`, in
+    this order; then again from `begin` on. `keys` is what making keys took, in seconds; one party sends and receives so
+    many bytes.
     """
 
     name: str
@@ -56,9 +62,18 @@ class Contender(ABC):
     def circuit(self) -> None:
         """Do the rest of the aggregator's work, up to the bytes that parties get."""
 
+    def echo(self) -> None:  # noqa: B027
+        """Do one party's work between two rounds of the result, where there are two."""
+
+    def others(self) -> None:  # noqa: B027
+        """Do the same for all others; not timed."""
+
+    def relay(self) -> None:  # noqa: B027
+        """Do the aggregator's work between these rounds."""
+
     @abstractmethod
     def recover(self) -> float:
-        """Do one party's work on the result, and return the AUC."""
+        """Do the rest of one party's work on the result, and return the AUC."""
 
     def close(self) -> None:  # noqa: B027
         """Give back what the process shares."""
@@ -69,7 +84,9 @@ class OurProtocol(Contender):
 
     With `resend`, the problem's distinct rows are encrypted once each, and those ciphertexts sent again under the names
     of the other parties, which have the same rows. That takes less time to make, and nothing that is timed can tell. It
-    does not go where every party has a mask of its own: with `min_parties` fewer than all, sums of counts have none.
+    does not go where every party has a mask or a pad of its own; with `min_parties` fewer than all, sums of counts have
+    none. With `signed`, parties and aggregator are certified and sign, as between machines.
+
     What every party has sent is in `submissions`, by name; `material` is what the session's aggregators are made from.
     """
 
@@ -80,82 +97,116 @@ class OurProtocol(Contender):
         backend: str,
         *,
         resend: bool = False,
+        signed: bool = False,
         min_parties: int | None = None,
         **options: Any,
     ) -> None:
         self.problem = problem
-        self.name = f"{protocol} ({backend})"
+        self.name = f"{protocol}{SIGNED if signed else ''} ({backend})"
         self.backend = backend
-        self._plugin = registry.load(protocol)
+        plugin = registry.load(protocol)
         names = tuple(f"site {party}" for party in range(problem.parties))
         request = Request(
             parties=names, thresholds=problem.points, backend=backend, min_parties=min_parties, options=options
         )
-        self._plugin.prepare(request)  # the library's context, which is made once in a process
+        plugin.prepare(request)  # the library's context, which is made once in a process
         with Stopwatch() as self.keys:
-            self._session = self._plugin.prepare(request)
-        self.material = self._session.aggregator_material
+            session = plugin.prepare(request)
+        self._roles = Roles(plugin, session, signed=signed)
+        self.material = session.aggregator_material
         self.begin()
         distinct = problem.distinct if resend else problem.parties
-        made = [self._party(party).respond(self._opening) for party in range(distinct)]
+        self._parties = [self._roles.party(problem.data(party)) for party in range(distinct)]
+        made = [party.respond(self._opening) for party in self._parties]
         made += [renamed(made[at % distinct], names[at]) for at in range(distinct, problem.parties)]
         self.submissions = dict(zip(names, made, strict=True))
-        self.upload_bytes = max(map(len, made))
+        self.upload_bytes = max(map(len, made))  # of the rows' submission: an echo is some 200 bytes
 
     def begin(self) -> None:
         """Make a fresh aggregator of the session, and a fresh party, with their keys loaded."""
-        self.aggregator = cast(SealedAggregator, self._plugin.aggregator(self._session.manifest, self.material))
+        self.aggregator = self._roles.aggregator()
         self._opening = self.aggregator.start()
-        self._fresh = self._party(0)
+        self._fresh = self._roles.party(self.problem.data(0))
 
     def submit(self) -> None:
         """Count, encrypt, put into an envelope, as party 0."""
-        self._fresh.respond(self._opening)
+        self._submitted = self._fresh.respond(self._opening)
 
     def ingest(self) -> None:
         """Receive all submissions."""
-        for name, message in self.submissions.items():
+        for name, message in {**self.submissions, "site 0": self._submitted}.items():
             self.aggregator.receive(name, message)
 
     def circuit(self) -> None:
         """Close the round: circuit, blinding, flooding; or just the sum, by protocol."""
         self._message = self.aggregator.finish_round() or b""
-        self.download_bytes = len(self._opening) + len(self._message)
+
+    def echo(self) -> None:
+        """Say which result this party was given, where parties compare that before they decrypt it."""
+        if self._compared:
+            self._echo = self._fresh.respond(self._message)
+
+    def others(self) -> None:
+        """Make the other parties' echoes from the result, which all were given, without running these parties."""
+        if not self._compared:
+            return
+        mine = Message.from_bytes(self._echo, limit=len(self._echo))
+        self._echoes = {}
+        for party, payload in zip(self._parties, self._fresh._echoes(*self.submissions), strict=True):
+            message = msgspec.structs.replace(mine, sender=party.name, payload=payload)
+            if party.signatures is not None:
+                message = msgspec.structs.replace(message, signature=party.signatures.sign(message.statement))
+            self._echoes[party.name] = message.to_bytes()
+
+    def relay(self) -> None:
+        """Receive all echoes, and pass them on."""
+        if self._compared:
+            for name, message in self._echoes.items():
+                self.aggregator.receive(name, message)
+            self._message = self.aggregator.finish_round() or b""
+
+    @property
+    def _compared(self) -> bool:
+        return self.aggregator.rounds > 2
 
     def recover(self) -> float:
         """Check, decrypt and divide, as a party that has submitted."""
         self._fresh.respond(self._message)
-        return float(self._fresh.result().auc)
-
-    def _party(self, party: int) -> Any:
-        session = self._session
-        return self._plugin.party(session.manifest, session.party_material, self.problem.data(party))
-
-
-class OurVerified(OurProtocol):
-    """Protocol ``verified``, where parties tell each other which result they were given before they decrypt it.
-
-    What the other parties tell is made and passed on as part of `recover`, which so takes a little too long.
-    """
-
-    def __init__(self, problem: Problem, backend: str) -> None:
-        super().__init__(problem, "verified", backend)
-
-    def recover(self) -> float:
-        """Do one party's work in the last two rounds."""
-        manifest = self._session.manifest
-        secret = party_secrets(self._session.party_material, manifest.context).common_secret
-        plan = exact_plan(manifest)
-        common = CommonSecrets(secret, manifest.digest, plan.packing, plan.parameters.plain_moduli)
-        result = Message.from_bytes(self._message, limit=len(self._message)).payload
-        mine = Message.from_bytes(self._fresh.respond(self._message), limit=1024)
-        names = manifest.parties
-        for name, echo in zip(names, common.echoes(len(names), result), strict=True):
-            self.aggregator.receive(name, msgspec.structs.replace(mine, sender=name, payload=echo).to_bytes())
-        self._fresh.respond(self.aggregator.finish_round())
         found = self._fresh.result()
         self.download_bytes = found.download_bytes_per_party
         return float(found.auc)
+
+
+class Roles:
+    """Maker of the roles of a session with sealed keys, from what each would get; `signed` ones are certified."""
+
+    def __init__(self, plugin: Protocol[Any], session: Session, *, signed: bool = False) -> None:
+        self.manifest = session.manifest
+        self._plugin = plugin
+        self._session = session
+        self._common = party_secrets(session.party_material, session.manifest.context)
+        self._consortium: Consortium | None = None
+        if signed:
+            self._consortium = made = Consortium(session.manifest.parties)
+            self._announced = open_announcement(
+                made.convene(session.manifest), made.trust, holder=made.holder, at=made.at
+            )
+            self.manifest = self._announced.manifest
+
+    def aggregator(self) -> SealedAggregator:
+        """Return a fresh aggregator."""
+        made = cast(SealedAggregator, self._plugin.aggregator(self.manifest, self._session.aggregator_material))
+        if self._consortium is not None:
+            made.signatures = self._announced.signatures(self._consortium.identities[self._consortium.aggregator])
+        return made
+
+    def party(self, data: PartyData) -> SealedParty[Any]:
+        """Return a fresh party with these rows, and the seed that it has every time."""
+        own = msgspec.structs.replace(self._common, seed=self._session.seeds.get(data.name, b""))
+        made = self._plugin.party(self.manifest, encode(own), data)
+        if self._consortium is not None:
+            made.signatures = self._announced.signatures(self._consortium.identities[data.name])
+        return cast("SealedParty[Any]", made)
 
 
 def renamed(submission: bytes, name: str) -> bytes:

@@ -10,14 +10,15 @@ from fhe_auc.plot import GREY, INK, LIGHT, PAPER_UPLOAD_BYTES, save_figure, tidy
 from fhe_auc.quantities import bytes_text
 from fhe_auc_benchmarks.drawing import blank, make_logarithmic
 from fhe_auc_benchmarks.runtime.benchmark import ACCURACY_DATA, HEADLINE, PAPER_PARTIES, Benchmark
-from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
+from fhe_auc_benchmarks.runtime.contender import SIGNED
+from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PADDED, PUBLISHED, TUNED, Measurement
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_BARS = {"ingest": ("white", "///"), "circuit": ("0.35", "")}
-_PARTY_BARS = {"submit": (LIGHT, ""), "recover": ("white", "xxx")}
+_BARS = {"ingest": ("white", "///"), "circuit": ("0.35", ""), "relay": ("white", "...")}
+_PARTY_BARS = {"submit": (LIGHT, ""), "echo": ("0.35", ""), "recover": ("white", "xxx")}
 
 
 def _label(contender: str) -> str:
@@ -30,6 +31,8 @@ def _line_style(contender: str) -> dict[str, Any]:
     marker, line, colour = {
         OURS: ("o", "-", INK),
         "malicious": ("s", "-.", "0.3"),
+        "exact": ("v", ":", INK),
+        "verified": ("P", "-", "0.3"),
         FLOOR: ("^", ":", GREY),
         PUBLISHED: ("D", "--", INK),
     }.get(protocol, ("x", (0, (1, 3)), GREY))
@@ -63,7 +66,7 @@ def _lines(found: Sequence[Measurement], x: Callable[[Measurement], int], agains
 
     figure = blank(7, 4.6, f"What the aggregator spends, against {against} ({fixed})")
     axes = figure.subplots()
-    names = dict.fromkeys(each.contender for each in found)
+    names = dict.fromkeys(each.contender for each in found if SIGNED not in each.contender)
     for name in names:
         points = sorted((x(each), each.aggregation) for each in found if each.contender == name)
         if len(points) < 2:
@@ -71,7 +74,7 @@ def _lines(found: Sequence[Measurement], x: Callable[[Measurement], int], agains
         axes.plot(*zip(*points, strict=True), **_line_style(name), markersize=6, linewidth=1.4, label=_label(name))
     make_logarithmic(axes, {tick: f"{tick:,}" for tick in sorted({x(each) for each in found})})
     axes.set_xlabel(against)
-    axes.set_ylabel("CPU seconds: ingest and circuit")
+    axes.set_ylabel("CPU seconds of the aggregator")
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())
@@ -90,7 +93,7 @@ def _phases(measured: Benchmark) -> Figure:
     return figure
 
 
-_COMPARED = (OURS, "malicious", FLOOR, PUBLISHED, TUNED)
+_COMPARED = (*PADDED, OURS, "malicious", FLOOR, PUBLISHED, TUNED)
 _CUT = 3  # times as long as ours
 
 
@@ -123,7 +126,8 @@ def _draw_stacks(axes: Axes, found: Sequence[Measurement], bars: dict[str, tuple
 
 
 def _bytes(measured: Benchmark) -> Figure:
-    found = [each for each in measured.headline if each.contender != TUNED]  # which sends what PUBLISHED does
+    # Tuning changes no byte, and a signature adds 96.
+    found = [each for each in measured.headline if each.contender != TUNED and SIGNED not in each.contender]
     names = [_label(each.contender) for each in found] + ["arXiv 2403.14428\nreports (not measured)"]
     values = [float(each.upload_bytes) for each in found] + [PAPER_UPLOAD_BYTES]
     figure = blank(7.5, 0.45 * len(names) + 1.3, f"What one party sends ({HEADLINE[1]} thresholds)")

@@ -20,10 +20,13 @@ from fhe_auc_benchmarks.runtime.contender import Contender
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 
-PHASES = ("submit", "ingest", "circuit", "recover")
+PHASES = ("submit", "ingest", "circuit", "echo", "relay", "recover")
 """What is timed of every contender; "keys" comes from making it."""
 
 OURS = "semi-honest"
+PADDED = ("verified", "exact")
+"""Protocols whose parties send padded sketches."""
+
 FLOOR = "histogram-federated"
 """Plain secure aggregation: the sum of the parties' ciphertexts, and nothing else."""
 
@@ -53,7 +56,8 @@ class Seconds:
 class Measurement:
     """One contender on one problem.
 
-    The phases are "keys" and `PHASES`, submit and recover of one party, ingest of all; the bytes those of one party.
+    The phases are "keys" and `PHASES`; submit, echo and recover are of one party, ingest and relay of all; the bytes
+    are those of one party.
     Beside the AUC that came out stand that from exact integers at these thresholds, and scikit-learn's on the pooled
     rows.
     """
@@ -71,8 +75,12 @@ class Measurement:
 
     @property
     def aggregation(self) -> float:
-        """CPU seconds of the aggregator, all parties: ingest and circuit, the median of each."""
-        return self.phases["ingest"].cpu_median + self.phases["circuit"].cpu_median
+        """CPU seconds of the aggregator, all parties: the median of each of its phases."""
+        return self.spent("ingest", "circuit", "relay")
+
+    def spent(self, *phases: str) -> float:
+        """Return CPU seconds of these phases together, the median of each."""
+        return sum(self.phases[phase].cpu_median for phase in phases)
 
 
 Maker = Callable[[Problem], Contender]
@@ -118,6 +126,8 @@ def _once(contender: Contender) -> tuple[dict[str, Stopwatch], float]:
     gc.disable()
     try:
         for phase in PHASES:
+            if phase == "relay":
+                contender.others()
             with Stopwatch() as timed[phase]:
                 auc = getattr(contender, phase)()  # of the last one, which is "recover"
     finally:

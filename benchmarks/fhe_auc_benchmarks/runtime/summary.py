@@ -10,6 +10,7 @@ from typing import Any
 from fhe_auc.files import write_atomically
 from fhe_auc.plot import PAPER_UPLOAD_BYTES
 from fhe_auc_benchmarks import tables
+from fhe_auc_benchmarks.runtime import padded_sketches
 from fhe_auc_benchmarks.runtime.benchmark import HEADLINE, Benchmark
 from fhe_auc_benchmarks.runtime.measure import FLOOR, OURS, PUBLISHED, TUNED, Measurement
 from fhe_auc_benchmarks.runtime.throughput import Throughput
@@ -17,7 +18,7 @@ from fhe_auc_benchmarks.runtime.throughput import Throughput
 _COLUMNS = ("contender", "parties", "thresholds", "grid", "phase", "runs", "cpu", "cpu_median", "wall", "wall_median",
             "upload_bytes", "download_bytes", "auc", "exact_auc", "sklearn_auc")  # fmt: skip
 _RATES = ("", "processes", "submissions", "seconds", "submissions per second")
-_SINGLE = ("ingest", "circuit", "submit", "recover", "keys")
+_SINGLE = ("ingest", "circuit", "relay", "submit", "echo", "recover", "keys")
 
 
 def save_csv(path: Path, measured: Benchmark) -> None:
@@ -33,6 +34,7 @@ def save_json(path: Path, measured: Benchmark, machine: dict[str, Any]) -> None:
         "machine": machine,
         "quick": measured.quick,
         "ratios": ratios(measured),
+        "padded_sketches": padded_sketches.as_dict(measured),
         "measurements": [asdict(each) for each in measured.measurements],
         "throughputs": [{**each._asdict(), "rate": each.rate} for each in measured.throughputs],
         "accuracies": [each._asdict() for each in measured.accuracies],
@@ -85,9 +87,12 @@ once; Paillier, which takes seconds, ran once.
 ## Ratios
 
 {tables.markdown(("", "ratio"), ((name, f"{ratio:.2f}") for name, ratio in ratios(measured).items()))}
+## Padded sketches, {parties} parties
+
+{tables.markdown(*padded_sketches.table(measured))}
 ## {parties} parties, {thresholds} thresholds
 
-Aggregation is ingest and circuit together. Keys, submit and recover: once, one party, one party.
+Aggregation is ingest, circuit and relay together. Keys: once; submit, echo and recover: one party.
 
 {tables.markdown(("", "aggregation", *_SINGLE, "a party sends", "receives"), map(_row, measured.headline))}
 ## Aggregation, all measurements
@@ -103,12 +108,12 @@ One run a row; the ratio above is of medians.
 
 
 def _row(each: Measurement) -> tuple[str, ...]:
-    single = (_milliseconds(each.phases[phase].cpu_median) for phase in _SINGLE)
+    single = (_milliseconds(each.spent(phase)) for phase in _SINGLE)
     return _name(each), _milliseconds(each.aggregation), *single, f"{each.upload_bytes:,}", f"{each.download_bytes:,}"
 
 
 def _aggregation_row(each: Measurement) -> tuple[str, ...]:
-    wall = each.phases["ingest"].wall_median + each.phases["circuit"].wall_median
+    wall = sum(each.phases[phase].wall_median for phase in ("ingest", "circuit", "relay"))
     times = _milliseconds(each.aggregation), _milliseconds(wall)
     return _name(each), f"{each.parties:,}", f"{each.thresholds:,}", *times, f"{each.upload_bytes:,}"
 
