@@ -29,8 +29,9 @@ from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import outcomes
 from fhe_auc.serialise import encode
 from fhe_auc.site_state import answer, site_storage
-from fhe_auc_keys import key_store_sites
+from fhe_auc_keys import key_store_sites, late_opening
 from fhe_auc_keys import trusted_authorities as trusting
+from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import kept_party_keys
 from fhe_auc_keys.cli import common
@@ -343,6 +344,28 @@ def test_a_session_may_go_on_without_some_parties_where_its_holder_says_so(conso
     at_north = (*credentials, "--store", "north/store", "--backend", "tenseal", "--thresholds", "uniform:8")
     assert_fails(call("session", *at_north, "--min-parties", "9"), 2, "min_parties must lie between")
     ok("session", *at_north, "--min-parties", "2", "--out", "two")
+
+
+def test_the_key_holder_answers_a_request_by_open_late(consortium: Path) -> None:
+    make_site("east")
+    sites = *SITES, "east"
+    credentials = [f"{name}/{name}.credential" for name in sites]
+    late = ("--protocol", "verified", "--thresholds", "uniform:8", "--min-parties", "2", "--out", "week-20")
+    ok("session", *credentials, "--store", "north/store", *late)
+    with KeyStore(Path(f"{ADDER}/store"), PASSPHRASE) as store:
+        adder, trust = certified_identity(store), trusting.Trusted.stored(store).trust
+    announced = open_announcement(Path("week-20/session.announcement").read_bytes(), trust, holder="north", at=NOW)
+    for name, counted in (("asked", sites[1:]), ("others", sites)):
+        Path(name).write_bytes(late_opening.request(adder, announced.manifest, counted))
+    answer = ("--store", "north/store", "--out")
+    said = ok("open-late", "asked", *answer, "opening").stderr
+    assert "'opening'" in said
+    assert late_opening.read_opening(Path("opening").read_bytes(), adder, trust, announced, sites[1:], at=NOW)
+    ok("open-late", "asked", *answer, "again")
+    assert Path("again").read_bytes() == Path("opening").read_bytes()
+    assert_fails(call("open-late", "others", *answer, "more"), 1, "for other parties has been made")
+    assert_fails(call("open-late", "asked", "--store", "south/store", "--out", "more"), 1, "holds no seeds")
+    assert not Path("more").exists()
 
 
 def test_a_joint_session_is_refused_like_a_bundle(consortium: Path, clock: Clock) -> None:
