@@ -16,7 +16,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.party_names import alike
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, Protocol, Request
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
 
 Parties: TypeAlias = Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]]
@@ -27,7 +27,7 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 def federated_auc(
     parties: Parties,
     *,
-    protocol: str = "semi-honest",
+    protocol: str = DEFAULT_PROTOCOL,
     thresholds: str | ArrayLike | None = None,
     backend: str | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -47,11 +47,12 @@ def federated_auc(
     parties : iterable of (y_true, y_score) or PartyData, or mapping of names to (y_true, y_score)
         Each party's labels in {0, 1} and finite scores.
     protocol : str
-        Installed protocol; see ``fhe-auc protocols``.
+        Installed protocol; see ``fhe-auc protocols``. The published designs are "semi-honest" and "malicious".
     thresholds : str, array-like or None
-        "uniform:100", "hybrid:1000" (the default), "dpauc:100", the path of a file, or ascending numbers; or
-        "quantile:200": thresholds between which about equally many pooled rows lie, found by a session before the
-        evaluation. What that reveals is among the warnings.
+        "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
+        thresholds between which about equally many pooled rows lie, found by a session before the evaluation. What that
+        reveals is among the warnings. None takes the protocol's own: hybrid:4000 for exact and verified, hybrid:1000
+        for all others.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     max_rows, min_rows : int
@@ -84,6 +85,8 @@ def federated_auc(
     0.888889
     """
     named, plugin = _named(parties), registry.evaluating(protocol)
+    if thresholds is None:
+        thresholds = plugin.default_thresholds
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
         parties=tuple(data.name for data in named),

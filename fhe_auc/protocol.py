@@ -20,6 +20,7 @@ from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
 
+DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
 
@@ -76,7 +77,8 @@ class Request:
 class Session:
     """A prepared session: the manifest for all, and what the key holder has made for each role.
 
-    The aggregator's material holds no secret; it is empty where nobody holds keys beforehand. The parties' can decrypt.
+    The aggregator's material holds no key that decrypts, and is for the aggregator alone; it is empty where nobody
+    holds keys beforehand. The parties' can decrypt.
     """
 
     manifest: Manifest
@@ -118,6 +120,9 @@ class Protocol(ABC, Generic[R]):
 
     yields: ClassVar[type[Outcome]] = Evaluation
     """What a session yields to each party."""
+
+    default_thresholds: ClassVar[str] = "hybrid:1000"
+    """Thresholds where none are given, as `fhe_auc.thresholds.parse` takes them."""
 
     boundaries: ClassVar[str | None] = None
     """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""

@@ -255,13 +255,11 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
     return np.array(numbers, dtype=np.float64)
 
 
-def resolve(thresholds: str | os.PathLike[str] | ArrayLike | None) -> NDArray[np.float64]:
-    """Return the thresholds meant by an argument of the public API, read-only, shape (m,): None is ``hybrid:1000``.
+def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float64]:
+    """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
 
     Text and paths are for `parse`, anything else is for `explicit`. Raises `ThresholdError` as they do.
     """
-    if thresholds is None:
-        return hybrid()
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))
     return explicit(thresholds)

@@ -35,9 +35,10 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
         "fhe-auc demo --dataset credit-default --thresholds uniform:100 --backend tenseal",
         "fhe-auc demo --thresholds quantile:200",
         "fhe-auc demo --dataset credit-default --keys joint",
-        "fhe-auc demo --protocol malicious --cheat scale-num",
+        "fhe-auc demo --round-scores 3",
+        "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
         "fhe-auc demo --protocol malicious -o executions=2",
-        "fhe-auc demo --protocol verified --round-scores 3",
+        "fhe-auc demo --protocol malicious --cheat scale-num",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
@@ -51,8 +52,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
 @click.option(
     "--cheat",
     metavar="ATTACK",
-    help="Let the aggregator lie in this way, and see whether the protocol notices: "
-    "scale-num, drop-party, chosen-values, … (an unknown one lists all).",
+    help="Let the aggregator lie in this way, and see whether the protocol notices; an unknown one lists all.",
 )
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
 @output.json_option

@@ -17,8 +17,9 @@ from fhe_auc.cli.session import SessionOptions, session_options
         "fhe-auc evaluate *.csv --thresholds uniform:100 --backend tenseal",
         "fhe-auc evaluate *.csv --thresholds quantile:200",
         "fhe-auc evaluate *.csv --keys joint",
+        "fhe-auc evaluate *.csv --round-scores 3",
+        "fhe-auc evaluate *.csv --protocol semi-honest              the published designs, on CKKS",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
-        "fhe-auc evaluate *.csv --protocol verified --round-scores 3",
         "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
@@ -28,6 +29,8 @@ from fhe_auc.cli.session import SessionOptions, session_options
 @output.json_option
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, as_json: bool) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
+
+    By default as a fraction of integers that a lying aggregator cannot change unnoticed.
 
     Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,

@@ -62,6 +62,7 @@ def print_evaluation(
             *beside_auc,
             *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
+            *_rows(evaluation),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
@@ -113,16 +114,26 @@ def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
     value = interval_text(evaluation)
     if math.isnan(evaluation.resolution):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
-    elif evaluation.fraction is not None:
-        decimals = evaluation.settings.get("round_scores")
-        of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
-        label, note = "AUC, encrypted", f"{evaluation.fraction} {of}; the AUC of all rows lies within"
     else:
         error = "sums are exact"
         if evaluation.precision:
             error = f"numerical error < {quantities.bound_text(evaluation.precision)}"
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
     return output.styled(label, "bold"), output.styled(value, "bold"), own_note or note
+
+
+def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    """Return what a protocol in integers releases beside the AUC, and the AUC over its thresholds as it is."""
+    found: list[tuple[output.Cell, ...]] = []
+    positives, negatives = evaluation.positives, evaluation.negatives
+    if positives is not None and negatives is not None:
+        split = f"{positives:,} positive, {negatives:,} negative; released exactly"
+        found.append(("rows", f"{positives + negatives:,}", split))
+    if evaluation.fraction is not None:
+        decimals = evaluation.settings.get("round_scores")
+        of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
+        found.append(("fraction", "exact", f"{evaluation.fraction} {of}"))
+    return found
 
 
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 from fhe_auc.thresholds import MAX_PLACES
 
 if TYPE_CHECKING:
@@ -75,15 +75,20 @@ def whole_number(
     return click.option(name, metavar="N", type=click.IntRange(least, most), default=default, help=about)
 
 
-protocol_option = click.option("--protocol", metavar="NAME", default="semi-honest", help="See `fhe-auc protocols`.")
+protocol_option = click.option(
+    "--protocol",
+    metavar="NAME",
+    default=DEFAULT_PROTOCOL,
+    help="See `fhe-auc protocols`. The published designs are semi-honest and malicious.",
+)
 
 thresholds_option = click.option(
     "--thresholds",
     metavar="SPEC",
-    default="hybrid:1000",
     help="Decision points: hybrid:SIZE (dense near 0 and 1), uniform:SIZE, dpauc:SIZE (dense near 0), "
     "a .npy, .txt or .csv file of numbers; or quantile:SIZE, for which a session before finds points with about "
-    "equally many rows between them: parties see the pooled scores, and everybody the points.",
+    "equally many rows between them: parties see the pooled scores, and everybody the points. "
+    "Default: hybrid:4000 with exact and verified, hybrid:1000 with all others.",
 )
 
 backend_option = click.option(

@@ -24,9 +24,10 @@ _MOST_PARTIES = 100_000
 @click.command(
     epilog=output.examples(
         "fhe-auc plan",
-        "fhe-auc plan --parties 1000 --max-rows 100000000 --min-rows 100000",
+        "fhe-auc plan --parties 1000 --max-rows 100000000",
         "fhe-auc plan --parties 10 --keys joint",
-        "fhe-auc plan --protocol verified --round-scores 3",
+        "fhe-auc plan --round-scores 3",
+        "fhe-auc plan --protocol semi-honest --min-rows 100000",
         "fhe-auc plan --thresholds uniform:100 --backend tenseal --json",
     )
 )

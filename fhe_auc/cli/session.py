@@ -40,10 +40,11 @@ class SessionOptions:
 
     @classmethod
     def checked(
-        cls, plugin: Protocol[Any], options: Mapping[str, int | float | str], *, thresholds: str, **common: Any
+        cls, plugin: Protocol[Any], options: Mapping[str, int | float | str], *, thresholds: str | None, **common: Any
     ) -> SessionOptions:
-        """Check what can be checked before any file is read; raise `InputError`."""
+        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         plugin.check_options(options)
+        thresholds = plugin.default_thresholds if thresholds is None else thresholds
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             plugin.require_boundaries()

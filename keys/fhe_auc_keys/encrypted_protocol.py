@@ -95,7 +95,10 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         joint = request.keys == "joint"
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or joint):
-            raise InputError("here no party can be left out: min_parties does not apply")
+            raise InputError(
+                "min_parties does not apply: with joint keys, and with malicious, exact and verified, no party can be "
+                "left out; semi-honest goes on without some"
+            )
         if request.smudging_bits is not None and not joint:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         request = self.completed(request)

@@ -183,9 +183,8 @@ def test_thresholds_come_from_files(tmp_path: Path) -> None:
         assert np.array_equal(thresholds.parse(str(tmp_path / name)), grid)
 
 
-def test_resolve_takes_a_specification_a_path_an_array_or_nothing(tmp_path: Path) -> None:
+def test_resolve_takes_a_specification_a_path_or_an_array(tmp_path: Path) -> None:
     np.save(tmp_path / "grid.npy", [0.25, 0.5])
-    assert np.array_equal(thresholds.resolve(None), thresholds.hybrid(1000))
     assert np.array_equal(thresholds.resolve("uniform:7"), thresholds.uniform(7))
     assert thresholds.resolve(tmp_path / "grid.npy").tolist() == [0.25, 0.5]
     assert thresholds.resolve([0.25, 0.5]).tolist() == [0.25, 0.5]

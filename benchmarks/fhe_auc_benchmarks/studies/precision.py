@@ -211,7 +211,7 @@ def measure_grids() -> Iterator[GridRow]:
         truth = float(roc_auc_score(*pooled(parties)))
         for spec in GRIDS:
             found = {
-                backend: federated_auc(parties, thresholds=spec, backend=backend)
+                backend: federated_auc(parties, protocol="semi-honest", thresholds=spec, backend=backend)
                 for backend in ckks.available_backends()
             }
             yield GridRow(name, spec, truth, exact_auc(parties, thresholds.parse(spec)), found)
@@ -239,7 +239,7 @@ def measure_splits() -> Iterator[list[object]]:
                 parties = split(*rows, number, way)
                 exact = exact_auc(parties, grid)
                 errors = (
-                    abs(federated_auc(parties, thresholds=grid, backend=backend).auc - exact)
+                    abs(federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=backend).auc - exact)
                     for backend in ckks.available_backends()
                 )
                 one_class = sum(data.y_true.all() or not data.y_true.any() for data in parties)

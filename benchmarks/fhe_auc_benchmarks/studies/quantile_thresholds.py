@@ -43,7 +43,7 @@ def on_real_data() -> None:
             rows = pooled(parties)
             truth = exact_auc(rows.y_true, rows.y_score)
             found = [
-                fhe_auc.federated_auc(parties, thresholds=grid)
+                fhe_auc.federated_auc(parties, protocol="semi-honest", thresholds=grid)
                 for grid in ("uniform:200", "hybrid:1000", "quantile:200")
             ]
             errors = " | ".join(f"{abs(each.auc - truth):.1e}" for each in found)

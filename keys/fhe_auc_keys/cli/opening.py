@@ -89,8 +89,8 @@ def open_bundle(
     before anything is kept. A bundle that was opened before is refused. You are asked whether the study is the one that
     your site has agreed to; until then the bundle is not used up.
 
-    The aggregator gets the public and evaluation keys in a file (--out), once it is sure that there is no secret key
-    in it. Its own key store has the key that it signs with.
+    The aggregator opens its own with its key store, and gets the keys to compute with in a file (--out), once it is
+    sure that there is no secret key in it. No party may have that file.
 
     A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
     certificate is verified here, and what the evaluation needs is kept.

@@ -82,12 +82,13 @@ def session(
     folder: Path | None,
     as_json: bool,
 ) -> None:
-    """Make the keys of one session, and one sealed bundle for each party.
+    """Make the keys of one session, and one sealed bundle for each party and for the aggregator.
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here; the aggregator's bundle holds public and evaluation keys only, which is checked. Everybody signs
-    every message with the key of the certificate that this session names, the aggregator too.
+    and not kept here. The aggregator's bundle is sealed to it, and holds what it computes with and no secret key, which
+    is checked. Everybody signs every message with the key of the certificate that this session names, the aggregator
+    too.
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
     --max-rows is their sum by default; each checks its own cap, so that a party that lies goes past it.
@@ -166,11 +167,7 @@ def _write(folder: Path, sealed: SealedSession) -> list[tuple[Path, str, str]]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [
         (folder / "session.announcement", "everybody", "public, signed: parties, thresholds, parameters"),
-        (
-            folder / "aggregator.bundle",
-            "the aggregator",
-            "sealed, signed: what it computes with",
-        ),
+        (folder / "aggregator.bundle", "the aggregator", "sealed, signed: what it computes with; only it can open it"),
     ]
     common.write(files[0][0], sealed.announcement, common.PUBLIC)
     common.write(files[1][0], sealed.aggregator, common.PUBLIC)

@@ -46,7 +46,7 @@ from fhe_auc_keys.vault import OWN, Vault
 
 _DOCUMENTS = {
     ANNOUNCEMENT_KIND: "session announcement: public, for everybody in the session",
-    AGGREGATOR_KIND: "aggregator's bundle: public keys of a session, for the aggregator",
+    AGGREGATOR_KIND: "aggregator's bundle: sealed, only the aggregator can open it",
     PARTY_KIND: "party's bundle: sealed, only the party that it is for can open it",
 }
 

@@ -40,6 +40,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     summary = "pads and BFV: the AUC as an exact fraction, P and N; the aggregator is trusted to compute it"
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
+    default_thresholds = "hybrid:4000"  # a threshold is a few bytes
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
@@ -59,7 +60,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if decimals is None:
             return request
         own = grids.decimals(_checked_decimals(decimals))
-        if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(None))):
+        if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(self.default_thresholds))):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 

@@ -332,7 +332,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
 
 
 def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
-    result = demo("--thresholds", "hybrid:200", "--cheat", "scale-num")
+    result = demo("--protocol", "semi-honest", "--thresholds", "hybrid:200", "--cheat", "scale-num")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
     assert (
@@ -361,8 +361,14 @@ def test_a_lie_that_changes_nothing_goes_through_in_the_demo_with_options_of_the
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--cheat", "nonsense"), "protocol 'semi-honest' knows no attack 'nonsense' (it knows: scale-num, "),
-        (("--cheat", "scale-num", "--keys", "joint"), "attacks are played with sealed keys only"),
+        (
+            ("--protocol", "semi-honest", "--cheat", "nonsense"),
+            "protocol 'semi-honest' knows no attack 'nonsense' (it knows: scale-num, ",
+        ),
+        (
+            ("--protocol", "semi-honest", "--cheat", "scale-num", "--keys", "joint"),
+            "attacks are played with sealed keys only",
+        ),
     ],
 )
 def test_a_lie_that_cannot_be_told_is_refused_before_anything_is_computed(
@@ -378,7 +384,7 @@ def test_without_a_cheat_an_error_of_the_demo_is_told_as_before(monkeypatch: pyt
     monkeypatch.setattr(datasets, "load", lambda name: [PartyData.from_arrays("one", [1, 1], [0.2, 0.4])] * 1)
     result = demo("--thresholds", "uniform:25")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith("error: the pooled rows have one class only")
+    assert result.stderr.startswith("error: the pooled rows hold no negative row")
 
 
 def test_a_protocol_without_attacks_says_so() -> None:

@@ -52,6 +52,8 @@ KEYS = {
     "verified",
     "fraction",
     "resolution_fraction",
+    "positives",
+    "negatives",
     "soundness",
     "security_bits",
     "keys",
@@ -144,8 +146,23 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
     assert evaluation["resolution"] == pytest.approx(exact.resolution, abs=1e-6)
     assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
-    assert evaluation["verified"] == {"aggregation": False, "parties": False}
+    assert evaluation["verified"] == {"aggregation": True, "parties": False}
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
+
+
+def test_what_is_not_given_is_verified_at_4000_thresholds_and_1000_for_the_published_designs(
+    hospitals: list[str],
+) -> None:
+    found = json.loads(call("evaluate", *hospitals, "--json").stdout)
+    labels = np.concatenate([labels for labels, _ in HOSPITALS.values()])
+    assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 4000, "sealed")
+    assert (found["positives"], found["negatives"]) == (labels.sum(), len(labels) - labels.sum())
+    shown = " ".join(call("evaluate", *hospitals).stdout.split())
+    assert f"rows {len(labels)} {labels.sum()} positive, {len(labels) - labels.sum()} negative; released" in shown
+    assert f"fraction exact {found['fraction']} over these thresholds" in shown
+    published = call("evaluate", *hospitals, "--protocol", "semi-honest")
+    assert re.search(r"^thresholds +1,000 +hybrid:1000$", published.stdout, re.MULTILINE)
+    assert " positive, " not in published.stdout
 
 
 def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str]) -> None:
@@ -161,7 +178,7 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
     shown = call("evaluate", *hospitals, *rounded).stdout
     shown = " ".join(shown.split())
-    assert f"{evaluation['fraction']} of scores rounded to multiples of 0.1; the AUC of all rows lies within" in shown
+    assert f"fraction exact {evaluation['fraction']} of scores rounded to multiples of 0.1 " in shown
     assert "every multiple of 0.1" in shown
     assert "what parties put in is not verified: a party can enter any rows" in shown
 
@@ -253,9 +270,12 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("evaluate north.csv --max-rows 59 --min-rows 2", "party 'north' has more rows"),
         ("evaluate north.csv --round-scores 7", "'--round-scores': 7 is not in the range"),
         ("evaluate north.csv --round-scores 3 -o round_scores=4", "given twice, as --round-scores and with -o"),
-        ("evaluate north.csv -o release_digits=4", "protocol 'semi-honest' has no option 'release_digits'"),
-        ("evaluate north.csv --round-scores 3", "protocol 'semi-honest' has no option 'round_scores'"),
-        ("evaluate north.csv --protocol exact --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
+        ("evaluate north.csv -o release_digits=4", "protocol 'verified' has no option 'release_digits'"),
+        (
+            "evaluate north.csv --protocol semi-honest --round-scores 3",
+            "protocol 'semi-honest' has no option 'round_scores'",
+        ),
+        ("evaluate north.csv --round-scores 3 --thresholds hybrid:1000", "every rounded score is a"),
         ("evaluate north.csv --protocol exact -o round_scores=3 --thresholds quantile:9", "every rounded score is a"),
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
@@ -263,7 +283,7 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("demo --plot none/figure.png", "no folder 'none'"),
         ("demo --plot figure.gif", r"must end in \.png, \.pdf or \.svg"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),
-        ("plan --max-rows 1000000000000000000", "no parameters with 128-bit security"),
+        ("plan --protocol semi-honest --max-rows 1000000000000000000", "no parameters with 128-bit security"),
         ("magic", "no such command 'magic'; see fhe-auc --help"),
         ("--magic", "no such option.*--magic"),
     ],
@@ -279,7 +299,9 @@ def test_json_does_not_change_how_an_error_is_told(hospitals: list[str]) -> None
 
 def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path) -> None:
     files = [write_csv("a.csv", [1, 1], [0.2, 0.9]), write_csv("b.csv", [1], [0.4])]
-    assert_fails(call("evaluate", *files, *SMALL), 1, "one class only, so the AUC is undefined")
+    assert_fails(call("evaluate", *files, *SMALL), 1, "the pooled rows hold no negative row, so the AUC is undefined")
+    published = call("evaluate", *files, *SMALL, "--protocol", "semi-honest")
+    assert_fails(published, 1, "one class only, so the AUC is undefined")
 
 
 def test_the_figure_is_refused_before_anything_is_computed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +365,7 @@ def test_what_is_no_bug_is_not_called_one(
 
 
 def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
-    result = call("plan", "--parties", "10", "--thresholds", "uniform:100", "--json")
+    result = call("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     answer = json.loads(result.stdout)
     assert tuple(answer["plans"]) == ckks.available_backends()
@@ -357,17 +379,20 @@ def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
 
 
 def test_plan_gives_a_reason_for_every_number() -> None:
-    result = call("plan")
+    result = call("plan", "--protocol", "semi-honest")
     assert result.exit_code == 0
     assert all(backend in result.stdout for backend in ckks.available_backends())
     for word in ("ring dimension", "128-bit security", "scale", "bins", "blinding", "flooding", "capacity", "upload"):
         assert word in result.stdout
-    assert result.stdout == call("plan").stdout
+    assert result.stdout == call("plan", "--protocol", "semi-honest").stdout
 
 
 @needs_openfhe
 def test_plan_for_joint_keys_counts_their_bytes() -> None:
-    arguments = ("plan", "--parties", "10", "--thresholds", "uniform:100", "--keys", "joint")
+    arguments = (
+        *("plan", "--protocol", "semi-honest", "--parties", "10"),
+        *("--thresholds", "uniform:100", "--keys", "joint"),
+    )
     (found,) = json.loads(call(*arguments, "--json").stdout)["plans"].values()
     assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
     assert "joint keys, a party" in call(*arguments).stdout
@@ -386,13 +411,11 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
     for backend, shown in answer["plans"].items():
         found = plan_exact(thresholds=1001, parties=10, backend=backend, authenticated=protocol == "verified")
         assert shown["plain_moduli"] == list(found.parameters.plain_moduli)
-        assert (shown["slots_used"], shown["upload_bytes"]) == (found.packing.used, found.submission_bytes)
+        assert (shown["sketch_entries"], shown["upload_bytes"]) == (found.computed.sketch.size, found.submission_bytes)
         assert shown["flooding_bits"] == found.flooding_margin >= 40
-        assert shown["decryption_margin_bits"] == found.decryption_margin
     text = " ".join(call(*arguments).stdout.split())
-    assert f"{protocol}, for 1,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
-    assert ("four times for the authenticators" in text) == (protocol == "verified")
-    assert "decryption margin" in text
+    assert f"{protocol}, for 4,000 thresholds, 10 parties and up to 1,000,000 rows of all parties together:" in text
+    assert ("twice as many with their authenticators" in text) == (protocol == "verified")
 
 
 def test_plan_tells_the_parameters_of_the_session_that_is_made(folder: Path) -> None:
@@ -419,7 +442,7 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(planner, "plan", picky)
     monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))
-    result = call("plan", "--json")
+    result = call("plan", "--protocol", "semi-honest", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
     answer = json.loads(result.stdout)
     assert (list(answer["plans"]), answer["unfit"]) == (["tenseal"], {"openfhe": "too large"})

@@ -110,7 +110,7 @@ def test_a_simulation_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
     expected = federated_auc(site_rows, thresholds=GRID)
     assert found["auc"] == pytest.approx(expected.auc, abs=PRECISION)
     assert found["resolution"] == pytest.approx(expected.resolution, abs=PRECISION)
-    assert (found["parties"], found["rounds"], found["protocol"]) == (3, 2, "semi-honest")
+    assert (found["parties"], found["rounds"], found["protocol"]) == (3, 3, "verified")
     assert set(found["seconds"]) == {"keys", "submit", "recover"}
     terminal.assert_clean()
 
@@ -254,7 +254,10 @@ def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
         (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),
         (("simulate", "nowhere.csv"), "nowhere.csv"),
         (("supernode", "--bundle-sha256", "abc"), "64 hexadecimal digits"),
-        (("simulate", "north.csv", "south.csv", "--min-parties", "3"), "min_parties must lie between 2 and 2"),
+        (
+            ("simulate", "north.csv", "south.csv", "--protocol", "semi-honest", "--min-parties", "3"),
+            "min_parties must lie between 2 and 2",
+        ),
     ],
 )
 def test_bad_usage_is_one_line_and_status_2(
