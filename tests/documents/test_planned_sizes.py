@@ -30,10 +30,10 @@ def test_uploads_of_malicious_at_a_thousand_thresholds() -> None:
 
 
 def test_from_how_many_parties_joint_keys_need_the_larger_ring() -> None:
-    least, keys = {}, set()
+    least, keys, joint = {}, set(), ("--protocol", "semi-honest", "--keys", "joint")
     for size in (100, 1000):
         for parties in range(30, 60):
-            plan = planned("--keys", "joint", "--parties", str(parties), "--thresholds", f"uniform:{size}")["openfhe"]
+            plan = planned(*joint, "--parties", str(parties), "--thresholds", f"uniform:{size}")["openfhe"]
             if plan["ring_dimension"] == 16384:
                 keys.add(bytes_text(plan["key_bytes"]))
                 least[size] = parties
