@@ -96,8 +96,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         everybody = request.min_parties in (None, len(request.parties))
         if not everybody and (self.all_parties or joint):
             raise InputError(
-                "min_parties does not apply: with joint keys, and with malicious, exact and verified, no party can be "
-                "left out; semi-honest goes on without some"
+                "min_parties does not apply: with joint keys, and with malicious, no party can be left out"
             )
         if request.smudging_bits is not None and not joint:
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
