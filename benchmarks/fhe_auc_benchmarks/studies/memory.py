@@ -1,11 +1,11 @@
 """Resident memory of the aggregator's process after 10, 100, 1,000 and 10,000 submissions.
 
-    python -m fhe_auc_benchmarks.studies.memory [--counts 10 100 1000 10000]        (Linux only)
+    python -m fhe_auc_benchmarks.studies.memory [--counts 10 100 1000 10000] [--protocols verified]        (Linux only)
 
 The aggregator runs alone in a process of its own, as at a real site: it loads its keys, opens the session and receives
-protocol messages through a pipe, one after the other, with all checks. The parties encrypt in the parent process; from
-the 21st on, ciphertexts are sent again under other names. The last columns are what the submissions would take if they
-were kept, and the CPU time that the aggregator spent on each.
+protocol messages through a pipe, one after the other, with all checks but signatures. The parties encrypt in the parent
+process; from the 21st on, what they send is sent again under other names. The last columns are what the submissions
+would take if they were kept, the CPU time that the aggregator spent on each, and on all.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
-from fhe_auc import ckks, thresholds
+from fhe_auc import ckks, registry, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
+PROTOCOLS = ("semi-honest", "exact", "verified")
 GRIDS = ("uniform:100", "uniform:4000")
 COUNTS = (10, 100, 1000, 10_000)
 DISTINCT = 20
@@ -49,7 +50,7 @@ def aggregate() -> None:
     """Play the aggregator: manifest, keys, how often to report, then messages on stdin; memory on stdout."""
     stdin = sys.stdin.buffer
     manifest = Manifest.from_bytes(receive(stdin))
-    aggregator = SemiHonest().aggregator(manifest, receive(stdin))
+    aggregator = registry.load(manifest.protocol).aggregator(manifest, receive(stdin))
     report = [int(item) for item in receive(stdin).split()]
     send(sys.stdout.buffer, aggregator.start())
     started = time.process_time()
@@ -63,12 +64,13 @@ def aggregate() -> None:
     send(sys.stdout.buffer, str(spent / len(manifest.parties)).encode())
 
 
-def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int, float]:
+def measure(protocol: str, backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], int, float]:
     """Return resident bytes after some submissions and after the circuit, bytes of an upload, CPU seconds of each."""
-    from fhe_auc_benchmarks.runtime.contender import renamed  # not for the aggregator's process: it brings scikit-learn
+    # Not for the aggregator's process: it brings scikit-learn.
+    from fhe_auc_benchmarks.runtime.contender import Roles, renamed
 
     names = tuple(f"site {i}" for i in range(max(counts)))
-    plugin = SemiHonest()
+    plugin = registry.load(protocol)
     session = plugin.prepare(Request(parties=names, thresholds=thresholds.parse(spec), backend=backend))
     child = subprocess.Popen(
         [sys.executable, "-m", "fhe_auc_benchmarks.studies.memory", "--aggregator"],
@@ -81,11 +83,11 @@ def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], 
         for item in (session.manifest.to_bytes(), session.aggregator_material, " ".join(map(str, counts)).encode()):
             send(child.stdin, item)
         opening = receive(child.stdout)
-        found, made = [], []
+        found, made, roles = [], [], Roles(plugin, session)
         rng = np.random.default_rng(1)
         for name in names[:DISTINCT]:
             data = PartyData.from_arrays(name, rng.random(20) < 0.5, rng.random(20))
-            made.append(plugin.party(session.manifest, session.party_material, data).respond(opening))
+            made.append(roles.party(data).respond(opening))
         for number, name in enumerate(names, start=1):
             submission = renamed(made[(number - 1) % DISTINCT], name)
             send(child.stdin, submission)
@@ -99,6 +101,7 @@ def measure(backend: str, spec: str, counts: Sequence[int]) -> tuple[list[int], 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure the aggregator's resident memory.")
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="report after so many submissions")
+    parser.add_argument("--protocols", nargs="+", default=PROTOCOLS)
     parser.add_argument("--grids", nargs="+", default=GRIDS)
     parser.add_argument("--aggregator", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
@@ -106,21 +109,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         aggregate()
         return
     counts = sorted(set(arguments.counts))
-    print(
-        "| backend | grid |"
-        + "".join(f" after {n:,} |" for n in counts)
-        + " after the circuit | growth | if kept | each |"
-    )
-    print("| " + "--- | " * (len(counts) + 6))
-    for backend in ckks.available_backends():
-        for spec in arguments.grids:
-            found, upload, spent = measure(backend, spec, counts)
-            columns = "".join(f" {size / 2**20:.1f} MiB |" for size in found)
-            growth, kept = (found[-2] - found[0]) / 2**20, upload * (counts[-1] - counts[0]) / 2**20
-            print(
-                f"| {backend} | {spec} |{columns} {growth:+.1f} MiB | {kept:+,.0f} MiB | {spent * 1e3:.2f} ms |",
-                flush=True,
-            )
+    after = "".join(f" after {n:,} |" for n in counts)
+    print(f"| protocol | backend | grid |{after} after the circuit | growth | if kept | each | all |")
+    print("| " + "--- | " * (len(counts) + 8))
+    for protocol, backend, spec in product(arguments.protocols, ckks.available_backends(), arguments.grids):
+        found, upload, spent = measure(protocol, backend, spec, counts)
+        columns = "".join(f" {size / 2**20:.1f} MiB |" for size in found)
+        growth, kept = (found[-2] - found[0]) / 2**20, upload * (counts[-1] - counts[0]) / 2**20
+        print(
+            f"| {protocol} | {backend} | {spec} |{columns} {growth:+.1f} MiB | {kept:+,.0f} MiB "
+            f"| {spent * 1e3:.3f} ms | {spent * counts[-1]:.1f} s |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

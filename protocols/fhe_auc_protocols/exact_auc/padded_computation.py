@@ -71,8 +71,9 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
     def opening(self, material: bytes, seeds: Mapping[str, bytes]) -> bytes:
         """Return the opening of the sum of these parties' pads."""
         pads = [Sum(Polynomials(self._size, (prime,))) for prime in self._primes]
+        indices = {party: index for index, party in enumerate(self._manifest.parties)}
         for party, seed in seeds.items():
-            for total, values in zip(pads, self._pads(party, seed), strict=True):
+            for total, values in zip(pads, self._pads(indices[party], seed), strict=True):
                 total.add(values[None])
         totals = [total.words[0] for total in pads]
         made = make_opening(self._secret(material), self.plan.computed, totals)
@@ -104,7 +105,8 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         """Return a party's padded sketch for each prime; raise `EvaluationError` where its pad has been used."""
         if not keys.seed:
             raise EvaluationError(f"party {task.party!r} has submitted already: its pad is for one submission")
-        padded = self._added(task.encode(common_secret), self._pads(task.party, keys.seed))
+        pads = self._pads(self._manifest.parties.index(task.party), keys.seed)
+        padded = self._added(task.encode(common_secret), pads)
         return tuple(pack(values, prime) for values, prime in zip(padded, self._primes, strict=True))
 
     def aggregate(self, keys: AggregatorKeys, totals: Sequence[Words]) -> bytes:
@@ -123,9 +125,9 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
     def _unpacked(self, number: int, part: bytes) -> Words:
         return unpack(part, self._size, self._primes[number])[None]
 
-    def _pads(self, party: str, seed: bytes) -> list[Residues]:
-        index, session = self._manifest.parties.index(party), self._manifest.session
-        return [pad(seed, session, index, which, prime, self._size) for which, prime in enumerate(self._primes)]
+    def _pads(self, party: int, seed: bytes) -> list[Residues]:
+        session = self._manifest.session
+        return [pad(seed, session, party, which, prime, self._size) for which, prime in enumerate(self._primes)]
 
     def _added(self, left: Sequence[Residues], right: Sequence[Residues]) -> list[Residues]:
         return [modular.add(x, y, prime) for x, y, prime in zip(left, right, self._primes, strict=True)]
