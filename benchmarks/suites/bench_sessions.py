@@ -56,7 +56,7 @@ def test_noisy(benchmark, name):
 
 
 @pytest.mark.parametrize("parties", [5, 15])
-@pytest.mark.parametrize("protocol", ["semi-honest", "malicious"])
+@pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "verified"])
 @pytest.mark.benchmark(group="whole session, joint keys")
 def test_joint_keys(benchmark, protocol, parties):
     pytest.importorskip("openfhe")

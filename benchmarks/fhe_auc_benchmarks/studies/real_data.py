@@ -1,0 +1,110 @@
+"""How far the AUC of `verified` is from scikit-learn's on real rows, at the thresholds that are its default.
+
+    OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.real_data [--grid hybrid:4000] [--worst 10]
+
+The bundled sets, site by site, and what scikit-learn brings along, half of the rows to fit each of a few models and
+half to score: breast cancer, and one class against the rest of digits, wine and iris. Every AUC comes out of a whole
+session with one party for each bundled site, and with three parties otherwise. "Inside" counts the sets on which
+scikit-learn's AUC, in exact integers, lies within AUC ± half-width, all of them fractions. "At the ends" is the share
+of rows that no threshold tells apart because their scores lie below the first one above 0, or above the last below 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc_benchmarks.pooled_rows import pooled
+
+PARTIES = 3
+MODELS = {
+    "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+    "random forest": RandomForestClassifier(100, random_state=0),
+    "naive Bayes": GaussianNB(),
+    "neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier(15)),
+}
+SETS = {"breast cancer": load_breast_cancer, "digits": load_digits, "wine": load_wine, "iris": load_iris}
+
+
+class Found(NamedTuple):
+    data: str
+    rows: int
+    sklearn: float
+    error: float
+    half_width: float
+    at_ends: float
+    inside: bool
+
+
+def unseen() -> Iterator[tuple[str, list[PartyData]]]:
+    """Yield sets that no default was chosen on: name, and rows dealt out in turn."""
+    for name, load in SETS.items():
+        rows, labels = load(return_X_y=True)
+        for label in [1] if name == "breast cancer" else np.unique(labels):
+            halves = train_test_split(rows, labels == label, test_size=0.5, random_state=0, stratify=labels)
+            fitting, testing, fitted, y_true = halves
+            for model, estimator in MODELS.items():
+                y_score = estimator.fit(fitting, fitted).predict_proba(testing)[:, 1]
+                parts = [slice(party, None, PARTIES) for party in range(PARTIES)]
+                yield (
+                    f"{name} {label}, {model}",
+                    [PartyData.from_arrays(f"site {at}", y_true[part], y_score[part]) for at, part in enumerate(parts)],
+                )
+
+
+def exact_auc(y_true: np.ndarray, y_score: np.ndarray) -> Fraction:
+    """Mann and Whitney's, from ranks: multiples of one half, which doubles hold."""
+    positives, rows = int(y_true.sum()), len(y_true)
+    ranks = Fraction(float(rankdata(y_score)[y_true].sum()))
+    return (ranks - Fraction(positives * (positives + 1), 2)) / (positives * (rows - positives))
+
+
+def measure(name: str, parties: list[PartyData], grid: str) -> Found:
+    """Run a session; raise `AssertionError` where the fraction of ranks is not scikit-learn's AUC."""
+    y_true, y_score = pooled(parties)
+    truth, exact = float(roc_auc_score(y_true, y_score)), exact_auc(y_true, y_score)
+    assert abs(float(exact) - truth) < 1e-12, name
+    found = federated_auc(parties, protocol="verified", thresholds=grid)
+    assert found.fraction is not None
+    assert found.resolution_fraction is not None
+    inside = abs(found.fraction - exact) <= found.resolution_fraction
+    points = thresholds.parse(grid)
+    at_ends = float(((y_score < points[points > 0][0]) | (y_score >= points[points < 1][-1])).mean())
+    return Found(name, len(y_true), truth, abs(found.auc - truth), found.resolution, at_ends, inside)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--grid", default="hybrid:4000")
+    parser.add_argument("--worst", type=int, default=10, help="so many sets that were not bundled are shown")
+    arguments = parser.parse_args()
+    bundled = [measure(name, datasets.load(name), arguments.grid) for name in datasets.NAMES]
+    others = sorted((measure(*each, arguments.grid) for each in unseen()), key=lambda each: -each.error)
+    print("| data | rows | scikit-learn | off by | half-width | at the ends |\n" + "| --- " * 6 + "|")
+    for each in (*bundled, *others[: arguments.worst]):
+        numbers = f"{each.sklearn:.6f} | {each.error:.1e} | {each.half_width:.1e} | {each.at_ends:.0%}"
+        print(f"| {each.data} | {each.rows:,} | {numbers} |")
+    within = sum(each.error <= 1e-4 for each in others)
+    inside = sum(each.inside for each in (*bundled, *others))
+    print(f"\n{len(others)} sets that were not bundled: {within} off by at most 1e-4")
+    print(f"inside: {inside} of {len(bundled) + len(others)}")
+
+
+if __name__ == "__main__":
+    main()
