@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 
 import msgspec
 import numpy as np
 
 from fhe_auc import bfv, thresholds
 from fhe_auc.attacks import Attacks
-from fhe_auc.bfv import Ciphertext
+from fhe_auc.computation import Result
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import FheAucError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.keystream import COMMON_SECRET_BYTES, KeyStream
 from fhe_auc.manifest import SESSION_BYTES, Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.rlwe.polynomials import Words
-from fhe_auc.rounds import Aggregator, Party, conduct
+from fhe_auc.rounds import Party, conduct
 from fhe_auc.serialise import decode, encode
+from fhe_auc.sums.opening import Opening
+from fhe_auc.sums.residues import unpack
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import DESCRIPTIONS, STRATEGIES, Lie, Ring, Vector, View
+from fhe_auc_benchmarks.attacks.exact_auc import strategies
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, OpeningName, Strategy, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_keys.session_keys import PartySecrets
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_keys.sealed_roles import SealedAggregator, SealedParty
+from fhe_auc_keys.session_keys import SEED_BYTES, PartySecrets, public_context
+from fhe_auc_protocols.exact_auc.padded_computation import AggregatorKeys, PaddedComputation, PartyKeys
+from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
-from fhe_auc_protocols.exact_auc.roles import ExactAggregator, VerifiedAggregator
-
-Submissions: TypeAlias = "Mapping[str, Sequence[Words]]"
-"""Of each party: left and right ciphertext for each prime."""
 
 _SITES = ("north", "south", "east")
 _SITE_ROWS = (20, 61)
@@ -39,166 +40,178 @@ _POSITIVES = 0.4
 _MAX_ROWS = 1_000
 
 
-class CiphertextRing(Ring):
-    """The same arithmetic under encryption; no operation changes what it is given."""
+class LyingAggregator(SealedAggregator):
+    """Keeps what parties send, and returns what a strategy makes of it, flooded as honest results are.
 
-    def __init__(self, plan: ExactPlan, context: bfv.PublicContext, which: int) -> None:
-        super().__init__(plan.packing, plan.parameters.plain_moduli[which])
-        self._context = context
-        self._which = which
-
-    def sum(self, vectors: Sequence[Vector]) -> Vector:
-        """Return the sum of ciphertexts."""
-        total = self.zero()
-        for each in vectors:
-            self._context.add_in_place(total, each)
-        return total
-
-    def times(self, x: Vector, y: Vector) -> Vector:
-        """Return the product of two ciphertexts."""
-        return self._context.multiply(x, y)
-
-    def zero(self, like: Vector = None) -> Vector:
-        """Return a fresh encryption of zeros."""
-        return self._context.encrypt(np.zeros(self.packing.slots, np.uint64), self._which)
-
-    def scaled(self, x: Vector, weights: Residues) -> Vector:
-        """Return a ciphertext times known weights, which are not all zero."""
-        return self._context.multiply_values(x, weights)
-
-    def shifted(self, x: Vector, constants: Residues) -> Vector:
-        """Return a ciphertext plus known constants."""
-        return self._context.add_values(x, constants)
-
-
-class LyingAggregator(ExactAggregator):
-    """Keeps what parties send, and returns what a strategy makes of it, blinded and flooded as honest results are.
-
-    The generator is for its choices; `earlier` is what the same parties have sent in an earlier session, if they have.
+    `openings` are those that it has by name, and `earlier` what the same parties have sent in an earlier session, if
+    they have. Generator and `guess` are for its choices.
     """
 
     def __init__(
         self,
         manifest: Manifest,
-        context: bfv.PublicContext,
-        lie: Lie,
+        public: bfv.PublicContext,
+        openings: Mapping[OpeningName, Opening],
+        strategy: Strategy,
         generator: np.random.Generator,
-        earlier: Submissions | None,
+        *,
+        earlier: Sequence[Sequence[Residues]] = (),
+        guess: int = 0,
     ) -> None:
-        super().__init__(manifest, context)
-        self._lie, self._generator, self._earlier = lie, generator, earlier
-        self.kept: dict[str, Sequence[Words]] = {}
+        computation = PaddedComputation(manifest)
+        super().__init__(manifest, computation, AggregatorKeys(public, openings["own"]))
+        self.openings = openings
+        self._plan, self._public, self._strategy = computation.plan, public, strategy
+        self._generator, self._earlier, self._guess = generator, earlier, guess
+        self._kept: dict[str, list[Residues]] = {}
+
+    @property
+    def kept(self) -> list[list[Residues]]:
+        """Each party's padded sketches, one for each prime."""
+        return [self._kept[party] for party in self.manifest.parties]
 
     def _accept(self, party: str, payload: bytes) -> None:
         super()._accept(party, payload)
         if self.round == 1:
-            self.kept[party] = self.aggregation.read(decode(payload, tuple[bytes, ...], "submission"))
+            size, primes = self._plan.computed.sketch.size, self._plan.parameters.plain_moduli
+            parts = zip(decode(payload, tuple[bytes, ...], "submission"), primes, strict=True)
+            self._kept[party] = [unpack(part, size, prime) for part, prime in parts]
 
-    def _results(self) -> tuple[bytes, ...]:
-        plan, context = self.aggregation.plan, self.aggregation.context
+    def _close(self) -> bytes:
+        if self.round > 1:
+            return super()._close()
         seed = self._generator.integers(2**63)  # the same choices for every prime
-        made = []
-        for which in range(len(plan.parameters.plain_moduli)):
-            own = self._sides(self.kept, which)
-            earlier = own if self._earlier is None else self._sides(self._earlier, which)
-            view = View(CiphertextRing(plan, context, which), *own, earlier, np.random.default_rng(seed))
-            made.append(context.dump_result(self.aggregation.blinded(self._lie(view), which)))
-        return tuple(made)
+        made = tuple(self._returned(which, np.random.default_rng(seed)) for which in range(self._plan.primes))
+        return encode(Result(tuple(self.counted[each] for each in self._some(self._strategy.claimed)), encode(made)))
 
-    def _sides(self, submissions: Submissions, which: int) -> tuple[list[Ciphertext], list[Ciphertext]]:
-        context = self.aggregation.context
-        left, right = (
-            [context.ciphertext(submissions[party][2 * which + side], which) for party in self.manifest.parties]
-            for side in range(2)
-        )
-        return left, right
+    def _returned(self, which: int, generator: np.random.Generator) -> bytes:
+        own, earlier = ([each[which] for each in kept] for kept in (self.kept, self._earlier))
+        prime, opened = self._plan.parameters.plain_moduli[which], self._some(self._strategy.opened)
+        view = View(self._plan.computed, prime, own, earlier, opened, self._guess, generator)
+        claim = self._strategy.play(view)
+        constants = self._plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
+        total = self._public.encrypt(constants, which)
+        for each in claim.computed:
+            opening = self.openings[each.opening]
+            weighted = Opening(self._public, each.release, opening._layout, opening._ciphertexts)
+            self._public.add_in_place(total, weighted._evaluated(each.pooled, which))
+        if self._strategy.tamper is not None:
+            total = self._strategy.tamper(self._public, total, generator)
+        return self._public.dump_result(self._public.flood(total), self._plan.kept)
 
-
-class LyingVerifiedAggregator(LyingAggregator, VerifiedAggregator):
-    """The same in a session with authenticators."""
-
-
-def lying_aggregator(
-    attack: str,
-    manifest: Manifest,
-    context: bfv.PublicContext,
-    *,
-    generator: np.random.Generator | None = None,
-    earlier: Submissions | None = None,
-) -> LyingAggregator:
-    """Return an aggregator that plays a strategy; without a generator it draws its choices anew.
-
-    Raises `InputError`: there is no such strategy, it needs rotation keys or an earlier session, or the session has
-    several pairs of ciphertexts.
-    """
-    strategy = STRATEGIES.get(attack)
-    if strategy is None:
-        raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
-    if strategy.rotates:
-        raise InputError(f"attack {attack!r} takes rotation keys, which there are none of")
-    if strategy.needs_earlier and earlier is None:
-        raise InputError(f"attack {attack!r} needs an earlier session; play it with fhe-auc attack")
-    plan = manifest.decoded_plan(ExactPlan)
-    if plan.packing.pairs > 1:
-        raise InputError("attacks are played on sessions with one pair of ciphertexts: take fewer thresholds")
-    kind = LyingVerifiedAggregator if plan.packing.authenticated else LyingAggregator
-    return kind(manifest, context, strategy.play, generator or np.random.default_rng(), earlier)
+    def _some(self, parties: tuple[int, ...]) -> Sequence[int]:
+        """Return who these are where there may be other than three parties."""
+        return range(len(self.manifest.parties)) if parties == strategies.ALL else parties
 
 
 class ExactAucAttacks(Attacks):
     """Strategies against ``exact`` and ``verified``."""
 
-    descriptions = DESCRIPTIONS
+    descriptions = strategies.DESCRIPTIONS
 
     def aggregator(self, attack: str, manifest: Manifest, material: bytes, *, rows: int) -> LyingAggregator:
-        """Return an aggregator that plays a strategy."""
+        """Return an aggregator that plays a strategy; one that is staged cannot be played on a session alone."""
         if manifest.joint_keys:
             raise InputError("attacks are played with sealed keys only")
-        return lying_aggregator(attack, manifest, bfv.load_public(material))
+        strategy = STRATEGIES.get(attack)
+        if strategy is None:
+            raise InputError(f"there is no attack {attack!r}; known are {', '.join(STRATEGIES)}")
+        plan = PaddedComputation(manifest).plan
+        if strategy.staged:
+            raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
+        if strategy.on_tags and not plan.authenticated:
+            raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
+        if min(len(manifest.parties), plan.thresholds) < 2:
+            raise InputError("attacks are played with two parties and two thresholds at least")
+        context, opening = public_context(material)
+        public = bfv.load_public(context)
+        openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
+        return LyingAggregator(manifest, public, openings, strategy, np.random.default_rng())
+
+
+class _Laboratory:
+    """Sessions of three parties with 20 to 60 rows each, counted with two at least, all under one set of keys."""
+
+    def __init__(self, protocol: str, backend: str | None, generator: np.random.Generator) -> None:
+        plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
+        self._grid = thresholds.uniform(_THRESHOLDS)
+        session = plugin.prepare(Request(parties=_SITES, thresholds=self._grid, backend=backend, max_rows=_MAX_ROWS))
+        self._manifest = msgspec.structs.replace(session.manifest, min_parties=2)
+        self._material = decode(session.party_material, PartySecrets, "secrets").context
+        self._secret = bfv.load_secret(self._material)
+        self._public = bfv.load_public(public_context(session.aggregator_material)[0])
+        self._generator = generator
+
+    def play(self, strategy: Strategy, earlier: LyingAggregator | None) -> tuple[LyingAggregator, str]:
+        """Play a session; return its aggregator and what comes of it for the first party (`_verdict`)."""
+        generator = self._generator
+        common_secret = generator.bytes(COMMON_SECRET_BYTES)
+        manifest = msgspec.structs.replace(self._manifest, session=generator.bytes(SESSION_BYTES))
+        computation = PaddedComputation(manifest)
+        seeds = {site: generator.bytes(SEED_BYTES) for site in _SITES}
+        data = [_rows(site, generator) for site in _SITES]
+        counts = [count(each, self._grid) for each in data]
+        roles = []
+        for each in data:
+            keys, task = PartyKeys(self._secret, seeds[each.name]), ExactTask(manifest, each)
+            roles.append(SealedParty(manifest, computation, keys, task, common_secret=common_secret))
+
+        def opening(parties: Sequence[int]) -> Opening:
+            made = computation.opening(self._material, {_SITES[each]: seeds[_SITES[each]] for each in parties})
+            return Opening.load(self._public, computation.plan.computed, made)
+
+        openings: dict[OpeningName, Opening] = {
+            "own": opening(strategy.opened),
+            "of two": opening(strategies.FIRST_TWO),
+        }
+        if earlier is not None:
+            openings["earlier"] = earlier.openings["own"]
+        aggregator = LyingAggregator(
+            manifest,
+            self._public,
+            openings,
+            strategy,
+            generator,
+            earlier=earlier.kept if earlier else (),
+            guess=int(sum(each.bin_positives[0] for each in counts)),
+        )
+
+        def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
+            """Have all answer; in the last round only the first, as one that is not named refuses."""
+            for role in roles[:1] if aggregator.round == aggregator.rounds else roles:
+                yield role.name, role.respond(message)
+
+        conduct(aggregator, exchange)
+        return aggregator, _verdict(roles[0], [counts[each] for each in strategy.claimed])
 
 
 def run(name: str, protocol: str, trials: int, seed: int, backend: str | None = None) -> Outcome:
     """Play one of `STRATEGIES` in so many sessions of "exact" or "verified", and count what a party accepts.
 
-    Sessions have three parties with 20 to 60 rows each, all under one set of keys; rows and the liar's choices follow
-    from the seed. Errors as `lying_aggregator`.
+    Rows and the liar's choices follow from the seed.
     """
-    plugin: Exact = {"exact": Exact, "verified": Verified}[protocol]()
-    generator = np.random.default_rng(seed)
-    grid = thresholds.uniform(_THRESHOLDS)
-    session = plugin.prepare(Request(parties=_SITES, thresholds=grid, backend=backend, max_rows=_MAX_ROWS))
-    context = bfv.load_public(session.aggregator_material)
-    earlier: Submissions | None = None
+    laboratory = _Laboratory(protocol, backend, np.random.default_rng(seed))
+    earlier, _ = laboratory.play(STRATEGIES["swap-parties"], None)
     verdicts: Counter[str] = Counter()
-    for _ in range(1 + trials):
-        data = [_rows(site, generator) for site in _SITES]
-        manifest = msgspec.structs.replace(session.manifest, session=generator.bytes(SESSION_BYTES))
-        secrets = decode(session.party_material, PartySecrets, "secrets")
-        material = encode(msgspec.structs.replace(secrets, common_secret=generator.bytes(32)))
-        roles = [plugin.party(manifest, material, each) for each in data]
-        attack = "scale-all" if earlier is None else name  # the first session only serves to have been there
-        aggregator = lying_aggregator(attack, manifest, context, generator=generator, earlier=earlier)
-        _play(aggregator, roles)
-        if earlier is None:
-            earlier = aggregator.kept
-        else:
-            verdicts[_verdict(roles[0], [count(each, grid) for each in data])] += 1
+    for _ in range(trials):
+        earlier, verdict = laboratory.play(STRATEGIES[name], earlier)
+        verdicts[verdict] += 1
     return Outcome.counted(verdicts, changed=trials)
-
-
-def _play(aggregator: Aggregator, parties: Sequence[Party[Evaluation]]) -> None:
-    conduct(aggregator, lambda message: ((party.name, party.respond(message)) for party in parties))
 
 
 def _verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
     """Return what a party makes of its result: `PASSED`, `HARMLESS`, or the name of the error."""
     try:
-        found = party.result().fraction
+        found = party.result()
     except UndefinedAucError:  # all rows together have both classes
         return PASSED
     except FheAucError as error:
         return type(error).__name__
-    return HARMLESS if found == trapezoid(sum(counts[1:], counts[0])).fraction else PASSED
+    pooled = sum(counts[1:], counts[0])
+    right = trapezoid(pooled)
+    expected = right.fraction, Fraction(right.tie, right.den), pooled.positives, pooled.negatives
+    told = found.fraction, found.resolution_fraction, found.positives, found.negatives
+    return HARMLESS if told == expected else PASSED
 
 
 def _rows(site: str, generator: np.random.Generator) -> PartyData:

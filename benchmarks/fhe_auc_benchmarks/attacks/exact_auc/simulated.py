@@ -1,96 +1,192 @@
-"""Strategies played on the integers in the slots, for very many sessions at once, at primes of any size.
+"""Strategies played on the integers, pads in the clear, for very many sessions at once, at primes of any size.
 
-One prime at a time: a session with several is harder to deceive, as every one of them must agree.
+One prime at a time: a session with several is harder to deceive, as every one of them must agree. The arithmetic is
+that of `fhe_auc.sums`, over leading dimensions; tests compare the two.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc_benchmarks.attacks.exact_auc import guessing
-from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES, Ring, View
+from fhe_auc.sums.authenticator import Share, authenticated, released
+from fhe_auc.sums.terms import Factor, Release
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, OpeningName, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_protocols.exact_auc.authenticator import Pads, Secrets, submission
-from fhe_auc_protocols.exact_auc.packing import Entries, ExactPacking
-from fhe_auc_protocols.exact_auc.result_check import authentic
-
-GUESS = "guess-point"
-"""See every plaintext, and choose the result that passes for the most values of α (`guessing`)."""
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release
 
 _CHUNK = 20_000
-_PARTIES, _BINS, _ROWS = 3, 4, 12
+_BINS, _ROWS = 4, 12
 
 
-class SimulatedSessions:
-    """So many independent sessions of the same parties with the same rows, for one prime and a packing of one pair.
+def totals(release: Release, sketches: Residues, prime: int) -> Residues:
+    """Return each sum at sketches of shape (…, size), shape (…, sums); for at most 2^14 bins."""
+    vectors, start = {}, 0
+    for name, length in release.sketch.vectors:
+        vectors[name] = sketches[..., start : start + length]
+        start += length
+    found = []
+    for each in release.sums:
+        products = []
+        for term in each.terms:
+            factors = (_evaluated(factor, vectors, prime) for factor in term.factors)
+            products.append(modular.total(reduce(lambda x, y: modular.multiply(x, y, prime), factors), prime))
+        found.append(sum(products[1:], products[0]) % np.uint64(prime))
+    return np.stack(found, axis=-1)
 
-    Counts are those of each party, whose draws come from the stream; `left` and `right` have each party's slots, shape
-    (number, slots).
+
+def _evaluated(factor: Factor, vectors: Mapping[str, Residues], prime: int) -> Residues:
+    if factor.constants:
+        return modular.residues(factor.constants, prime)
+    found = []
+    for part in factor.parts:
+        values = vectors[part.vector]
+        before = np.cumsum(values, axis=-1, dtype=np.uint64) - values
+        if part.over != "each":
+            total = values.sum(axis=-1, keepdims=True, dtype=np.uint64)
+            values = {"below": before, "above": total - before - values, "total": total}[part.over] % np.uint64(prime)
+        found.append(modular.multiply(values, np.uint64(part.weight % prime), prime))
+    return np.asarray(sum(found[1:], found[0]) % np.uint64(prime))
+
+
+class Authenticators:
+    """Those of as many sessions as there are secret points, shape (…); their sums have degree 2 at most.
+
+    As `fhe_auc.sums.authenticator.Authenticator`, which is of one session, and says what everything means.
+    """
+
+    def __init__(self, release: Release, prime: int, points: Residues) -> None:
+        self._release = release
+        self._degrees = [each.degree for each in release.sums]
+        self._prime = prime
+        self._points = points
+        self._inverses = modular.inverse(points, prime)
+
+    @property
+    def blinded(self) -> int:
+        """How many sums have blinders."""
+        return self._degrees.count(2)
+
+    def sketches(self, share: Share, values: Residues, drawn: Residues) -> Residues:
+        """Return a party's authenticated sketches, shape (…, authenticated size).
+
+        From its share, shapes (…, size) and (…, blinded), its own sketches, and what it draws, shape (…, blinded).
+        """
+        t, inverse, point = self._prime, self._inverses[..., None], self._points[..., None]
+        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse, t)
+        rest = modular.subtract(share.offsets, modular.multiply(drawn, point, t), t)
+        last = modular.multiply(modular.multiply(rest, inverse, t), inverse, t)
+        blinders = np.stack([drawn, last], axis=-1)
+        return np.concatenate([values, tags, blinders.reshape(*drawn.shape[:-1], -1)], axis=-1)
+
+    def accept(self, share: Share, found: Residues) -> NDArray[np.bool_]:
+        """Tell which totals of the authenticated release fit the sum of the shares of those who count, shape (…)."""
+        t = self._prime
+        at = totals(self._release, share.entries, t)
+        right = np.ones(self._points.shape, bool)
+        start = blinded = 0
+        for index, degree in enumerate(self._degrees):
+            expected = at[..., index]
+            if degree > 1:
+                expected = modular.add(expected, share.offsets[..., blinded], t)
+                blinded += 1
+            right &= self._at_point(found[..., start : start + degree + 1]) == expected
+            start += degree + 1
+        return right
+
+    def _at_point(self, values: Residues) -> Residues:
+        """Return at the secret points the polynomials with these values at z = 0, 1, …, shape (…, degree + 1)."""
+        t, number = self._prime, values.shape[-1]
+        found = np.zeros_like(values[..., 0])
+        for z in range(number):
+            part = values[..., z]
+            for y in set(range(number)) - {z}:
+                part = modular.multiply(part, modular.subtract(self._points, np.full_like(self._points, y), t), t)
+                part = modular.multiply(part, np.uint64(pow(z - y, -1, t)), t)
+            found = modular.add(found, part, t)
+        return found
+
+
+class Sessions:
+    """So many independent sessions of the same parties with the same sketches, shape (parties, size), for one prime.
+
+    Attributes
+    ----------
+    sketches, pads : array of uint64, shape (parties, number, authenticated size)
+        `sketches` are what parties submit, under the pads.
     """
 
     def __init__(
-        self, stream: KeyStream, packing: ExactPacking, prime: int, counts: Sequence[Entries], number: int
+        self, release: Release, prime: int, values: Residues, number: int, generator: np.random.Generator
     ) -> None:
-        self.secrets = Secrets.draw(stream, packing, prime, number)
-        pads = [Pads.draw(stream, packing, prime, number) for _ in counts]
-        sides = [
-            submission(packing, self.secrets, index, (pads[index], pads[(index + 1) % len(pads)]), each, stream)
-            for index, each in enumerate(counts)
+        def uniform(*shape: int) -> Residues:
+            return generator.integers(0, prime, (number, *shape), np.uint64)
+
+        self.prime = prime
+        self.authenticators = Authenticators(release, prime, generator.integers(1, prime, number, np.uint64))
+        blinded, (parties, size) = self.authenticators.blinded, values.shape
+        self.shares = [Share(uniform(size), uniform(blinded)) for _ in range(parties)]
+        bare = [
+            self.authenticators.sketches(share, np.broadcast_to(own, (number, size)), uniform(blinded))
+            for share, own in zip(self.shares, values, strict=True)
         ]
-        self.left = [left[:, 0] for left, _ in sides]
-        self.right = [right[:, 0] for _, right in sides]
+        self.pads = np.stack([uniform(each.shape[-1]) for each in bare])
+        self.sketches = modular.add(np.stack(bare), self.pads, prime)
+
+    def pad(self, parties: Sequence[int]) -> Residues:
+        """Return the sum of parties' pads."""
+        return modular.total(self.pads[list(parties)], self.prime, axis=0)
+
+    def accept(self, parties: Sequence[int], found: Residues) -> NDArray[np.bool_]:
+        """Tell which totals parties accept, in the belief that these are counted."""
+        shares = zip(*(self.shares[each] for each in parties), strict=True)
+        together = Share(*(modular.total(np.stack(each), self.prime, axis=0) for each in shares))
+        return self.authenticators.accept(together, found)
 
 
-def run(name: str, prime: int, trials: int, seed: int, *, ties: bool = True) -> Outcome:
-    """Play one of `STRATEGIES`, or `GUESS`, in so many sessions, with or without ties, and count what passes.
+def run(name: str, prime: int, trials: int, seed: int) -> Outcome:
+    """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
 
-    All follows from the seed. `GUESS` needs sessions without ties. The prime t may be of any size from the number of
-    rows on. "passed" are results that the check accepts and whose AUC or resolution, modulo the prime, is wrong, or
-    undefined where it should not be.
+    "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
+    from the number of rows on.
     """
-    used = ExactPacking.fitting(8192, _BINS, ties=ties, authenticated=True).used
-    packing = ExactPacking(used, _BINS, 1, ties, True)
+    strategy, release = STRATEGIES[name], auc_release(_BINS)
+    computed = authenticated(release)
     generator = np.random.default_rng([seed, prime])
     verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})
     changed = 0
     for start in range(0, trials, _CHUNK):
         number = min(_CHUNK, trials - start)
-        stream = KeyStream(generator.bytes(32))
-        counts = [_counts(packing, generator) for _ in range(_PARTIES)]
-        now, before = (SimulatedSessions(stream, packing, prime, counts, number) for _ in range(2))
-        ring = Ring(packing, prime)
-        view = View(ring, now.left, now.right, (before.left, before.right), generator)
-        honest = packing.totals(view.product(), prime)
-        if name == GUESS:
-            found = guessing.forged(honest, prime, generator)
-        else:
-            found = packing.totals(STRATEGIES[name].play(view), prime)
-        accepted = authentic(now.secrets, found)
-        wrong = ~_same_ratios(found, honest, prime)
+        values = generator.integers(1, _ROWS, (len(ALL), release.sketch.size), np.uint64)
+        now, before = (Sessions(release, prime, values, number, generator) for _ in range(2))
+        guess = int(values[:, 0].sum())
+        view = View(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
+        pads: dict[OpeningName, Residues] = {
+            "own": now.pad(strategy.opened),
+            "earlier": before.pad(ALL),
+            "of two": now.pad(FIRST_TWO),
+        }
+        found = _returned(strategy.play(view), pads, prime, number)
+        honest = totals(release, modular.total(values[list(strategy.claimed)], prime, axis=0), prime)
+        wrong = (np.moveaxis(released(release, np.moveaxis(found, -1, 0)), 0, -1) != honest).any(axis=-1)
+        accepted = now.accept(strategy.claimed, found)
         verdicts[PASSED] += int((accepted & wrong).sum())
         verdicts[HARMLESS] += int((accepted & ~wrong).sum())
         verdicts["authenticator"] += int((~accepted).sum())
-        changed += int((found != honest).any(axis=(-1, -2)).sum())
+        changed += int(wrong.sum())
     return Outcome.counted(verdicts, changed=changed)
 
 
-def _counts(packing: ExactPacking, generator: np.random.Generator) -> Entries:
-    positives, negatives = generator.integers(1, _ROWS, (2, packing.bins))
-    above = positives[::-1].cumsum()[::-1]
-    return packing.place(2 * above - positives, positives, negatives)
-
-
-def _same_ratios(found: Residues, honest: Residues, prime: int) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Tell where num/den and tie/den of `found` are the honest ones, shape (…).
-
-    Zeros alone are no ratio: a party would read off them that the AUC is undefined.
-    """
-    mine, true = found[..., 0, :], honest[..., 0, :]
-    cross = modular.multiply(mine, true[..., -1:], prime) == modular.multiply(true, mine[..., -1:], prime)
-    return np.asarray(cross.all(axis=-1) & (mine.any(axis=-1) == true.any(axis=-1)))
+def _returned(claim: Claim, pads: Mapping[OpeningName, Residues], prime: int, number: int) -> Residues:
+    """Return what parties decrypt, shape (number, authenticated sums)."""
+    found = np.broadcast_to(claim.added, (number, len(claim.added)))
+    for each in claim.computed:
+        bare = modular.subtract(each.pooled, pads[each.opening], prime)
+        found = modular.add(found, totals(each.release, bare, prime), prime)
+    return found

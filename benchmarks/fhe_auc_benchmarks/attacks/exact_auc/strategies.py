@@ -1,311 +1,350 @@
-"""What a lying aggregator may try against exact sessions, by name: how it changes what is in the slots.
+"""What a lying aggregator may try against exact sessions, by name.
 
-A strategy works on the integers that ciphertexts hold, for many sessions at once (`simulated`). Those that need no more
-than the homomorphic operations are played on ciphertexts as well (`ciphertexts`), by the same functions: they see
-nothing but a `View`, whose `Ring` both of them provide.
+It sees every padded sketch in the clear, and the opening, products of the pads encrypted slot by slot. From these it
+makes sums: those of any numbers that it puts in the place of the padded sketches' sum, weighted entry by entry, from
+one opening or from several, plus constants. A lie says which (`Claim`). It is played by the same function on real
+openings (`ciphertexts`) and on the pads in the clear, for many sessions at once (`simulated`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import reduce
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from fhe_auc.bfv import Ciphertext, PublicContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
+from fhe_auc.sums.terms import Factor, Release, Sum, Term
 
-Vector: TypeAlias = Any
-"""Slots of a left or right ciphertext, or of a product: whatever the `Ring` computes with."""
+ALL, FIRST_TWO, OUTER_TWO = (0, 1, 2), (0, 1), (0, 2)
+"""Parties of a session in the laboratory; what is not staged takes any number, two at least."""
+
+OpeningName: TypeAlias = Literal["own", "earlier", "of two"]
+"""This session's opening, an earlier session's, or a second one of this session, for its first two parties."""
 
 
-class Ring:
-    """Arithmetic on slots modulo one prime, in the clear: arrays of shape (…, slots)."""
+class Computed(NamedTuple):
+    """One computation on an opening: `release`, at `pooled` instead of the padded sketches' sum, shape (…, size)."""
 
-    def __init__(self, packing: ExactPacking, prime: int) -> None:
-        self.packing = packing
-        self.prime = prime
+    pooled: Residues
+    release: Release
+    opening: OpeningName = "own"
 
-    def sum(self, vectors: Sequence[Vector]) -> Vector:
-        """Return the sum of vectors, one at least."""
-        return reduce(lambda x, y: modular.add(x, y, self.prime), vectors)
 
-    def times(self, x: Vector, y: Vector) -> Vector:
-        """Return the product of two ciphertexts."""
-        return modular.multiply(x, y, self.prime)
+class Claim(NamedTuple):
+    """What is returned: computations added up, plus a constant for each sum, shape (sums,)."""
 
-    def zero(self, like: Vector) -> Vector:
-        """Return zeros in the place of a ciphertext."""
-        return np.zeros_like(like)
-
-    def scaled(self, x: Vector, weights: Residues) -> Vector:
-        """Return a ciphertext times known weights, shape (slots,)."""
-        return modular.multiply(x, weights, self.prime)
-
-    def shifted(self, x: Vector, constants: Residues) -> Vector:
-        """Return a ciphertext plus known constants, shape (slots,)."""
-        return modular.add(x, constants, self.prime)
-
-    def moved(self, x: Vector, order: Any) -> Vector:
-        """Return a vector whose slot k is that of `x` at order[k]; under encryption this takes rotation keys."""
-        return x[..., order]
+    computed: tuple[Computed, ...]
+    added: Residues
 
 
 @dataclass(frozen=True)
 class View:
-    """What the aggregator has in hand of one prime: left and right of each party, one pair.
+    """What the aggregator has in hand, for one prime: padded sketches of shape (…, size), in the parties' order.
 
-    Of an `earlier` session of the same parties it has both, too; the generator is for the liar's choices.
+    Of the `earlier` session of the same parties too. `opened` are the parties whose pads the opening is of, and `guess`
+    is a count that it guesses right: the positives in the first bin. The generator is for its choices.
     """
 
-    ring: Ring
-    left: list[Vector]
-    right: list[Vector]
-    earlier: tuple[list[Vector], list[Vector]]
+    release: Release
+    prime: int
+    sketches: Sequence[Residues]
+    earlier: Sequence[Residues]
+    opened: Sequence[int]
+    guess: int
     generator: np.random.Generator
 
-    def product(self, left: list[Vector] | None = None, right: list[Vector] | None = None) -> Vector:
-        """Return the product of the sums of all parties' vectors, or of those given."""
-        return self.ring.times(self.ring.sum(self.left if left is None else left), self.ring.sum(right or self.right))
-
-    def constant(self, *, but: tuple[int, ...] = (0,)) -> int:
-        """Return a random residue, none of `but`."""
-        while (drawn := int(self.generator.integers(self.ring.prime))) in but:
-            pass
-        return drawn
-
-    def weights(self, chosen: Any, value: int, elsewhere: int = 1) -> Residues:
-        """Return `value` in the chosen slots and `elsewhere` in the others."""
-        flags = np.broadcast_to(chosen, len(self.groups))
-        return np.where(flags, np.uint64(value), np.uint64(elsewhere))
+    def sum_of(self, sketches: Sequence[Residues]) -> Residues:
+        """Return the sum of sketches, one at least."""
+        return np.asarray(np.sum(sketches, axis=0, dtype=np.uint64) % np.uint64(self.prime))
 
     @property
-    def groups(self) -> Any:
-        """Group of each slot."""
-        return self.ring.packing.groups
+    def honest(self) -> Computed:
+        """What it should compute."""
+        return Computed(self.sum_of([self.sketches[each] for each in self.opened]), self.release)
 
-    def first_slot(self, group: int) -> Any:
-        """Return the first slot of a group, as flags."""
-        return np.arange(len(self.groups)) == np.flatnonzero(self.groups == group)[0]
+    def shifted(self, vector: str, entry: int, amount: int, of: Computed | None = None) -> Computed:
+        """Return the honest computation, or another, with something added to an entry of the pooled sketch."""
+        pooled = (of or self.honest).pooled.copy()
+        place = self.slice_of(vector).start + entry
+        pooled[..., place] = (pooled[..., place] + np.uint64(amount % self.prime)) % np.uint64(self.prime)
+        return Computed(pooled, self.release)
 
-    def some_party(self) -> int:
-        """Return a random party's index."""
-        return int(self.generator.integers(len(self.left)))
+    def slice_of(self, vector: str) -> slice:
+        """Return where a vector stands in a sketch."""
+        names, lengths = zip(*self.release.sketch.vectors, strict=True)
+        index = names.index(vector)
+        return slice(sum(lengths[:index]), sum(lengths[: index + 1]))
 
-    def some_slots(self) -> Any:
-        """Return one to three used slots, as flags."""
-        used = np.flatnonzero(self.groups >= 0)
-        flags = np.zeros(len(self.groups), bool)
-        flags[self.generator.choice(used, size=int(self.generator.integers(1, 4)), replace=False)] = True
-        return flags
+    def which(self, *names: str, z: int | None = None) -> list[int]:
+        """Return the indices of the sums of these names, or of all, at this z, or at all."""
+        split = [each.name.partition(" at ") for each in self.release.sums]
+        return [k for k, (own, _, at) in enumerate(split) if own in (names or (own,)) and z in (None, int(at or 0))]
+
+    def weighted(self, sums: Iterable[int], weight: int, bins: Set[int] | None = None) -> Release:
+        """Return the release with these sums multiplied by a weight; or only what such bins put into them."""
+        chosen, lengths = frozenset(sums), dict(self.release.sketch.vectors)
+
+        def term(of: Term) -> Term:
+            length = of.length(lengths)
+            if bins is not None and length != self.bins:
+                return of
+            weights = tuple(weight if bins is None or each in bins else 1 for each in range(length))
+            return Term((*of.factors, Factor(constants=weights)))
+
+        changed = (
+            Sum(each.name, tuple(map(term, each.terms))) if index in chosen else each
+            for index, each in enumerate(self.release.sums)
+        )
+        return Release(self.release.sketch, tuple(changed))
+
+    def claim(self, *computed: Computed, added: Mapping[int, int] | None = None) -> Claim:
+        """Return a claim with constants for some sums."""
+        constants = [(added or {}).get(index, 0) % self.prime for index in self.which()]
+        return Claim(computed, np.array(constants, np.uint64))
+
+    def scaled(self, sums: Iterable[int], weight: int, bins: Set[int] | None = None) -> Claim:
+        """Return the honest result but for weights, as of `weighted`."""
+        return self.claim(self.honest._replace(release=self.weighted(sums, weight, bins)))
+
+    def split(self, sums: Iterable[int], of: Computed, *, added: Mapping[int, int] | None = None) -> Claim:
+        """Return some sums of a computation, and all others of the honest one."""
+        chosen = frozenset(sums)
+        theirs = of._replace(release=self.weighted(set(self.which()) - chosen, 0))
+        return self.claim(theirs, self.honest._replace(release=self.weighted(chosen, 0)), added=added)
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are."""
+        return self.release.sketch.vectors[0][1]
+
+    def some(self, number: int) -> int:
+        """Return one of 0 … number − 1."""
+        return int(self.generator.integers(number))
+
+    def few(self) -> int:
+        """Return 1, 2 or 3."""
+        return 1 + self.some(3)
 
 
-Lie: TypeAlias = Callable[[View], Vector]
+Lie: TypeAlias = Callable[[View], Claim]
+Tamper: TypeAlias = Callable[[PublicContext, Ciphertext, np.random.Generator], Ciphertext]
 
 
 class Strategy(NamedTuple):
-    """One way of lying: what the aggregator does, and how it comes to the product that it blinds.
+    """One way of lying: what the aggregator does, and what it returns.
 
-    One that `rotates` moves slots, which no aggregator of these protocols has keys for; `on_tags` makes sense with
-    authenticators only; `needs_earlier` is for where there was an earlier session of the same parties.
+    `on_tags` makes sense with authenticators only. What is `staged` takes more than a session has by itself: an earlier
+    one, a count, or lists of some of three parties: `opened`, for whom the key holder is told to make the opening, and
+    who are added up; `claimed`, whom the aggregator names to the parties. `tamper` changes the ciphertext at last.
     """
 
     description: str
     play: Lie
-    rotates: bool = False
     on_tags: bool = False
-    needs_earlier: bool = False
+    staged: bool = False
+    opened: tuple[int, ...] = ALL
+    claimed: tuple[int, ...] = ALL
+    tamper: Tamper | None = None
 
 
-def _scale(which: int, factor: int, others: int) -> Lie:
-    """Multiply one sum, all its coefficients, by `factor`, and the others by another small number."""
-
-    def lie(view: View) -> Vector:
-        sums = view.ring.packing.sums
-        of_sum = (view.groups >= 0) & (view.groups % sums == which % sums)
-        return view.ring.scaled(view.product(), view.weights(of_sum, factor, others))
-
-    return lie
+def _honest(view: View) -> Claim:
+    return view.claim(view.honest)
 
 
-def _scale_all(view: View) -> Vector:
-    return view.ring.scaled(view.product(), view.weights(False, 1, view.constant()))
+def _scale(weight: int, *names: str) -> Lie:
+    return lambda view: view.scaled(view.which(*names), weight)
 
 
-def _scale_group(view: View) -> Vector:
-    group = int(view.generator.integers(view.ring.packing.group_count))
-    return view.ring.scaled(view.product(), view.weights(view.groups == group, view.constant(but=(0, 1))))
+def _scale_value(view: View) -> Claim:
+    return view.scaled([view.some(len(view.release.sums))], 2 + view.some(2**40 - 2))
 
 
-def _forge(power: int, which: int) -> Lie:
-    """Add a constant to one coefficient of one sum."""
-
-    def lie(view: View) -> Vector:
-        sums = view.ring.packing.sums
-        place = view.first_slot(sums * power + which % sums)
-        return view.ring.shifted(view.product(), view.weights(place, view.constant(), 0))
-
-    return lie
+def _leave_out(view: View) -> Claim:
+    bins = view.generator.choice(view.bins, min(view.few(), view.bins), replace=False)
+    return view.scaled(view.which(), 0, set(bins.tolist()))
 
 
-def _add_polynomial(view: View) -> Vector:
-    """Add ΣX² or ΣY², weighted, to the constant coefficient of num."""
-    side = view.left if view.generator.integers(2) else view.right
-    square = view.ring.times(view.ring.sum(side), view.ring.sum(side))
-    added = view.ring.scaled(square, view.weights(view.groups == 0, view.constant(), 0))
-    return view.ring.sum([view.product(), added])
+def _forge(name: str, z: int | None) -> Lie:
+    """Add a small constant to a sum's value at z, or to all of its values."""
+    return lambda view: view.claim(view.honest, added=dict.fromkeys(view.which(name, z=z), view.few()))
 
 
-def _drop(which: int | None) -> Lie:
-    def lie(view: View) -> Vector:
-        left_out = int(view.generator.integers(1, len(view.left))) if which is None else which
-        kept = [party for party in range(len(view.left)) if party != left_out]
-        return view.product([view.left[each] for each in kept], [view.right[each] for each in kept])
+def _guess_point(view: View) -> Claim:
+    """Add c·(z − r_1)·(z − r_2) to the difference: another polynomial, that agrees at two places.
 
-    return lie
-
-
-def _twice(view: View) -> Vector:
-    again = view.some_party()
-    return view.product([*view.left, view.left[again]], [*view.right, view.right[again]])
+    Nobody does better, though he sees everything in the clear: two different polynomials of degree 2 agree no more
+    often, and nothing that is to be seen says at which values the point is rather than at others.
+    """
+    one, two = (int(each) + 1 for each in view.generator.choice(view.prime - 1, 2, replace=False, shuffle=False))
+    c, values = view.few(), enumerate(view.which("difference"))
+    return view.claim(view.honest, added={index: c * (z - one) * (z - two) for z, index in values})
 
 
-def _replaced(view: View, party: int, left: Vector, right: Vector) -> Vector:
-    lefts, rights = list(view.left), list(view.right)
-    lefts[party], rights[party] = left, right
-    return view.product(lefts, rights)
+def _constants(**numbers: int) -> Lie:
+    """Return constants alone: for each sum a number that does not depend on z, or zero."""
+    return lambda view: view.claim(added={each: numbers[name] for name in numbers for each in view.which(name)})
 
 
-def _replay(view: View) -> Vector:
-    party = view.some_party()
-    return _replaced(view, party, view.earlier[0][party], view.earlier[1][party])
+def _shift(vector: str, z: int | None = None) -> Lie:
+    """Add something to one entry of a vector, at this z only or at all."""
 
-
-def _with_zero(view: View) -> Vector:
-    zero = view.ring.zero(view.left[0])
-    return _replaced(view, view.some_party(), zero, zero)
-
-
-def _with_counts(view: View) -> Vector:
-    zero = view.ring.zero(view.left[0])
-    made = view.generator.integers(1, 50, (2, len(view.groups))).astype(np.uint64)
-    made[:, view.ring.packing.used :] = 0
-    left, right = (view.ring.shifted(zero, each) for each in made)
-    return _replaced(view, view.some_party(), left, right)
-
-
-def _zero_slots(view: View) -> Vector:
-    weights = view.weights(view.some_slots(), 0)
-    return view.product([view.ring.scaled(view.ring.sum(view.left), weights)])
-
-
-def _scale_slots(view: View) -> Vector:
-    factor = view.constant(but=(0, 1))
-    weights = view.weights(view.some_slots(), factor)
-    return view.product(None, [view.ring.scaled(view.ring.sum(view.right), weights)])
-
-
-def _part_of_slots(view: View) -> Vector:
-    """Leave some slots of the product out of their sums."""
-    return view.ring.scaled(view.product(), view.weights(view.some_slots(), 0))
-
-
-def _nothing(view: View) -> Vector:
-    """Return zeros: what a pool of one class has as its constant coefficients, and polynomials that fit any point."""
-    return view.ring.zero(view.left[0])
-
-
-def _chosen_values(view: View) -> Vector:
-    drawn = view.generator.integers(0, view.ring.prime, len(view.groups)).astype(np.uint64)
-    return view.ring.shifted(_nothing(view), drawn)
-
-
-def _constants(num: int, tie: int, den: int) -> Lie:
-    """Return constants alone: these numbers as constant coefficients, zero elsewhere."""
-
-    def lie(view: View) -> Vector:
-        numbers = (num, tie, den) if view.ring.packing.ties else (num, den)
-        chosen = np.zeros(len(view.groups), np.uint64)
-        for which, value in enumerate(numbers):
-            chosen[view.first_slot(which)] = value
-        constant = np.uint64(view.constant())
-        return view.ring.shifted(_nothing(view), modular.multiply(chosen, constant, view.ring.prime))
+    def lie(view: View) -> Claim:
+        part = view.slice_of(vector)
+        return view.split(view.which(z=z), view.shifted(vector, view.some(part.stop - part.start), view.few()))
 
     return lie
 
 
-def _mix_parties(view: View) -> Vector:
-    """Meet X of one party's sum with Y of others only: products of partial sums, which no rotation is needed for."""
-    half = max(len(view.left) // 2, 1)
-    return view.product(view.left[:half], view.right[half:] or view.right)
+def _shift_and_guess(view: View) -> Claim:
+    entry, amount, point = view.some(view.bins), view.few(), 1 + view.some(view.prime - 1)
+    of_tag = -amount * pow(point, -1, view.prime)
+    return view.claim(view.shifted("positives'", entry, of_tag, view.shifted("positives", entry, amount)))
 
 
-def _swap_groups(view: View) -> Vector:
-    """Exchange two blocks of entries that belong to different powers of z."""
-    n = view.ring.packing.entries
-    middle = int(view.generator.integers(1, 3))
-    one, two = (n * int(block) for block in view.generator.choice((0, middle, 3), 2, replace=False))
-    order = np.arange(len(view.groups))
-    order[one : one + n], order[two : two + n] = np.arange(two, two + n), np.arange(one, one + n)
-    return view.ring.moved(view.product(), order)
+def _guess_count(miss: int) -> Lie:
+    """Add c·(a count − the guess) to the ties at z = 0; the guess is too large by `miss`."""
+
+    def lie(view: View) -> Claim:
+        c, at_zero = view.few(), view.which("ties", z=0)
+        changed = view.shifted("negatives", 0, c)  # adds c times the positives of the first bin
+        return view.split(at_zero, changed, added=dict.fromkeys(at_zero, -c * (view.guess + miss)))
+
+    return lie
 
 
-def _spend_noise(view: View) -> Vector:
-    """Multiply by random numbers and divide by them again: nothing changes but the ciphertext's noise."""
-    found, prime = view.product(), view.ring.prime
-    for _ in range(3):
-        weights = view.generator.integers(1, prime, len(view.groups)).astype(np.uint64)
-        found = view.ring.scaled(view.ring.scaled(found, weights), modular.inverse(weights, prime))
+def _swap_labels(view: View) -> Claim:
+    pooled, changed = view.honest.pooled, view.honest.pooled
+    for end in ("", "'") if view.which(z=1) else ("",):
+        one, other = view.slice_of("positives" + end), view.slice_of("negatives" + end)
+        changed[..., one], changed[..., other] = pooled[..., other], pooled[..., one]
+    return view.claim(Computed(changed, view.release))
+
+
+def _replaced(made: Callable[[View, int], Residues]) -> Lie:
+    """Put something else in the place of a party's submission."""
+
+    def lie(view: View) -> Claim:
+        party, sketches = view.some(len(view.sketches)), list(view.sketches)
+        sketches[party] = made(view, party)
+        return view.claim(Computed(view.sum_of(sketches), view.release))
+
+    return lie
+
+
+def _made_up(view: View, party: int) -> Residues:
+    drawn = view.generator.integers(0, 20, view.release.sketch.size, np.uint64)
+    return np.broadcast_to(drawn, view.sketches[party].shape)
+
+
+def _moved_on(view: View, party: int) -> Residues:
+    found, part = view.sketches[party].copy(), view.slice_of("positives")
+    found[..., part] = np.roll(found[..., part], 1, axis=-1)
     return found
 
 
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
-    {
-        "scale-num": Strategy("multiply num, and its authenticator, by 9/10", _scale(0, 9, 10)),
-        "scale-den": Strategy("multiply den, and its authenticator, by 10/9", _scale(-1, 10, 9)),
-        "scale-all": Strategy(
-            "multiply everything by a constant (changes nothing: r is the aggregator's own)", _scale_all
-        ),
-        "scale-group": Strategy("multiply one coefficient of one sum by a constant", _scale_group),
-        "forge-num": Strategy("add a constant to num", _forge(0, 0)),
-        "forge-num-1": Strategy("add a constant to the coefficient of z of num", _forge(1, 0), on_tags=True),
-        "forge-num-2": Strategy("add a constant to the coefficient of z² of num", _forge(2, 0), on_tags=True),
-        "forge-den": Strategy("add a constant to den", _forge(0, -1)),
-        "forge-den-1": Strategy("add a constant to the coefficient of z of den", _forge(1, -1), on_tags=True),
-        "forge-den-2": Strategy("add a constant to the coefficient of z² of den", _forge(2, -1), on_tags=True),
-        "add-polynomial": Strategy("add ΣX² or ΣY², weighted, to num", _add_polynomial),
-        "drop-party": Strategy("leave out a party's submission", _drop(None)),
-        "drop-first-party": Strategy("leave out the submission of the party with the ones", _drop(0), on_tags=True),
-        "count-twice": Strategy("add one party's submission twice", _twice),
-        "replay-session": Strategy(
-            "replace a submission by the same party's in an earlier session", _replay, needs_earlier=True
-        ),
-        "replace-with-zero": Strategy("replace a submission by an encryption of zero", _with_zero),
-        "replace-with-counts": Strategy("replace a submission by an encryption of made-up numbers", _with_counts),
-        "zero-slots": Strategy("set random slots of X to zero before the product", _zero_slots),
-        "scale-slots": Strategy("scale random slots of Y before the product", _scale_slots),
-        "part-of-slots": Strategy("leave random slots of the product out of the sums", _part_of_slots),
-        "mix-parties": Strategy("multiply X of some parties by Y of others", _mix_parties),
-        "other-subset": Strategy(
-            "return the result over the first two parties", lambda view: view.product(view.left[:2], view.right[:2])
-        ),
-        "swap-groups": Strategy("exchange two blocks of slots of the product", _swap_groups, rotates=True),
-        "spend-noise": Strategy("make the noise so large that decryption fails", _spend_noise),
-        "chosen-values": Strategy("return random numbers", _chosen_values),
-        "plausible-values": Strategy(
-            "return chosen num and den, computed without the submissions", _constants(num=9, tie=0, den=10)
-        ),
-        "equal-values": Strategy("return one number as num, tie and den: an AUC of 1", _constants(num=1, tie=1, den=1)),
-        "zeros": Strategy("return zeros, as if the pooled rows had one class only", _nothing),
-        "earlier-result": Strategy(
-            "return an earlier session's result", lambda view: view.product(*view.earlier), needs_earlier=True
-        ),
-    }
-)
+def _earlier(view: View) -> Computed:
+    return Computed(view.sum_of(view.earlier), view.release, "earlier")
+
+
+def _average(view: View) -> Claim:
+    twice, minus = (view.weighted(view.which(), weight) for weight in (2, -1))
+    return view.claim(view.honest._replace(release=twice), _earlier(view)._replace(release=minus))
+
+
+def _two_openings(view: View) -> Claim:
+    of_two = Computed(view.sum_of([view.sketches[each] for each in FIRST_TWO]), view.release, "of two")
+    return view.split(view.which("difference", "ties"), of_two)
+
+
+def _spend_noise(public: PublicContext, result: Ciphertext, generator: np.random.Generator) -> Ciphertext:
+    """Multiply by random numbers and divide by them again: nothing changes but the noise."""
+    prime = public.parameters.plain_moduli[result.prime]
+    for _ in range(2):
+        weights = generator.integers(1, prime, public.parameters.slots, np.uint64)
+        result = public.multiply_values(public.multiply_values(result, weights), modular.inverse(weights, prime))
+    return result
+
+
+def _flip(public: PublicContext, result: Ciphertext, generator: np.random.Generator) -> Ciphertext:
+    words = result.words.copy()
+    words[tuple(generator.integers(0, words.shape))] ^= np.uint64(1 << int(generator.integers(20)))
+    return Ciphertext(result.prime, words)
+
+
+_LIES = {
+    "negate-difference": Strategy("return minus the difference: one minus the AUC", _scale(-1, "difference")),
+    "zero-ties": Strategy("return no ties: a half-width of zero", _scale(0, "ties")),
+    "scale-all": Strategy("multiply all sums by 2", _scale(2)),
+    "scale-value": Strategy("multiply one value by a constant", _scale_value),
+    "leave-out-bins": Strategy("leave some bins out of difference and ties", _leave_out),
+    "forge-difference": Strategy("add a constant to the difference at z = 0", _forge("difference", 0)),
+    "forge-positives": Strategy("add a constant to P at z = 0", _forge("P", 0)),
+    "forge-all-z": Strategy("add a constant to the difference, the same at all z", _forge("difference", None)),
+    "forge-at-1": Strategy("add a constant to the difference at z = 1", _forge("difference", 1), on_tags=True),
+    "forge-at-2": Strategy("add a constant to the ties at z = 2", _forge("ties", 2), on_tags=True),
+    "guess-point": Strategy("add a polynomial with two roots, guesses at the point", _guess_point, on_tags=True),
+    "chosen-values": Strategy(
+        "return random numbers", lambda view: view.claim(added={each: view.some(view.prime) for each in view.which()})
+    ),
+    "plausible-values": Strategy(
+        "return chosen sums, computed without the submissions", _constants(difference=80, ties=5, P=10, N=10)
+    ),
+    "zeros": Strategy("return zeros, as if there were no rows", _constants()),
+    "add-positives": Strategy("add positives to a bin", _shift("positives")),
+    "add-negatives": Strategy("add negatives to a bin", _shift("negatives")),
+    "add-at-0": Strategy("add positives to a bin at z = 0 only", _shift("positives", 0), on_tags=True),
+    "add-to-tags": Strategy("add a constant to a tag", _shift("positives'"), on_tags=True),
+    "add-to-blinders": Strategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
+    "add-and-guess": Strategy(
+        "add positives to a bin, and to its tag by a guessed point", _shift_and_guess, on_tags=True
+    ),
+    "guess-right": Strategy(
+        "add c·(count − guess) to the ties at z = 0, rightly: a verdict would tell it", _guess_count(0), staged=True
+    ),
+    "guess-wrong": Strategy("the same with a guess that is wrong by one", _guess_count(1), staged=True),
+    "swap-labels": Strategy("exchange padded positives and negatives", _swap_labels),
+    "swap-entries": Strategy("move a party's padded positives on by a bin", _replaced(_moved_on)),
+    "swap-parties": Strategy(
+        "exchange parties' submissions (changes nothing)",
+        lambda view: view.claim(Computed(view.sum_of(view.sketches[::-1]), view.release)),
+    ),
+    "drop-party": Strategy(
+        "put zeros in the place of a submission", _replaced(lambda view, k: np.zeros_like(view.sketches[k]))
+    ),
+    "count-twice": Strategy("add a submission twice", _replaced(lambda view, k: view.sum_of([view.sketches[k]] * 2))),
+    "copy-party": Strategy(
+        "put one party's in the place of another's", _replaced(lambda view, k: view.sketches[k - 1])
+    ),
+    "replace-with-counts": Strategy("put made-up numbers in the place of a submission", _replaced(_made_up)),
+    "replay-session": Strategy(
+        "put a party's of an earlier session in its place", _replaced(lambda view, k: view.earlier[k]), staged=True
+    ),
+    "old-opening": Strategy(
+        "use an earlier opening", lambda view: view.claim(view.honest._replace(opening="earlier")), staged=True
+    ),
+    "earlier-result": Strategy("return an earlier result", lambda view: view.claim(_earlier(view)), staged=True),
+    "mix-results": Strategy(
+        "return P and N of an earlier result",
+        lambda view: view.split(view.which("P", "N"), _earlier(view)),
+        staged=True,
+    ),
+    "average-results": Strategy("return twice this result, minus an earlier one", _average, staged=True),
+    "two-openings": Strategy("return P and N of all, the rest of two, by a second opening", _two_openings, staged=True),
+    "claim-more": Strategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
+    "claim-fewer": Strategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),
+    "claim-others": Strategy(
+        "add up two parties, and name another two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO
+    ),
+    "spend-noise": Strategy("make the noise so large that decryption fails", _honest, tamper=_spend_noise),
+    "flip-bytes": Strategy("change a number of the encrypted result", _honest, tamper=_flip),
+}
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(_LIES)
 """By name."""
 
 DESCRIPTIONS = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
