@@ -84,8 +84,8 @@ def attack(
     semi-honest protocol promises nothing here: it shows what an attack does where nobody checks. Attacks with a free
     parameter are simulated with the best one found; where luck decides, a bound on the probability is computed too.
 
-    With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC or
-    half-width, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
+    With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC,
+    half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     """
     table = _table(protocol, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
     if unknown := sorted(set(names) - set(table.descriptions)):

@@ -82,7 +82,8 @@ class LyingAggregator(SealedAggregator):
             return super()._close()
         seed = self._generator.integers(2**63)  # the same choices for every prime
         made = tuple(self._returned(which, np.random.default_rng(seed)) for which in range(self._plan.primes))
-        return encode(Result(tuple(self.counted[each] for each in self._some(self._strategy.claimed)), encode(made)))
+        self._counted = tuple(self.counted[each] for each in self._some(self._strategy.claimed))
+        return encode(Result(self.counted, encode(made)))
 
     def _returned(self, which: int, generator: np.random.Generator) -> bytes:
         own, earlier = ([each[which] for each in kept] for kept in (self.kept, self._earlier))
@@ -121,8 +122,8 @@ class ExactAucAttacks(Attacks):
             raise InputError(f"attack {attack!r} takes more than this session; play it with fhe-auc attack")
         if strategy.on_tags and not plan.authenticated:
             raise InputError(f"attack {attack!r} is on tags, and protocol {manifest.protocol!r} has none")
-        if min(len(manifest.parties), plan.thresholds) < 2:
-            raise InputError("attacks are played with two parties and two thresholds at least")
+        if min(manifest.min_parties, plan.thresholds) < 2 or manifest.min_parties < len(manifest.parties):
+            raise InputError("attacks are played with two thresholds and two parties at least, none of which may miss")
         context, opening = public_context(material)
         public = bfv.load_public(context)
         openings: dict[OpeningName, Opening] = {"own": Opening.load(public, plan.computed, opening)}
@@ -160,12 +161,9 @@ class _Laboratory:
             made = computation.opening(self._material, {_SITES[each]: seeds[_SITES[each]] for each in parties})
             return Opening.load(self._public, computation.plan.computed, made)
 
-        openings: dict[OpeningName, Opening] = {
-            "own": opening(strategy.opened),
-            "of two": opening(strategies.FIRST_TWO),
-        }
-        if earlier is not None:
-            openings["earlier"] = earlier.openings["own"]
+        openings: dict[OpeningName, Opening] = {"own": opening(strategy.opened)}
+        if strategy.staged and earlier is not None:
+            openings |= {"earlier": earlier.openings["own"], "of two": opening(strategies.FIRST_TWO)}
         aggregator = LyingAggregator(
             manifest,
             self._public,
@@ -177,9 +175,10 @@ class _Laboratory:
         )
 
         def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
-            """Have all answer; in the last round only the first, as one that is not named refuses."""
-            for role in roles[:1] if aggregator.round == aggregator.rounds else roles:
-                yield role.name, role.respond(message)
+            """Have those answer who count; in the last round the first alone, as that is who is looked at."""
+            for role in roles[: 1 if aggregator.round == aggregator.rounds else None]:
+                if role.name in aggregator.counted:
+                    yield role.name, role.respond(message)
 
         conduct(aggregator, exchange)
         return aggregator, _verdict(roles[0], [counts[each] for each in strategy.claimed])

@@ -21,7 +21,7 @@ from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRA
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
 from fhe_auc_protocols.exact_auc.auc_sums import auc_release
 
-_CHUNK = 20_000
+_CHUNK = 5_000
 _BINS, _ROWS = 4, 12
 
 
@@ -163,8 +163,9 @@ def run(name: str, prime: int, trials: int, seed: int) -> Outcome:
     changed = 0
     for start in range(0, trials, _CHUNK):
         number = min(_CHUNK, trials - start)
-        values = generator.integers(1, _ROWS, (len(ALL), release.sketch.size), np.uint64)
-        now, before = (Sessions(release, prime, values, number, generator) for _ in range(2))
+        values, older = generator.integers(1, _ROWS, (2, len(ALL), release.sketch.size), np.uint64)
+        now = Sessions(release, prime, values, number, generator)
+        before = Sessions(release, prime, older, number, generator) if strategy.staged else now
         guess = int(values[:, 0].sum())
         view = View(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
         pads: dict[OpeningName, Residues] = {

@@ -1,0 +1,118 @@
+"""A lying aggregator against `exact` and `verified`, with the real roles and real encryption."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc import registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.errors import InputError
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe.backends import available_backends
+from fhe_auc_benchmarks.attacks.cli import attack
+from fhe_auc_benchmarks.attacks.exact_auc import ciphertexts
+from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
+
+HARMLESS = ("guess-right", "swap-parties")
+LIES = [name for name in STRATEGIES if name not in HARMLESS]
+CREDULOUS = [  # what `exact` takes; the others are out of range, as the aggregator does not know the pads
+    *("negate-difference", "zero-ties", "scale-all", "forge-difference", "forge-positives", "plausible-values"),
+    *("zeros", "add-positives", "earlier-result", "guess-wrong", "claim-more", "claim-fewer", "claim-others"),
+]
+GRID = thresholds.uniform(8)
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_no_lie_passes(name: str) -> None:
+    assert ciphertexts.run(name, "verified", 1, seed=1, backend="tenseal").refused == {"VerificationError": 1}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+@pytest.mark.parametrize("backend", available_backends())
+def test_what_is_right_is_accepted(name: str, backend: str) -> None:
+    assert ciphertexts.run(name, "verified", 2, seed=2, backend=backend).harmless == 2
+
+
+@pytest.mark.parametrize("name", CREDULOUS)
+def test_lies_pass_where_nothing_is_authenticated(name: str) -> None:
+    assert ciphertexts.run(name, "exact", 2, seed=3, backend="tenseal").passed == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", STRATEGIES)
+@pytest.mark.parametrize("backend", available_backends())
+def test_no_lie_passes_in_200_sessions(name: str, backend: str) -> None:
+    assert ciphertexts.run(name, "verified", 200, seed=4, backend=backend).passed == 0
+
+
+def test_the_attack_command_shows_what_lies_come_to() -> None:
+    arguments = ["--protocol", "verified", "--trials", "1", "--simulated-trials", "2000"]
+    arguments += ["--attack", "zeros", "--attack", "guess-point", "--attack", "flip-bytes"]
+    text = CliRunner().invoke(attack, arguments, catch_exceptions=False)
+    assert text.exit_code == 0
+    assert "return zeros, as if there were no rows" in text.stdout
+    found = json.loads(CliRunner().invoke(attack, [*arguments, "--json"], catch_exceptions=False).stdout)
+    guess, zeros, flip = found["attacks"]
+    assert zeros["ciphertexts"]["exact"]["passed"] == 1
+    assert zeros["ciphertexts"]["verified"]["refused"] == {"VerificationError": 1}
+    assert zeros["simulated"]["one prime"]["passed"] == zeros["simulated"]["toy"]["passed"] == 0
+    assert guess["ciphertexts"]["exact"] is None
+    assert 0 < guess["simulated"]["toy"]["pass_rate"] < 2 * found["toy_bound"]
+    assert flip["simulated"] == {"one prime": None, "toy": None}
+
+
+@pytest.mark.parametrize("option", [("--executions", "4"), ("--tolerance", "1e-5"), ("--thresholds", "uniform:10")])
+def test_the_attack_command_ignores_no_option(option: tuple[str, str]) -> None:
+    found = CliRunner().invoke(attack, ["--protocol", "verified", *option])
+    assert found.exit_code == 2
+    assert f"{option[0]} is for --protocol malicious only" in found.stderr
+
+
+@pytest.mark.parametrize(("protocol", "status"), [("exact", 0), ("verified", 1)])
+def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int) -> None:
+    arguments = ["demo", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
+    arguments += ["--protocol", protocol, "--cheat", "negate-difference"]
+    found = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert found.exit_code == status
+    assert (json.loads(found.stdout)["auc"] is None) is bool(status)
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+def test_what_one_session_has_not_is_not_played_on_it(protocol: str) -> None:
+    plugin, attacks = registry.load(protocol), registry.attacks(protocol)
+    assert list(attacks.descriptions) == list(STRATEGIES)
+    request = Request(parties=("a", "b"), thresholds=GRID, backend="tenseal", max_rows=100)
+    session = plugin.prepare(request)
+    refused = {}
+    for name in (*STRATEGIES, "nonsense"):
+        try:
+            attacks.aggregator(name, session.manifest, session.aggregator_material, rows=100)
+        except InputError as error:
+            refused[name] = str(error)
+    staged = {name for name, strategy in STRATEGIES.items() if strategy.staged}
+    on_tags = {name for name, strategy in STRATEGIES.items() if strategy.on_tags and protocol == "exact"}
+    assert set(refused) == staged | on_tags | {"nonsense"}
+    assert all("takes more than this session" in refused[name] for name in staged)
+    assert all("is on tags, and protocol 'exact' has none" in refused[name] for name in on_tags)
+    assert refused["nonsense"].startswith("there is no attack 'nonsense'; known are negate-difference, ")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"parties": ("a",)}, "two parties at least"),
+        ({"parties": ("a", "b", "c"), "min_parties": 2}, "none of which may miss"),
+        ({"keys": "joint"}, "sealed keys only"),
+    ],
+)
+def test_sessions_that_no_attack_is_for_are_refused(changed: dict[str, object], message: str) -> None:
+    if changed.get("keys") == "joint" and "openfhe" not in available_backends():
+        pytest.skip("joint keys need OpenFHE")
+    arguments = {"parties": ("a", "b"), "thresholds": GRID, "max_rows": 100, **changed}
+    session = registry.load("verified").prepare(Request(**arguments))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=message):
+        registry.attacks("verified").aggregator("zeros", session.manifest, session.aggregator_material, rows=100)
