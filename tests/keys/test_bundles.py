@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import pickle
 import random
@@ -52,7 +53,7 @@ from fhe_auc_keys.errors import (
     WrongSessionError,
 )
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, STUDY, Consortium
@@ -92,6 +93,20 @@ class Sealing(Consortium):
         usual = {"holder": HOLDER, "session": None, "context": None, "guard": SeenInMemory(), "at": at}
         trust = changes.pop("trust", None) or self.trust(at)
         return open_party_bundle(data, self.identities[name], trust, **{**usual, **changes})
+
+    def open_aggregator(self, data: bytes, trust: Trust, *, name: str = ADDER, session: bytes | None = None) -> Any:
+        return open_aggregator_bundle(data, self.identities[name], trust, holder=HOLDER, session=session, at=NOW)
+
+    def resigned_aggregator(self, announcement: bytes, material: bytes) -> bytes:
+        """The aggregator's bundle with whatever the holder may sign and seal to it."""
+        sealed = sealing.seal(
+            self.peers(ADDER)[0].encryption_key,
+            material,
+            info=bundles.AGGREGATOR_KIND.purpose,
+            associated=hashlib.sha256(announcement).digest(),
+        )
+        body = bundles._AggregatorBody(announcement, sealed)
+        return documents.sign(bundles.AGGREGATOR_KIND, self.identities[HOLDER], body)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +160,7 @@ def test_a_certified_party_is_not_thereby_the_key_holder(prepared, consortium, t
     with pytest.raises(UnknownIssuerError):
         open_announcement(forged.announcement, trust, holder=HOLDER, at=NOW)
     with pytest.raises(UnknownIssuerError):
-        open_aggregator_bundle(forged.aggregator, trust, holder=HOLDER, session=None, at=NOW)
+        consortium.open_aggregator(forged.aggregator, trust)
 
 
 @pytest.mark.parametrize("who", [HOLDER, "north"])
@@ -191,7 +206,7 @@ def test_another_session_or_context(consortium, sealed, prepared, other_prepared
     with pytest.raises(WrongContextError):
         consortium.open(sealed.parties["north"], context=other.context)
     with pytest.raises(WrongSessionError):
-        open_aggregator_bundle(sealed.aggregator, trust, holder=HOLDER, session=other.session, at=NOW)
+        consortium.open_aggregator(sealed.aggregator, trust, session=other.session)
 
 
 def test_a_bundle_opens_once_and_a_refusal_does_not_use_it_up(consortium, sealed, other_prepared) -> None:
@@ -246,7 +261,7 @@ def regions(data: bytes) -> dict[str, tuple[int, int]]:
     return found
 
 
-def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(sealed, trust) -> None:
+def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(consortium, sealed, trust) -> None:
     data, generator = sealed.aggregator, random.Random(1)
     found = regions(data)
     inner = data.index(sealed.announcement)
@@ -255,21 +270,21 @@ def test_a_tampered_byte_in_any_part_of_the_aggregator_s_bundle(sealed, trust) -
     for name, (start, end) in found.items():
         for position in {start, end - 1, *(generator.randrange(start, end) for _ in range(4))}:
             with pytest.raises(TamperedError):
-                open_aggregator_bundle(flipped(data, position), trust, holder=HOLDER, session=None, at=NOW)
+                consortium.open_aggregator(flipped(data, position), trust)
             if position < 40:
                 continue
             # A certificate that is altered may also be of nobody trusted, or unfit.
             error = KeysError if name == "credential" else TamperedError
             with pytest.raises(error):
-                open_aggregator_bundle(mended(flipped(data, position)), trust, holder=HOLDER, session=None, at=NOW)
-    open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+                consortium.open_aggregator(mended(flipped(data, position)), trust)
+    consortium.open_aggregator(data, trust)
 
 
-def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(sealed, trust) -> None:
+def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(consortium, sealed, trust) -> None:
     def opened(data: bytes) -> object:
         if data[:7] == sealed.announcement[:7]:
             return open_announcement(data, trust, holder=HOLDER, at=NOW)
-        return open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+        return consortium.open_aggregator(data, trust)
 
     for data, step in ((sealed.announcement, 1), (sealed.aggregator, len(sealed.aggregator) // 25)):
         for length in {*range(7, len(data), step), 39, 40, 41, len(data) - 1}:
@@ -282,7 +297,19 @@ def test_an_aggregator_s_bundle_or_announcement_cut_off_anywhere(sealed, trust) 
             opened(reframed(data, data[40:] + b"\0"))
     for data in (b"", sealed.aggregator[:6]):
         with pytest.raises(TamperedError, match="not a"):
-            open_aggregator_bundle(data, trust, holder=HOLDER, session=None, at=NOW)
+            consortium.open_aggregator(data, trust)
+
+
+@pytest.mark.parametrize("who", ["north", HOLDER])
+def test_nobody_but_the_aggregator_opens_its_bundle(consortium, sealed, trust, who) -> None:
+    """A party, which has the secret key, would find the sum of all pads in it."""
+    with pytest.raises(WrongRecipientError, match="not, with this certificate, the aggregator"):
+        consortium.open_aggregator(sealed.aggregator, trust, name=who)
+    _, (_, secret) = parts(sealed.aggregator)
+    digest = hashlib.sha256(sealed.announcement).digest()
+    for name, opens in ((ADDER, True), (who, False)):  # whatever it makes of the check before
+        with contextlib.nullcontext() if opens else pytest.raises(TamperedError):
+            consortium.identities[name].unseal(secret, info=bundles.AGGREGATOR_KIND.purpose, associated=digest)
 
 
 def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other_prepared, trust) -> None:
@@ -292,7 +319,7 @@ def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other
         (
             sealed.aggregator,
             other.aggregator,
-            lambda x: open_aggregator_bundle(x, trust, holder=HOLDER, session=None, at=NOW),
+            lambda x: consortium.open_aggregator(x, trust),
         ),
         (sealed.parties["north"], other.parties["north"], lambda x: consortium.open(x, trust=trust)),
     ):
@@ -310,12 +337,11 @@ def test_parts_of_documents_of_two_sessions_do_not_fit(consortium, sealed, other
 def test_the_aggregator_s_keys_do_not_move_to_another_session_even_where_the_holder_signs(
     consortium, sealed, prepared, other_prepared, trust
 ) -> None:
-    holder = consortium.identities[HOLDER]
     other = consortium.seal(other_prepared).announcement
 
     def opened(announcement: bytes, material: bytes, session: bytes | None = None) -> object:
-        signed = documents.sign(bundles.AGGREGATOR_KIND, holder, bundles._AggregatorBody(announcement, material))
-        return open_aggregator_bundle(signed, trust, holder=HOLDER, session=session, at=NOW)
+        bundle = consortium.resigned_aggregator(announcement, material)
+        return consortium.open_aggregator(bundle, trust, session=session)
 
     opened(sealed.announcement, prepared.aggregator_material, prepared.manifest.session)
     for mixed, error in (
@@ -465,10 +491,8 @@ def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_hol
     swapped = msgspec.structs.replace(own, **{which: getattr(other, which)})
     for fingerprint, error in ((swapped.fingerprint, WrongContextError), (own.fingerprint, SecretInBundleError)):
         material = container.seal("public context", fingerprint, encode(swapped))
-        body = bundles._AggregatorBody(sealed.announcement, material)
-        bundle = documents.sign(bundles.AGGREGATOR_KIND, consortium.identities[HOLDER], body)
         with pytest.raises(error):
-            open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
+            consortium.open_aggregator(consortium.resigned_aggregator(sealed.announcement, material), trust)
         with pytest.raises((InputError, DeserialisationError), match="fingerprint"):
             SemiHonest().aggregator(prepared.manifest, material)
         with pytest.raises(error):
@@ -488,10 +512,8 @@ def test_a_session_is_announced_without_a_context_but_nothing_is_sealed_to_it(co
     session = Session(manifest, prepared.aggregator_material, prepared.party_material)
     with pytest.raises(WrongContextError):
         consortium.sealed(session, shown)
-    body = bundles._AggregatorBody(signed, prepared.aggregator_material)
-    bundle = documents.sign(bundles.AGGREGATOR_KIND, holder, body)
     with pytest.raises(WrongContextError):
-        open_aggregator_bundle(bundle, trust, holder=HOLDER, session=None, at=NOW)
+        consortium.open_aggregator(consortium.resigned_aggregator(signed, prepared.aggregator_material), trust)
     (recipient,) = consortium.peers("north")
     header = bundles._Header(
         bytes(16), manifest.session, recipient.fingerprint, b"", announced.holder.fingerprint, 2**33
@@ -573,6 +595,17 @@ def test_secret_material_does_not_get_into_the_aggregator_s_bundle(consortium, p
         consortium.seal(Session(prepared.manifest, public, other_prepared.party_material))
 
 
+def test_the_byte_search_sees_a_seed_inside_well_formed_material(prepared) -> None:
+    public, context, seed = prepared.aggregator_material, prepared.manifest.context, bytes(range(32))
+    for opening in (b"an opening" + seed, seed):
+        material = aggregator_material(public, opening)
+        bundles.check_no_secret(material, context, secrets_of(prepared), [seed[::-1]])
+        with pytest.raises(SecretInBundleError, match="secret key material"):
+            bundles.check_no_secret(material, context, secrets_of(prepared), [seed[::-1], seed])
+    with pytest.raises(SecretInBundleError, match="no public context"):
+        bundles.check_no_secret(aggregator_material(public, b"opening") + b"\0", context, secrets_of(prepared))
+
+
 def test_the_byte_search_sees_a_key_inside_well_formed_public_material(prepared) -> None:
     public, context = prepared.aggregator_material, prepared.manifest.context
     # As if the secret were a part of the public keys: the material itself stands for the secret.
@@ -601,13 +634,11 @@ def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
 ) -> None:
     path = tmp_path / "aggregator.bundle"
     path.write_bytes(sealed.aggregator)
-    _, material = open_aggregator_bundle(
-        path.read_bytes(), trust, holder=HOLDER, session=prepared.manifest.session, at=NOW
-    )
+    _, material = consortium.open_aggregator(path.read_bytes(), trust, session=prepared.manifest.session)
     opened = {name: consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties}
     aggregator = SemiHonest().aggregator(prepared.manifest, material)
     parties = [SemiHonest().party(prepared.manifest, opened[data.name].material, data) for data in site_rows]
-    seen = [path.read_bytes(), sealed.announcement]
+    seen = [path.read_bytes(), sealed.announcement, material]
     message = aggregator.start()
     while message is not None:
         seen.append(message)
@@ -646,12 +677,12 @@ def shared(secret: bytes, data: bytes, width: int = 6) -> int:
     return int(np.isin(found[possible[found & low]], wanted).sum())
 
 
-def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, prepared) -> None:
+def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, prepared, trust) -> None:
     """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
     key: bytes = ckks.load_secret(secrets_of(prepared).context)._stored.secret_key
     common_secret = secrets_of(prepared).common_secret
-    bundle = sealed.aggregator
-    assert prepared.aggregator_material in bundle
+    _, material = consortium.open_aggregator(sealed.aggregator, trust)
+    bundle = sealed.aggregator + material
     # Among 10^12 pairs of random pieces one or two are alike by chance.
     assert shared(key, bundle) <= 3
     assert shared(key, bundle, 8) == 0

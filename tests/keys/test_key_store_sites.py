@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
-from fhe_auc import ckks, registry
+from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
-from fhe_auc.protocol import Request, Session, new_session_id
-from fhe_auc.rounds import Aggregator, Party, conduct
-from fhe_auc.site_state import Joined, LocalSites, SiteState, answer, site_storage
+from fhe_auc.rounds import Party, conduct
+from fhe_auc.site_state import SiteState, answer, site_storage
 from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import (
     MissingError,
@@ -34,72 +30,7 @@ from fhe_auc_keys.local_consortium import TRIAL
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import Vault, certified_identity
 from tests.support.pooled import exact_auc
-
-GRID = np.linspace(0, 1, 16)
-
-
-_SESSIONS: dict[tuple[str, tuple[str, ...]], Session] = {}
-
-
-def _prepared(protocol: str, request: Request) -> Session:
-    """Return a session of its own on keys that are made once."""
-    key = protocol, request.parties
-    if key not in _SESSIONS:
-        _SESSIONS[key] = registry.load(protocol).prepare(request)
-    made = _SESSIONS[key]
-    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
-
-
-class Unkept(SiteState):
-    """A site's state that cannot be written down."""
-
-    def __init__(self, site: SiteState, keep: Callable[[], None]) -> None:
-        self.name, self._site, self._keep = site.name, site, keep
-
-    def session(self, session: bytes) -> Joined:
-        return self._site.session(session)
-
-    def state(self, session: bytes) -> bytes | None:
-        return self._site.state(session)
-
-    def keep(self, session: bytes, state: bytes) -> None:
-        self._keep()
-
-
-class Consortium:
-    """A session on this machine, its sites and its aggregator."""
-
-    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "semi-honest", **request: Any) -> None:
-        self.plugin = registry.load(protocol)
-        self.sites = {data.name: data for data in sites}
-        given = Request(parties=tuple(self.sites), thresholds=GRID, **request)
-        # Keys take seconds to make; a test that wants only a session of its own names it anew.
-        self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
-        folder.mkdir(mode=0o700)
-        self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
-        self.results: dict[str, Any] = {}
-
-    def aggregator(self) -> Aggregator:
-        return site_storage().aggregator(self.made.aggregator).aggregator()
-
-    def answer(
-        self,
-        name: str,
-        message: bytes,
-        rows: Callable[[str], PartyData] | None = None,
-        keep: Callable[[], None] | None = None,
-    ) -> bytes:
-        """As a process of its own would: the key store is opened and closed. `keep` is called in place of keeping."""
-        with site_storage().site(self.made.sites[name]) as site:
-            kept = site if keep is None else Unkept(site, keep)
-            return answer(kept, message, rows or self.sites.__getitem__, self.done)
-
-    def done(self, party: Party[Any]) -> None:
-        self.results[party.name] = party.result()
-
-    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
-        for name in self.sites:
-            yield name, self.answer(name, message)
+from tests.support.stored_sites import GRID, Consortium
 
 
 @pytest.fixture

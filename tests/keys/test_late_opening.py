@@ -13,7 +13,7 @@ import pytest
 
 from fhe_auc import registry
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError
+from fhe_auc.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Party, conduct
 from fhe_auc_keys import late_opening
@@ -29,10 +29,10 @@ from fhe_auc_keys.errors import (
 )
 from fhe_auc_keys.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
 from fhe_auc_keys.store import KeyStore
-from tests.keys.test_key_store_sites import GRID as SITES_GRID
-from tests.keys.test_key_store_sites import Consortium as Sites
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.pooled import exact_auc
+from tests.support.stored_sites import GRID as SITES_GRID
+from tests.support.stored_sites import Consortium as Sites
 
 NAMES = ("north", "south", "east", "west")
 GRID = np.linspace(0, 1, 16)
@@ -203,6 +203,24 @@ def test_aggregator_and_key_holder_may_be_on_different_machines_and_pass_files(
     assert (record.counted, record.missing) == (tuple(present), (missing,))
     truth = exact_auc([consortium.sites[name] for name in present], SITES_GRID)
     assert [found.auc for found in consortium.results.values()] == pytest.approx([truth] * len(present), abs=1e-15)
+
+
+def test_too_few_parties_end_the_session_and_who_has_submitted_cannot_miss_the_echo(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Sites(site_rows, tmp_path / "c", "verified", min_parties=2)
+    aggregator = consortium.aggregator()
+    opening = aggregator.start()
+    aggregator.receive("north", consortium.answer("north", opening))
+    with pytest.raises(TooFewPartiesError, match="at least 2 are needed"):
+        aggregator.finish_round()
+    aggregator.receive("east", consortium.answer("east", opening))
+    with consortium.made.meanwhile:
+        result = aggregator.finish_round()
+    assert result is not None
+    aggregator.receive("north", consortium.answer("north", result))
+    with pytest.raises(TooFewPartiesError, match="'east'"):
+        aggregator.finish_round()
 
 
 def test_an_aggregator_whose_key_holder_does_not_answer_says_what_to_do(late: Late, tmp_path: Path) -> None:

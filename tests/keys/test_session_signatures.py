@@ -25,8 +25,8 @@ from fhe_auc_keys.sealed_roles import SealedAggregator
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.session_signatures import SessionSignatures
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from tests.keys.test_key_store_sites import GRID, Consortium
 from tests.support.pooled import exact_auc
+from tests.support.stored_sites import GRID, Consortium
 from tests.support.wire import LIMIT, changed, payload_of
 
 

@@ -1,0 +1,201 @@
+"""A pad hides one sketch: a site pads once, whatever it is asked, whatever changes and wherever a process dies.
+
+Two sketches under one pad would tell the aggregator how they differ.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.rounds import conduct
+from fhe_auc.serialise import decode
+from fhe_auc.site_state import site_storage
+from fhe_auc.sums.pads import pad
+from fhe_auc.sums.residues import pack
+from fhe_auc_keys.bundles import spend_seed
+from fhe_auc_keys.session_keys import PartySecrets, public_context
+from tests.support.stored_sites import Consortium
+
+
+@pytest.fixture(params=["exact", "verified"])
+def consortium(request: pytest.FixtureRequest, site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    return Consortium(site_rows, tmp_path / "c", request.param)
+
+
+def crash() -> None:
+    raise KeyboardInterrupt
+
+
+def has_seed(consortium: Consortium, name: str = "north") -> bool:
+    return consortium.session.seeds[name] in consortium.kept(name)
+
+
+def never(name: str) -> PartyData:
+    pytest.fail(f"{name} was asked for its rows")
+
+
+def other_opening(consortium: Consortium) -> bytes:
+    """Another message for round 1, signed by the aggregator."""
+    aggregator: Any = consortium.aggregator()
+    aggregator._opening = lambda: b"again"
+    return bytes(aggregator.start())
+
+
+def test_a_site_submits_once_and_its_seed_is_gone_before_the_submission_leaves(consortium: Consortium) -> None:
+    opening = consortium.aggregator().start()
+    assert has_seed(consortium)  # the search finds what is there
+    first = consortium.answer("north", opening)
+    assert not has_seed(consortium)
+    assert has_seed(consortium, "south")
+    assert consortium.answer("north", opening, never) == first
+
+
+@pytest.mark.parametrize("change", ["another message", "other rows", "both"])
+def test_whatever_is_asked_after_that_there_is_no_second_sketch(
+    consortium: Consortium, site_rows: list[PartyData], change: str
+) -> None:
+    opening = consortium.aggregator().start()
+    first = consortium.answer("north", opening)
+    rows = site_rows[0]
+    if change != "another message":
+        rows = PartyData.from_arrays("north", ~rows.y_true[1:], rows.y_score[1:])
+    if change == "other rows":
+        assert consortium.answer("north", opening, lambda _: rows) == first
+        return
+    with pytest.raises((MessageError, ValueError), match=r"round 1, expected 2|rows have changed"):
+        consortium.answer("north", other_opening(consortium), lambda _: rows)
+    assert consortium.answer("north", opening, never) == first
+
+
+def test_after_a_crash_before_the_answer_was_kept_nothing_has_left_and_the_pad_is_as_new(
+    consortium: Consortium,
+) -> None:
+    opening = consortium.aggregator().start()
+    with pytest.raises(KeyboardInterrupt):
+        consortium.answer("north", opening, keep=crash)
+    assert has_seed(consortium)
+    assert conduct(consortium.aggregator(), consortium.exchange).counted == tuple(consortium.sites)
+
+
+@pytest.mark.parametrize("next_question", ["the same", "the next round's"])
+def test_after_a_crash_before_the_seed_was_erased_the_next_question_erases_it(
+    consortium: Consortium, next_question: str
+) -> None:
+    aggregator = consortium.aggregator()
+    opening = aggregator.start()
+    with pytest.raises(KeyboardInterrupt):
+        consortium.answer("north", opening, spend=crash)
+    assert has_seed(consortium)
+    with pytest.raises(MessageError, match="round 1, expected 2"):  # although there still is a seed
+        consortium.answer("north", other_opening(consortium))
+    if next_question == "the same":
+        first = consortium.answer("north", opening, never)
+        assert consortium.answer("north", opening, never) == first
+    else:
+        for name in consortium.sites:
+            spend = (lambda: None) if name == "north" else None
+            aggregator.receive(name, consortium.answer(name, opening, spend=spend))
+        assert has_seed(consortium)
+        message = aggregator.finish_round()
+        assert message is not None
+        consortium.answer("north", message)
+    assert not has_seed(consortium)
+
+
+_CHILD = """
+import hashlib, json, sys
+from fhe_auc.counts import PartyData
+from fhe_auc.site_state import answer, site_storage
+with site_storage().site(json.loads(sys.argv[1])) as site:
+    rows = PartyData.from_arrays("north", [0, 1, int(sys.argv[2])], [0.1, 0.5, 0.9])
+    print(json.dumps(hashlib.sha256(answer(site, sys.stdin.buffer.read(), lambda _: rows, print)).hexdigest()))
+"""
+
+
+def test_two_processes_with_different_rows_send_the_same_bytes(
+    consortium: Consortium, run_child: Callable[..., Any]
+) -> None:
+    opening, config = consortium.aggregator().start(), json.dumps(dict(consortium.made.sites["north"]))
+    with ThreadPoolExecutor(2) as threads:
+        sent = [threads.submit(run_child, _CHILD, config, label, data=opening) for label in "01"]
+    assert len({each.result() for each in sent}) == 1
+    assert not has_seed(consortium)
+
+
+def test_a_party_made_again_from_what_is_left_refuses_to_submit(
+    consortium: Consortium, site_rows: list[PartyData]
+) -> None:
+    opening = consortium.aggregator().start()
+    consortium.answer("north", opening)
+    with site_storage().site(consortium.made.sites["north"]) as site:
+        again = site.session(consortium.id).party(site_rows[0])
+    with pytest.raises(EvaluationError, match="'north' has submitted already: its pad is for one"):
+        again.respond(opening)
+    with pytest.raises(MessageError, match="has ended"):
+        again.respond(opening)
+
+
+def test_a_seed_is_erased_and_all_else_stays(consortium: Consortium) -> None:
+    with consortium.store("north") as store:
+        before = store.get("bundle", consortium.id.hex())
+        for _ in range(2):
+            spend_seed(store, consortium.id)
+            assert len(store.get("bundle", consortium.id.hex())) == len(before) - 32
+    common = decode(consortium.session.party_material, PartySecrets, "").common_secret
+    assert common in consortium.kept("north")
+
+
+# --- Nothing secret leaves --------------------------------------------------------------------------------------------
+
+
+def test_what_the_aggregator_holds_and_what_travels_hides_seeds_pads_and_the_common_secret(
+    consortium: Consortium,
+) -> None:
+    wire: list[bytes] = []
+
+    def exchange(message: bytes) -> Any:
+        wire.append(message)
+        for name, submission in consortium.exchange(message):
+            wire.append(submission)
+            yield name, submission
+
+    conduct(consortium.aggregator(), exchange)
+    session, manifest = consortium.session, consortium.session.manifest
+    plan: Any = consortium.plugin.plan_of(manifest)
+    (prime,), size = plan.parameters.plain_moduli, plan.computed.sketch.size
+    pads = [pad(session.seeds[name], manifest.session, k, 0, prime, size) for k, name in enumerate(manifest.parties)]
+    pads.append(sum(pads) % prime)
+    hidden = [*session.seeds.values(), decode(session.party_material, PartySecrets, "").common_secret]
+    held = session.aggregator_material
+    assert public_context(held)[1]
+    for each in hidden:
+        assert not any(each[:16] in data for data in (*wire, held))
+    for each in pads:
+        packed, words = pack(each, prime), each.astype("<u8").tobytes()
+        assert not any(form[start : start + 12] in held for form in (packed, words) for start in range(0, 120, 4))
+
+
+def test_nothing_secret_is_printed_or_pickled(consortium: Consortium, site_rows: list[PartyData]) -> None:
+    with site_storage().site(consortium.made.sites["north"]) as site:
+        joined = site.session(consortium.id)
+    party: Any = joined.party(site_rows[0])
+    secret = decode(joined.material, PartySecrets, "")
+    assert secret.seed == consortium.session.seeds["north"]
+    party.respond(consortium.aggregator().start())
+    things = [party, party._keys, party._task, party._computation, joined, consortium.session, secret]
+    for each in things:
+        for hidden in (secret.seed, secret.common_secret):
+            assert repr(hidden)[2:-1] not in repr(each)
+            assert hidden.hex() not in repr(each)
+    for each in (party, party._keys):
+        with pytest.raises(TypeError, match="pickle"):
+            pickle.dumps(each)

@@ -1,0 +1,305 @@
+"""Exact sessions with real encryption: AUC, half-width, P and N are those of the rows, as integers say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc.bfv.context import StoredPublic
+from fhe_auc.bfv.parameters import primes_above
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import Request
+from fhe_auc.rlwe import container
+from fhe_auc.serialise import decode
+from fhe_auc.trapezoid import trapezoid
+from fhe_auc_keys.sealed_roles import SealedParty
+from fhe_auc_keys.session_keys import PartySecrets, public_context
+from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
+from tests.support.exact_sessions import (
+    BACKENDS,
+    GRID,
+    PLUGINS,
+    Play,
+    all_keys,
+    both_backends,
+    both_protocols,
+    found_in,
+    needs_openfhe,
+    pairs_of,
+    rows,
+)
+from tests.support.pooled import pooled, pooled_counts
+from tests.support.wire import payload_of
+
+
+def mann_whitney(y_true: np.ndarray, y_score: np.ndarray) -> tuple[Fraction, Fraction]:  # type: ignore[type-arg]
+    """AUC and share of tied pairs by counting them, in integers."""
+    at = {label: Counter(y_score[y_true == label].tolist()) for label in (True, False)}
+    below = np.sort(y_score[~y_true])
+    tied = sum(number * at[False][value] for value, number in at[True].items())
+    right = sum(number * int(np.searchsorted(below, value)) for value, number in at[True].items())
+    pairs = at[True].total() * at[False].total()
+    return Fraction(2 * right + tied, 2 * pairs), Fraction(tied, pairs)
+
+
+# --- What a session yields --------------------------------------------------------------------------------------------
+
+
+@both_backends
+@both_protocols
+def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str) -> None:
+    for seed in range(3):
+        play = Play(protocol, rows(3, seed), backend=backend)
+        assert len(list(play.messages())) == (3 if protocol == "verified" else 2)
+        for party in play.parties:
+            found = party.result()
+            assert found_in(found) == pairs_of(play.sites)
+            assert (found.auc, found.resolution) == (float(found.fraction), float(found.resolution_fraction))
+            assert (found.verified, found.precision, found.keys) == (protocol == "verified", 0.0, "sealed")
+        assert play.aggregator.result().counted == play.manifest.parties
+
+
+@needs_openfhe
+@both_protocols
+def test_with_joint_keys_they_are_the_same(protocol: str) -> None:
+    play = Play(protocol, rows(3, 20), keys="joint")
+    assert len(list(play.messages())) == 4
+    for found in (party.result() for party in play.parties):
+        assert found_in(found) == pairs_of(play.sites)
+        assert (found.keys, found.verified) == ("joint", protocol == "verified")
+
+
+@all_keys
+@pytest.mark.parametrize(
+    ("grid", "ciphertexts"), [("uniform:2", 1), ("uniform:454", 1), ("uniform:455", 2), ("hybrid:3000", 7)]
+)
+def test_any_number_of_thresholds_does(grid: str, ciphertexts: int, keys: str) -> None:
+    """A bin takes 18 slots of an opening: three for each of two products at three points."""
+    play = Play("verified", rows(2, 5), thresholds.resolve(grid), keys=keys)
+    if keys == "sealed":
+        assert play.plan.layout.ciphertexts == ciphertexts
+    for found in play.read():
+        assert found_in(found) == pairs_of(play.sites, play.grid)
+
+
+@pytest.mark.parametrize("number", [1, 2, 30])
+def test_any_number_of_parties_does(number: int) -> None:
+    data = rows(number, 70 + number)
+    found = federated_auc(data, protocol="verified", thresholds=GRID, max_rows=10_000)
+    assert (found_in(found), found.parties) == (pairs_of(data), number)
+
+
+@both_backends
+@both_protocols
+def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
+    """They share what they have loaded; one of them reads."""
+    data = rows(1000, 3, most=5)
+    names = tuple(each.name for each in data)
+    session = PLUGINS[protocol].prepare(Request(parties=names, thresholds=GRID, max_rows=10_000, backend=backend))
+    common = decode(session.party_material, PartySecrets, "material")
+    computation = PLUGINS[protocol].sealed_computation(session.manifest)
+    secret = computation.load_secret(common.context).secret
+    aggregator = PLUGINS[protocol].aggregator(session.manifest, session.aggregator_material)
+    parties = [
+        SealedParty(
+            session.manifest,
+            computation,
+            PartyKeys(secret, session.seeds[each.name]),
+            PLUGINS[protocol].task(session.manifest, each),
+            common_secret=common.common_secret,
+        )
+        for each in data
+    ]
+    message = aggregator.start()
+    while aggregator.round < aggregator.rounds:
+        for party in parties:
+            aggregator.receive(party.name, party.respond(message))
+        message = aggregator.finish_round()  # type: ignore[assignment]
+    parties[-1].respond(message)
+    assert found_in(parties[-1].result()) == pairs_of(data)
+
+
+@both_protocols
+@pytest.mark.parametrize(("max_rows", "primes"), [(2 * 10**6, 1), (3 * 10**6, 1), (10**8, 2)])
+def test_one_small_prime_one_large_one_or_two_do(protocol: str, max_rows: int, primes: int) -> None:
+    for backend in BACKENDS:
+        play = Play(protocol, rows(3, 8), max_rows=max_rows, backend=backend)
+        assert play.plan.primes == primes
+        assert play.plan.kept == (2 if max_rows == 3 * 10**6 else 1)
+        for found in play.read():
+            assert found_in(found) == pairs_of(play.sites)
+            assert found.soundness is None or found.soundness == 2 / (min(play.plan.parameters.plain_moduli) - 1)
+
+
+@both_backends
+def test_as_many_rows_as_there_may_be_come_out_however_the_model_orders_them(backend: str) -> None:
+    """The difference is as large as the prime allows, of either sign; with one row more the planner takes another."""
+    most = next(n for n in range(2**21, 2**22) if 2 * ((n + 1) ** 2 // 4) >= primes_above(2**41, 1, 8192)[0])
+    labels = np.arange(most) < most // 2
+    for scores in (labels, ~labels):
+        data = [PartyData.from_arrays("site 0", labels, scores.astype(float))]
+        (found,) = Play("verified", data, thresholds.uniform(2), max_rows=most, backend=backend).read()
+        assert found_in(found) == (Fraction(int(scores[0])), 0, most // 2, most - most // 2)
+        assert found.settings["primes"] == 1
+
+
+@all_keys
+@both_protocols
+@pytest.mark.parametrize("ones", [0.0, 1.0])
+def test_rows_of_one_class_have_no_auc_and_nothing_else_is_wrong(protocol: str, keys: str, ones: float) -> None:
+    play = Play(protocol, rows(3, 1, ones=ones), keys=keys)
+    list(play.messages())
+    missing = "negative" if ones else "positive"
+    for party in play.parties:
+        with pytest.raises(UndefinedAucError, match=f"hold no {missing} row") as caught:
+            party.result()
+        assert str(caught.value).endswith("this is verified") == (protocol == "verified")
+
+
+# --- Thresholds, rounding, and what is said ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dataset", ["covid-clinics", "credit-default"])
+def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(dataset: str) -> None:
+    parties = datasets.load(dataset)
+    found, rows_ = federated_auc(parties, protocol="verified", round_scores=3), pooled(parties)
+    rounded = rows_.y_score.round(3)
+    auc, tied = mann_whitney(rows_.y_true, rounded)
+    assert found_in(found) == (auc, tied / 2, int(rows_.y_true.sum()), int((~rows_.y_true).sum()))
+    assert found.auc == pytest.approx(roc_auc_score(rows_.y_true, rounded), abs=3e-16)
+    assert abs(found.auc - roc_auc_score(rows_.y_true, rows_.y_score)) <= found.resolution
+    assert found.thresholds == 1001
+
+
+@pytest.mark.parametrize("grid", ["hybrid:1000", "uniform:100"])
+def test_scikit_learns_auc_lies_inside_the_interval_and_the_fraction_is_the_trapezoids(grid: str) -> None:
+    parties = datasets.load("credit-default")
+    found, expected = (
+        federated_auc(parties, protocol="verified", thresholds=grid),
+        trapezoid(pooled_counts(parties, thresholds.resolve(grid))),
+    )
+    assert found.fraction == expected.fraction
+    assert found.resolution == expected.resolution
+    assert abs(found.auc - roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)) <= found.resolution
+
+
+@both_protocols
+@pytest.mark.parametrize("seed", range(3))
+def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protocol: str, seed: int) -> None:
+    """Scores below 0.05, as of a rare outcome: one decimal ties most pairs, and nearly all that tells them apart."""
+    generator = np.random.default_rng(seed)
+    y_true = generator.random(120) < 0.3
+    y_score = 0.05 * generator.random(120) ** 2 + 0.04 * y_true * generator.random(120)
+    parties = [PartyData.from_arrays(f"site {k}", y_true[k::2], y_score[k::2]) for k in range(2)]
+    found = federated_auc(parties, protocol=protocol, round_scores=1, max_rows=1000)
+    truth, (auc, tied) = roc_auc_score(y_true, y_score), mann_whitney(y_true, y_score.round(1))
+    assert (found.fraction, found.resolution_fraction) == (auc, tied / 2)
+    assert 0.02 < abs(found.auc - truth) <= found.resolution  # the rounding costs so much, and has to be said
+    assert found.settings["round_scores"] == 1
+    assert "round them to more decimals" in " ".join(found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [(0, "from 1 to 5"), (9, "from 1 to 5"), ("3", "whole number"), (True, "whole number")]
+)
+def test_bad_numbers_of_decimals_are_refused(value: object, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        federated_auc(rows(2, 11), protocol="verified", round_scores=value)
+
+
+@pytest.mark.parametrize("others", ["uniform:100", "quantile:20"])
+def test_rounded_scores_have_their_own_thresholds(others: str) -> None:
+    with pytest.raises(InputError, match="give no others"):
+        federated_auc(rows(2, 12), protocol="verified", round_scores=3, thresholds=others)
+
+
+@both_protocols
+def test_a_manifest_that_rounds_to_other_scores_than_its_thresholds_is_refused(protocol: str) -> None:
+    """It would have a result over coarse thresholds say that it is the AUC of finely rounded scores."""
+    play = Play(protocol, rows(2, 15), thresholds.decimals(2), options={"round_scores": 2})
+    manifest = msgspec.structs.replace(play.manifest, options={"round_scores": 3})
+    with pytest.raises(InputError, match="does not fit its round_scores"):
+        play.party(play.sites[0], manifest)
+
+
+@pytest.mark.parametrize("score", [1.5, 1.0000001, -1e-9])
+def test_scores_outside_the_unit_interval_cannot_be_rounded(score: float) -> None:
+    data = PartyData.from_arrays("odd", [0, 1], [0.5, score])
+    with pytest.raises(InputError, match=f"'odd', row 1: score is {re.escape(repr(score))};"):
+        federated_auc([data, *rows(1, 13)], protocol="verified", round_scores=2)
+
+
+def test_numbers_may_be_numpys() -> None:
+    numbers = {"max_rows": np.int64(1000), "min_rows": np.uint8(2), "round_scores": np.int32(2)}
+    found = federated_auc(rows(2, 12), protocol="verified", **numbers)  # type: ignore[arg-type]
+    assert found.fraction == federated_auc(rows(2, 12), protocol="verified", round_scores=2).fraction
+    with pytest.raises(InputError, match=r"max_rows must be an integer, got 2\.5"):
+        federated_auc(rows(2, 12), protocol="verified", max_rows=2.5)  # type: ignore[arg-type]
+
+
+@both_protocols
+def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
+    (coarse,) = federated_auc(rows(2, 12), protocol=protocol, thresholds=[2.0, 3.0]).warnings
+    assert "half-width 0.5" in coarse
+    assert "equal, nothing helps; where scores differ, take thresholds that fit them" in coarse
+    (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3).warnings
+    assert alone.startswith("there is only one party")
+
+
+def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
+    found: Evaluation = federated_auc(rows(2, 12), protocol="verified", thresholds=GRID)
+    plain = found.as_dict()
+    auc, half_width, positives, negatives = pairs_of(rows(2, 12))
+    assert (plain["fraction"], plain["resolution_fraction"]) == (str(auc), str(half_width))
+    assert (plain["positives"], plain["negatives"]) == (positives, negatives)
+    assert plain["soundness"] < 2**-40
+
+
+# --- More rows than were agreed on ------------------------------------------------------------------------------------
+
+
+@both_protocols
+def test_a_party_with_more_rows_than_the_session_may_have_is_refused(protocol: str) -> None:
+    data = PartyData.from_arrays("big", [0, 1] * 600, [0.5] * 1200)
+    with pytest.raises(InputError, match="'big' has more rows than the session's max_rows = 1,000"):
+        federated_auc([data, *rows(1, 9)], protocol=protocol, thresholds=GRID, max_rows=1000)
+
+
+@pytest.mark.parametrize(("protocol", "error"), [("exact", ResultCheckError), ("verified", VerificationError)])
+def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, error: type[Exception]) -> None:
+    data = rows(20, 10)
+    number = sum(len(each.y_true) for each in data)
+    found = federated_auc(data, protocol=protocol, thresholds=GRID, max_rows=number)
+    assert found_in(found) == pairs_of(data)
+    with pytest.raises(error, match="pooled rows are more than max_rows"):
+        federated_auc(data, protocol=protocol, thresholds=GRID, max_rows=number - 1)
+
+
+# --- What travels -----------------------------------------------------------------------------------------------------
+
+
+@both_backends
+@both_protocols
+def test_a_party_sends_as_many_bytes_as_planned_and_keys_have_no_relinearisation_and_no_rotation(
+    protocol: str, backend: str
+) -> None:
+    play = Play(protocol, rows(2, 6), thresholds.hybrid(1000), backend=backend)
+    message = play.aggregator.start()
+    parts = decode(payload_of(play.parties[0].respond(message)), tuple[bytes, ...], "submission")
+    assert [len(part) for part in parts] == [play.plan.submission_bytes]
+    context = public_context(play.session.aggregator_material)[0]
+    _, stored = container.open_any("public BFV context", context)
+    assert decode(stored, StoredPublic, "keys").relinearisation_key == b""
+    polynomial = play.plan.parameters.polynomial_bytes()
+    ciphertexts = play.plan.layout.ciphertexts
+    # Both halves of a public key, one half of each ciphertext of the opening, and nothing else of their size.
+    assert ciphertexts * polynomial < len(play.session.aggregator_material) < (3 + ciphertexts) * polynomial

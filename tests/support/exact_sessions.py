@@ -1,0 +1,121 @@
+"""Sessions of `exact` and `verified`, all roles in one process, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc import thresholds
+from fhe_auc.counts import PartyData
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.protocol import Request, Session
+from fhe_auc.rlwe.backends import available_backends
+from fhe_auc.rounds import Party
+from fhe_auc.serialise import decode, encode
+from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_protocols.exact_auc.protocol import Exact, Verified
+from tests.support.wire import LIMIT
+
+BACKENDS = available_backends()
+PLUGINS = {"exact": Exact(), "verified": Verified()}
+GRID = thresholds.uniform(12)
+both_backends = pytest.mark.parametrize("backend", BACKENDS)
+both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
+needs_openfhe = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+all_keys = pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=needs_openfhe)])
+
+
+def rows(number: int, seed: int, *, ones: float = 0.4, most: int = 60) -> list[PartyData]:
+    generator = np.random.default_rng(seed)
+    made = []
+    for party in range(number):
+        labels = generator.random(int(generator.integers(1, most))) < ones
+        made.append(PartyData.from_arrays(f"site {party}", labels, generator.random(len(labels)).round(3)))
+    return made
+
+
+def pairs_of(parties: Sequence[PartyData], grid: Any = GRID) -> tuple[Fraction, Fraction, int, int]:
+    """AUC, half-width, P and N by going through all pairs of rows; a score's bin is the last threshold it reaches."""
+    bins = [np.searchsorted(grid, each.y_score, side="right") for each in parties]
+    ones = np.concatenate([at[each.y_true] for at, each in zip(bins, parties, strict=True)])
+    zeros = np.concatenate([at[~each.y_true] for at, each in zip(bins, parties, strict=True)])
+    right = sum(int((one > zeros).sum()) for one in ones)
+    tied = sum(int((one == zeros).sum()) for one in ones)
+    pairs = len(ones) * len(zeros)
+    return Fraction(2 * right + tied, 2 * pairs), Fraction(tied, 2 * pairs), len(ones), len(zeros)
+
+
+def found_in(result: Evaluation) -> tuple[Fraction | None, Fraction | None, int | None, int | None]:
+    return result.fraction, result.resolution_fraction, result.positives, result.negatives
+
+
+class Play:
+    """All roles of one session."""
+
+    def __init__(
+        self, protocol: str, sites: Sequence[PartyData], grid: Any = GRID, *, max_rows: int = 2000, **request: Any
+    ) -> None:
+        self.plugin, self.sites, self.grid = PLUGINS[protocol], sites, grid
+        names = tuple(data.name for data in sites)
+        self.session = self.plugin.prepare(Request(parties=names, thresholds=grid, max_rows=max_rows, **request))
+        self.manifest = self.session.manifest
+        self.plan = self.plugin.plan_of(self.manifest)
+        if self.manifest.joint_keys:
+            delivery = self.plugin.local_delivery(self.session)
+            self._material, material = dict(delivery.parties), delivery.aggregator
+        else:
+            self._material, material = material_of(self.session), self.session.aggregator_material
+        self.aggregator: Any = self.plugin.aggregator(self.manifest, material)
+        self.parties: list[Any] = [self.party(data) for data in sites]
+
+    def party(self, data: PartyData, manifest: Manifest | None = None) -> Party[Evaluation]:
+        """Another party with this name, made of the same material."""
+        return self.plugin.party(manifest or self.manifest, self._material[data.name], data)
+
+    def answers(self, message: bytes) -> dict[str, bytes]:
+        return {party.name: party.respond(message) for party in self.parties}
+
+    def deliver(self, submissions: dict[str, bytes]) -> bytes | None:
+        for name, submission in submissions.items():
+            self.aggregator.receive(name, submission)
+        return self.aggregator.finish_round()
+
+    def messages(self) -> Iterator[bytes]:
+        """Play to the end; yields each message of the aggregator before parties answer it."""
+        message: bytes | None = self.aggregator.start()
+        while message is not None:
+            yield message
+            message = self.deliver(self.answers(message))
+
+    def until(self, round_number: int) -> bytes:
+        """Play honestly up to a round, and return the message that opens it."""
+        message = self.aggregator.start()
+        while self.aggregator.round < round_number:
+            message = self.deliver(self.answers(message))
+        return message
+
+    def read(self, message: bytes | None = None) -> list[Evaluation]:
+        """Play on from a message, or from the beginning, and return everybody's result."""
+        message = self.aggregator.start() if message is None else message
+        while message is not None:
+            message = self.deliver(self.answers(message))
+        return [party.result() for party in self.parties]
+
+
+def material_of(session: Session) -> dict[str, bytes]:
+    """What each party of a session with sealed keys finds in its bundle."""
+    common = decode(session.party_material, PartySecrets, "material")
+    return {name: encode(msgspec.structs.replace(common, seed=seed)) for name, seed in session.seeds.items()}
+
+
+def with_payload(message: bytes, change: Callable[[Any], Any], shape: Any = tuple[bytes, ...]) -> bytes:
+    """The same message with another payload."""
+    found = Message.from_bytes(message, limit=LIMIT)
+    return msgspec.structs.replace(found, payload=encode(change(decode(found.payload, shape, "payload")))).to_bytes()

@@ -1,0 +1,103 @@
+"""Sessions whose sites keep their state in key stores, all on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+
+from fhe_auc import registry
+from fhe_auc.counts import PartyData
+from fhe_auc.protocol import Request, Session, new_session_id
+from fhe_auc.rounds import Aggregator, Party
+from fhe_auc.site_state import Joined, LocalSites, SiteState, answer, site_storage
+from fhe_auc_keys.store import KeyStore, Kind
+from fhe_auc_keys.vault import Vault
+
+GRID = np.linspace(0, 1, 16)
+
+
+_SESSIONS: dict[tuple[str, tuple[str, ...]], Session] = {}
+
+
+def _prepared(protocol: str, request: Request) -> Session:
+    """Return a session of its own on keys that are made once."""
+    key = protocol, request.parties
+    if key not in _SESSIONS:
+        _SESSIONS[key] = registry.load(protocol).prepare(request)
+    made = _SESSIONS[key]
+    if made.seeds:  # an opening is for one session; such keys are quick to make
+        return registry.load(protocol).prepare(request)
+    return replace(made, manifest=msgspec.structs.replace(made.manifest, session=new_session_id()))
+
+
+class Failing(SiteState):
+    """A site's state; what is given is called in place of keeping or of erasing."""
+
+    def __init__(self, site: SiteState, keep: Callable[[], None] | None, spend: Callable[[], None] | None) -> None:
+        self.name, self._site, self._keep, self._spend = site.name, site, keep, spend
+
+    def session(self, session: bytes) -> Joined:
+        return self._site.session(session)
+
+    def state(self, session: bytes) -> bytes | None:
+        return self._site.state(session)
+
+    def keep(self, session: bytes, state: bytes) -> None:
+        self._site.keep(session, state) if self._keep is None else self._keep()
+
+    def spend(self, session: bytes) -> None:
+        self._site.spend(session) if self._spend is None else self._spend()
+
+
+class Consortium:
+    """A session on this machine, its sites and its aggregator."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str = "semi-honest", **request: Any) -> None:
+        self.plugin = registry.load(protocol)
+        self.sites = {data.name: data for data in sites}
+        given = Request(**{"parties": tuple(self.sites), "thresholds": GRID, **request})
+        # Keys take seconds to make; a test that wants only a session of its own names it anew.
+        self.session: Session = _prepared(protocol, given) if not request else self.plugin.prepare(given)
+        folder.mkdir(mode=0o700)
+        self.made: LocalSites = site_storage().local_sites(self.session, folder, {})
+        self.results: dict[str, Any] = {}
+
+    def aggregator(self) -> Aggregator:
+        return site_storage().aggregator(self.made.aggregator).aggregator()
+
+    def answer(
+        self,
+        name: str,
+        message: bytes,
+        rows: Callable[[str], PartyData] | None = None,
+        keep: Callable[[], None] | None = None,
+        spend: Callable[[], None] | None = None,
+    ) -> bytes:
+        """As a process of its own would: the key store is opened and closed."""
+        with site_storage().site(self.made.sites[name]) as site:
+            return answer(Failing(site, keep, spend), message, rows or self.sites.__getitem__, self.done)
+
+    @property
+    def id(self) -> bytes:
+        return self.session.manifest.session
+
+    def store(self, name: str) -> KeyStore:
+        made = self.made.sites[name]
+        return Vault(Path(made["store"]), Path(made["passphrase-file"])).open()
+
+    def kept(self, name: str) -> bytes:
+        """All that is in a site's key store, decrypted."""
+        with self.store(name) as store:
+            return b"".join(store.get(kind, each) for kind in get_args(Kind) for each in store.names(kind))
+
+    def done(self, party: Party[Any]) -> None:
+        self.results[party.name] = party.result()
+
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        for name in self.sites:
+            yield name, self.answer(name, message)
