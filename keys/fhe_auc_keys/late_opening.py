@@ -44,8 +44,8 @@ from fhe_auc_keys.store import KeyStore
 _REQUEST, _OPENING = ".request", ".opening"
 _PAUSE = 0.2  # seconds between looks for a file
 
-REQUEST_KIND = Kind(b"felateq", "request for an opening")
-OPENING_KIND = Kind(b"felateo", "late opening")
+REQUEST_KIND = Kind(b"fhereqs", "request for an opening")
+OPENING_KIND = Kind(b"fhelate", "late opening")
 
 
 class _Request(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
