@@ -24,7 +24,6 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from fhe_auc_protocols.exact_auc.packing import ExactPacking
 
 from fhe_auc import calibration_file, serialise, thresholds
 from fhe_auc.bfv import BfvParameters
@@ -42,7 +41,15 @@ from fhe_auc.study import Study
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
-from fhe_auc_keys import announcement, bundles, existing_certificate, group_sealing, sealing, trusted_authorities
+from fhe_auc_keys import (
+    announcement,
+    bundles,
+    existing_certificate,
+    group_sealing,
+    late_opening,
+    sealing,
+    trusted_authorities,
+)
 from fhe_auc_keys.announcement import announce, open_announcement
 from fhe_auc_keys.authority import Authority, Issued
 from fhe_auc_keys.certificates import Trust, credential, verify
@@ -50,14 +57,15 @@ from fhe_auc_keys.existing_certificate import Statement
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.partial_sums import PartialSum
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
-from fhe_auc_keys.session_keys import PartySecrets
+from fhe_auc_keys.session_keys import PartySecrets, aggregator_material
 from fhe_auc_keys.session_signatures import SessionSignatures
 from fhe_auc_keys.signed_documents import sign
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.planner import ExactPlan
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
 PACKAGES = ("fhe_auc", "keys/fhe_auc_keys", "protocols/fhe_auc_protocols", "benchmarks/fhe_auc_benchmarks")
@@ -65,6 +73,7 @@ ROOT = Path(__file__).parents[1]
 
 MAGICS = {
     "fheamsg": "message",
+    "fheaggk": "aggregator's keys",
     "fheanno": "session announcement",
     "fheauth": "authority with its private key",
     "fhebagg": "aggregator bundle",
@@ -72,8 +81,10 @@ MAGICS = {
     "fhebpar": "party bundle",
     "fhecred": "credential",
     "fheiden": "identity with its private keys",
+    "fhelate": "late opening",
     "fheopen": "opening of padded sums",
     "fhepart": "partial sum",
+    "fhereqs": "request for an opening",
     "fherlwe": "context or ciphertext",
     "fherost": "roster",
     "fhestat": "party's state",
@@ -85,12 +96,12 @@ LAYOUTS = {
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
-    "bundles._AggregatorBody": "[announcement: bytes, material: bytes]",
+    "bundles._AggregatorBody": "[announcement: bytes, sealed: bytes]",
     "bundles._Header": "[bundle_id: bytes, session: bytes, recipient: bytes, context: bytes, holder: bytes, not_after: int]",
     "bundles._Kept": "[announcement: bytes, material: bytes]",
     "bundles._PartyBody": "[announcement: bytes, header: bytes, sealed: bytes]",
     "certificates._Credential": "[chain: tuple[bytes, ...], binding: bytes]",
-    "computation.Result": "[parties: int, ciphertext: bytes]",
+    "computation.Result": "[counted: tuple[str, ...], ciphertext: bytes]",
     "container._Container": "[kind: str, fingerprint: bytes, payload: bytes]",
     "context.PublicKeys": "[parameters: P, public_key: bytes, relinearisation_key: bytes]",
     "context.SecretKey": "[parameters: P, public_keys_digest: bytes, secret_key: bytes]",
@@ -103,11 +114,13 @@ LAYOUTS = {
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
+    "late_opening._Held": "[announcement: bytes, material: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
+    "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
+    "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
     "messages.Message": "[protocol: str, session: bytes, round: int, sender: str, manifest: bytes, payload: bytes, nonce: bytes, submissions: tuple[tuple[str, bytes], ...], signature: bytes]",
     "opening._Stored": "[release: bytes, ciphertexts: tuple[bytes, ...]]",
     "openfhe_joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
-    "packing.ExactPacking": "{slots: int, bins: int, pairs: int, ties: bool, authenticated: bool}",
     "packing.Packing": "{slots: int, classes: int, bins: int, blocks: int, x_bits: int}",
     "parameters.BfvParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, plain_moduli: tuple[int, ...]}",
     "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
@@ -116,7 +129,7 @@ LAYOUTS = {
     "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
-    "plan.ExactPlan": "{packing: ExactPacking, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, flooding_bits: int, smudging_bits: int}",
+    "plan.ExactPlan": "{release: Release, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
     "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
@@ -124,7 +137,8 @@ LAYOUTS = {
     "roster.Member": "[name: str, signing_key: bytes, encryption_key: bytes]",
     "roster.Roster": "[members: tuple[Member, ...]]",
     "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
-    "session_keys.PartySecrets": "[context: bytes, common_secret: bytes]",
+    "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
+    "session_keys._WithOpening": "[context: bytes, opening: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
     "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes]",
@@ -149,6 +163,7 @@ FINGERPRINT = bytes(range(32))
 CKKS = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 40.5, tuple(2**step for step in range(1, 12)))
 ADDING = CkksParameters("openfhe", 8192, (55, 51, 51), 60, 24.0, ())
 BFV = BfvParameters("openfhe", 8192, (54, 54, 54, 54), 0, (2199023288321, 2199023566849))
+SUMS = BfvParameters("openfhe", 8192, (54, 54, 54), 0, (2199023288321,))
 PLANS = {
     "AUC": AucPlan(
         workload=Workload(thresholds=4, parties=2),
@@ -159,11 +174,13 @@ PLANS = {
     ),
     "sum": SumPlan(thresholds=4, vectors=2, parties=2, max_total=1_000_034, joint_keys=False, parameters=ADDING),
     "exact": ExactPlan(
-        packing=ExactPacking(slots=8192, bins=4, pairs=1, ties=True, authenticated=False),
+        release=auc_release(4),
+        authenticated=True,
         parties=2,
         max_rows=1_000_000,
         joint_keys=False,
-        parameters=BFV,
+        parameters=SUMS,
+        kept=1,
         flooding_bits=40,
     ),
 }
@@ -349,7 +366,14 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "partial sum": lambda _: PartialSum.of(
         _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
     ).to_bytes(),
-    "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT)),
+    "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
+    "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
+    "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),
+    "late opening": lambda _: sign(
+        late_opening.OPENING_KIND,
+        NORTH,
+        late_opening._OpeningBody(late_opening._Request(SESSION, FINGERPRINT, ("south",)), b"seal"),
+    ),
     "identity": lambda _: NORTH.to_bytes(),
     "credential": lambda _: credential(CERTIFICATES["north"], b"binding"),
     "key binding": lambda _: _binding(),
@@ -364,7 +388,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "signature of a message": lambda _: SessionSignatures(FINGERPRINT, {}, NORTH).sign(b"statement"),
     "statement of a message": lambda _: MESSAGE.statement,
     "aggregator bundle": lambda _: sign(
-        bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"material")
+        bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
     ),
     "party bundle": lambda _: sign(bundles.PARTY_KIND, NORTH, bundles._PartyBody(b"announcement", _header(), b"seal")),
     "list of authorities": lambda _: _trusted(),
@@ -382,7 +406,7 @@ PINNED = {
     "manifest, nothing encrypted": "8ca870726f746f63... 207 bytes, SHA-256 68facf755955ffab4a3071c9ebf4807eb93e45b4309ce6274a248bb4f9f73bf2",
     "manifest, AUC": "8ca870726f746f63... 582 bytes, SHA-256 b3c58a17320f2cb7fd40d3cf64bf8ca23c021d7e45387aeae86637c3fd7bca5d",
     "manifest, sum": "8ca870726f746f63... 429 bytes, SHA-256 e49f8afe8099bfd9ba8beccc01dd48e877ce08ca9207e65008ac17436511bfef",
-    "manifest, exact": "8ca870726f746f63... 481 bytes, SHA-256 208bbd9ae0f26e88178c25f779c79fd0bb3ae1f392a69bb43c499dc33c1dab3b",
+    "manifest, exact": "8ca870726f746f63... 980 bytes, SHA-256 49b332c52d3755a01e0054a45e9a4ad7fce0b5ab119cc89e54dfad8e486f4895",
     "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
     "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",
@@ -395,7 +419,10 @@ PINNED = {
     "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 151e6bf2056fdaf894a913a6c4608a23057b1311f669a27edcb3e584c234f7ec",
     "packed residues": "01000400000004",
     "partial sum": "6668657061727402... 132 bytes, SHA-256 9eb7b6a87fffad1d518408936ba7a199f762b64951ab45df55688639b124dc6e",
-    "secrets of a party": "92c407636f6e74657874c420000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
+    "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
+    "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
+    "request for an opening": "6668657265717302... 605 bytes, SHA-256 bc1e0ce54285aa10a0d12319e834b350d4c00e272f378be2b39e38a5cc1d1090",
+    "late opening": "6668656c61746502... 612 bytes, SHA-256 d098f6329376ba3235c6bbbf24f3f30c0d0b549122e8aaec14f2975286e7684e",
     "identity": "6668656964656e02... 551 bytes, SHA-256 27550bd9f1cffd57ff3a75bacc99b181ecde17ced717da621b066bf6f4ff26dc",
     "credential": "6668656372656402... 440 bytes, SHA-256 1ddae0c2e36b9c9157acf624a9632f8c0800c553838aa6c6dca7020dd9058a3f",
     "key binding": "66686562696e6402... 250 bytes, SHA-256 282f00d7cca61910f3d7d7786439e32ffb3c49812c590987459fa1594548c444",
@@ -409,7 +436,7 @@ PINNED = {
     "announcement": "666865616e6e6f02... 2643 bytes, SHA-256 ef3e64717715751f36fec5752ea02672a6a39e9262a01612a2266a5d2e52d7d8",
     "signature of a message": "5d83916a0c7cc4ee1e51c44d40b085817ec586377e1aee3423eddb56369b9ab804180eb3bea1d20ea63ab57d2652d53af76da3849b696701b5c83b57f5685f07",
     "statement of a message": "9502a56e6f727468... 118 bytes, SHA-256 efd8cec71492b83d76926da34386f4a0380643f6d02b94448d40504559bb013f",
-    "aggregator bundle": "6668656261676702... 570 bytes, SHA-256 aa4aa2a4c7bc5bf21b699b61ec98edf2b00f837b0291c9e891892a250acf8743",
+    "aggregator bundle": "6668656261676702... 566 bytes, SHA-256 03425743b6ed0fa0c26ed74bda7f4ee4eb6d027b8015eb06b2c873483fd95f41",
     "party bundle": "6668656270617202... 712 bytes, SHA-256 23bb35b75143309445c0ab735a37e3ba96002ccd5888bce0111669fe61536eec",
     "list of authorities": "6668657472757302... 566 bytes, SHA-256 6c6bb4b4da3f85f694fb48bc234b349239b74150f8348abe8f3e368ac7d381dd",
     "calibration map": "7b22666f726d6174... 124 bytes, SHA-256 b5e0b02f5fbb9db134a1f3342adf788ca95e859f314cf63c52db0e1ea9eeebf4",
