@@ -10,7 +10,7 @@ import msgspec
 from fhe_auc.errors import DeserialisationError, MessageError
 from fhe_auc.party_names import AGGREGATOR
 from fhe_auc.serialise import encode, frame, unframe
-from fhe_auc.signatures import Signatures
+from fhe_auc.signatures import MESSAGE, Signatures
 
 _MAGIC = b"fheamsg"
 NONCE_BYTES = 32
@@ -60,9 +60,13 @@ class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
         """What is signed; `Signatures` add what names session and manifest."""
         return encode((self.round, self.sender, hashlib.sha256(self.payload).digest(), self.nonce, self.submissions))
 
+    def signed(self, signatures: Signatures) -> Message:
+        """Return the message with its sender's signature, which `signatures` are."""
+        return msgspec.structs.replace(self, signature=signatures.sign(MESSAGE, self.statement))
+
     def check_signature(self, signatures: Signatures) -> None:
         """Raise `MessageError` unless it bears its sender's signature, and a nonce where a party sends it."""
-        signatures.check(self.sender, self.statement, self.signature)
+        signatures.check(self.sender, MESSAGE, self.statement, self.signature)
         expected = 0 if self.sender == AGGREGATOR else NONCE_BYTES
         if len(self.nonce) != expected:
             raise MessageError(f"a nonce of {len(self.nonce)} bytes, expected {expected}", field="nonce")

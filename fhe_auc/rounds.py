@@ -51,7 +51,8 @@ class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
 
     Parties are `counted` where their submissions are in the result, and `missing` where they never submitted anything
-    acceptable. `refused` names those of which a submission was refused, each with the latest reason.
+    acceptable. `refused` names those of which a submission was refused, each with the latest reason; in signed sessions
+    what they have signed alone counts, as anybody may send the rest in their names.
     """
 
     session: bytes  # the manifest's id, 16 bytes
@@ -106,7 +107,7 @@ class Aggregator(ABC):
         """Return the message that opens round 1; raise `EvaluationError` where the session has been started before."""
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
-        _require_signatures(self.manifest, self.signatures)
+        require_signatures(self.manifest, self.signatures)
         return self._open_next(self._opening())
 
     def receive(self, party: str, submission: bytes) -> None:
@@ -116,14 +117,20 @@ class Aggregator(ABC):
 
         Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field.
         """
+        theirs = self.signatures is None  # within one process, whoever hands it over says whose it is
         try:
-            self._receive(party, submission)
+            message = self._checked(party, submission)
+            theirs = True
+            if party in self._answered:
+                raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
+            self._accept(party, message.payload)
         except DeserialisationError as error:
-            if party in self._names:  # whatever strangers send is not worth keeping
+            if theirs and party in self._names:  # whatever strangers send is not worth keeping
                 self._refused[party] = str(error)
             raise MessageError(f"submission of party {party!r} refused: {error}", field=error.field) from None
+        self._answered[party] = b"" if self.signatures is None else hashlib.sha256(submission).digest()
 
-    def _receive(self, party: str, submission: bytes) -> None:
+    def _checked(self, party: str, submission: bytes) -> Message:
         if not self.round or self._ended:
             raise MessageError("the session is not open", field="round")
         if party not in self._awaited:
@@ -136,13 +143,10 @@ class Aggregator(ABC):
             round=self.round,
             sender=party,
         )
-        signatures = _require_signatures(self.manifest, self.signatures)
+        signatures = require_signatures(self.manifest, self.signatures)
         if signatures is not None:
             message.check_signature(signatures)
-        if party in self._answered:
-            raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
-        self._accept(party, message.payload)
-        self._answered[party] = b"" if self.signatures is None else hashlib.sha256(submission).digest()
+        return message
 
     def finish_round(self) -> bytes | None:
         """Close the round and return the next message for all, or None when the session has ended.
@@ -173,7 +177,7 @@ class Aggregator(ABC):
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Parties of which a submission was refused, and the latest reason."""
+        """Parties of which a submission was refused, and the latest reason, as of `SessionRecord`."""
         return dict(self._refused)
 
     def result(self) -> SessionRecord:
@@ -225,7 +229,8 @@ class Party(ABC, Generic[R]):
     It answers each round once. That the *site* submits once it cannot see to: another one, made of the same material,
     would submit again, other rows too, under secrets that are for one use (zero-sum masks, authenticators), and two
     results tell how the rows differ. `fhe_auc.site_state.answer` sees to it, across processes and crashes; who makes
-    parties without it has to.
+    parties without it has to. Nor does it compare its rows with its cap in the manifest's study: `site_state` does that
+    too, wherever a session between machines is joined, and otherwise whoever makes the party (`Study.require_rows`).
     """
 
     rounds: int
@@ -277,7 +282,7 @@ class Party(ABC, Generic[R]):
         )
         if self._ended:
             raise MessageError(f"the session has ended for party {self.name!r}", field="round")
-        signatures = _require_signatures(self.manifest, self.signatures)
+        signatures = require_signatures(self.manifest, self.signatures)
         if signatures is not None:
             parsed.check_signature(signatures)
             self._check_listed(parsed)
@@ -427,11 +432,11 @@ def _message(
     protocol, session = role.manifest.protocol, role.manifest.session
     message = Message(protocol, session, round_number, sender, role.digest, payload, nonce, submissions, b"")
     if role.signatures is not None:
-        message = msgspec.structs.replace(message, signature=role.signatures.sign(message.statement))
+        message = message.signed(role.signatures)
     return message.to_bytes()
 
 
-def _require_signatures(manifest: Manifest, signatures: Signatures | None) -> Signatures | None:
+def require_signatures(manifest: Manifest, signatures: Signatures | None) -> Signatures | None:
     """Return a role's signatures; raise `EvaluationError` where a session between machines would go without."""
     if manifest.aggregator and signatures is None:
         raise EvaluationError("messages of this session are signed, and this role has no key to sign with")

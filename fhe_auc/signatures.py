@@ -3,6 +3,7 @@
     a party's submission        its payload and 32 fresh random bytes; the aggregator checks it before it parses these
     the aggregator's message    its payload, and of every party that is counted the SHA-256 of what it submitted in the
                                 round before; each party looks for its own, and at how many they are
+    a branch's partial sum      all of it, under a purpose of its own, with the aggregator's key
 
 Without them a stranger on the link could add to a submission what a public key allows, or make up a result.
 """
@@ -10,6 +11,9 @@ Without them a stranger on the link could add to a submission what a public key 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+
+MESSAGE = b"message 1"
+"""The purpose of signatures on messages; a signature for one purpose says nothing for another."""
 
 
 class Signatures(ABC):
@@ -20,9 +24,9 @@ class Signatures(ABC):
     """
 
     @abstractmethod
-    def sign(self, statement: bytes) -> bytes:
-        """Return this role's signature, at most 64 bytes."""
+    def sign(self, purpose: bytes, statement: bytes) -> bytes:
+        """Return this role's signature, at most 64 bytes; a purpose holds no zero byte."""
 
     @abstractmethod
-    def check(self, author: str, statement: bytes, signature: bytes) -> None:
+    def check(self, author: str, purpose: bytes, statement: bytes, signature: bytes) -> None:
         """Raise `MessageError` unless `author`, a party or `AGGREGATOR`, has signed just that for this session."""

@@ -37,6 +37,7 @@ from fhe_auc.plan import EncodedPlan
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials
 from fhe_auc.rounds import Party
+from fhe_auc.signatures import MESSAGE as MESSAGE_PURPOSE
 from fhe_auc.study import Study
 from fhe_auc.sums import opening, residues
 from fhe_auc.sums.sketch import Sketch
@@ -126,6 +127,7 @@ LAYOUTS = {
     "parameters.Chain": "{ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
     "parameters.CkksParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int, log2_scale: float, rotations: tuple[int, ...]}",
     "parameters.RingParameters": "{backend: BackendName, ring_dimension: int, modulus_bits: tuple[int, ...], special_bits: int}",
+    "partial_sums._Envelope": "[body: bytes, signature: bytes]",
     "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
@@ -139,6 +141,7 @@ LAYOUTS = {
     "rounds._State": "[manifest: bytes, party: str, round: int, ended: bool, sent: bytes, bytes_sent: int, bytes_received: int, seconds: dict[str, float], own: bytes]",
     "session_keys.PartySecrets": "[context: bytes, common_secret: bytes, seed: bytes]",
     "session_keys._WithOpening": "[context: bytes, opening: bytes]",
+    "session_signatures._Stored": "[binding: bytes, keys: dict[str, bytes], identity: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
     "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes]",
@@ -365,7 +368,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "packed residues": lambda _: residues.pack(np.array([1, 2, 65536], np.uint64), 65537),
     "partial sum": lambda _: PartialSum.of(
         _manifest(), ["south"], (b"sum",), (("north", "late"),), {"south": FINGERPRINT}
-    ).to_bytes(),
+    ).to_bytes(SessionSignatures(FINGERPRINT, {}, NORTH)),
     "secrets of a party": lambda _: serialise.encode(PartySecrets(b"context", FINGERPRINT, FINGERPRINT)),
     "aggregator's material with an opening": lambda _: aggregator_material(b"context", b"opening"),
     "request for an opening": lambda _: late_opening.request(ADDER, _manifest(), ("south",)),
@@ -385,7 +388,7 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "contribution": lambda _: serialise.encode(CONTRIBUTION),
     "excerpt": lambda _: serialise.encode(CONTRIBUTION.excerpt(1)),
     "announcement": lambda _: _announcement(),
-    "signature of a message": lambda _: SessionSignatures(FINGERPRINT, {}, NORTH).sign(b"statement"),
+    "signature of a message": lambda _: SessionSignatures(FINGERPRINT, {}, NORTH).sign(MESSAGE_PURPOSE, b"statement"),
     "statement of a message": lambda _: MESSAGE.statement,
     "aggregator bundle": lambda _: sign(
         bundles.AGGREGATOR_KIND, NORTH, bundles._AggregatorBody(b"announcement", b"seal")
@@ -418,7 +421,7 @@ PINNED = {
     "release of sums": "82a6736b65746368... 154 bytes, SHA-256 9f98ce177c4a681d417e9ce8f7819755740a219f7385d8d98681c8885d20d9b2",
     "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 151e6bf2056fdaf894a913a6c4608a23057b1311f669a27edcb3e584c234f7ec",
     "packed residues": "01000400000004",
-    "partial sum": "6668657061727402... 132 bytes, SHA-256 9eb7b6a87fffad1d518408936ba7a199f762b64951ab45df55688639b124dc6e",
+    "partial sum": "6668657061727402... 201 bytes, SHA-256 267562f8c5c3fd0a54fed233e321222f8ba9e5ac21fb698ea7539b9bab3f8057",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",
     "aggregator's material with an opening": "6668656167676b02d27a5f93d5b9e4963d34b23caec0161708f16f5acf50e6c919baccdac25c18b892c407636f6e74657874c4076f70656e696e67",
     "request for an opening": "6668657265717302... 605 bytes, SHA-256 bc1e0ce54285aa10a0d12319e834b350d4c00e272f378be2b39e38a5cc1d1090",

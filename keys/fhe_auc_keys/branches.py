@@ -71,8 +71,8 @@ def ingest(
     pool = ProcessPoolExecutor(processes or count, mp_context=spawn)
     try:
         signatures = aggregator.signatures
-        checks = signatures.public() if isinstance(signatures, SessionSignatures) else None
-        given = [manifest] * count, [material] * count, inboxes, [checks] * count
+        own = signatures.to_bytes() if isinstance(signatures, SessionSignatures) else b""
+        given = [manifest] * count, [material] * count, inboxes, [own] * count
         for partial in pool.map(partial_sum, *given):
             aggregator.receive_partial(partial)
     except BrokenProcessPool:
@@ -81,14 +81,14 @@ def ingest(
         pool.shutdown(wait=False, cancel_futures=True)  # the aggregator can go on while processes end
 
 
-def partial_sum(manifest: bytes, material: bytes, inbox: Inbox, signatures: SessionSignatures | None) -> bytes:
+def partial_sum(manifest: bytes, material: bytes, inbox: Inbox, signatures: bytes) -> bytes:
     """Run one branch in this process, over all that its inbox holds, and return its `Branch.partial`.
 
-    `signatures` check those of parties, where submissions are signed.
+    `signatures` are the aggregator's, from `SessionSignatures.to_bytes`; empty where messages are not signed.
     """
     session = Manifest.from_bytes(manifest)
     branch = cast(Branch, registry.load(session.protocol).branch(session, material, inbox.parties))
-    branch.signatures = signatures
+    branch.signatures = SessionSignatures.from_bytes(signatures) if signatures else None
     for party, submission in inbox.read():
         try:
             branch.receive(party, submission)

@@ -5,10 +5,14 @@
 
 Sums of ciphertexts are sums modulo primes: any tree over any number of processes or machines gives the very bits that
 one process gives. Every party's submission is in at most one partial sum, and each says which are in it.
+
+Between machines a branch signs its sum with the aggregator's key, and the aggregator checks that before it parses it:
+whoever can write on the link could otherwise add a plaintext, and move the AUC.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -16,12 +20,21 @@ import numpy as np
 
 from fhe_auc.errors import DeserialisationError, MessageError
 from fhe_auc.manifest import Manifest
-from fhe_auc.serialise import frame, unframe
+from fhe_auc.party_names import AGGREGATOR
+from fhe_auc.serialise import decode, encode, frame, unframe
+from fhe_auc.signatures import Signatures
 
 _MAGIC = b"fhepart"
+_PURPOSE = b"partial sum 1"
+_WHAT = "partial sum"
 
 MAX_REASON = 500
 """Characters kept of why a submission was refused."""
+
+
+class _Envelope(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    body: bytes  # a `PartialSum`
+    signature: bytes  # the aggregator's, of the body's SHA-256; empty where messages are not signed
 
 
 class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -60,13 +73,22 @@ class PartialSum(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
             raise DeserialisationError("the parties counted are not those of the session", field="counted")
         return tuple(names[index] for index in np.flatnonzero(bits))
 
-    def to_bytes(self) -> bytes:
-        """Serialise."""
-        return frame(_MAGIC, self)
+    def to_bytes(self, signatures: Signatures | None) -> bytes:
+        """Serialise, and sign; None: messages of the session are not signed."""
+        body = encode(self)
+        signature = b"" if signatures is None else signatures.sign(_PURPOSE, hashlib.sha256(body).digest())
+        return frame(_MAGIC, _Envelope(body, signature))
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, limit: int) -> PartialSum:
-        """Parse at most `limit` bytes; raise `MessageError` for more, or where they are no partial sum."""
+    def from_bytes(cls, data: bytes, *, limit: int, signatures: Signatures | None) -> PartialSum:
+        """Parse at most `limit` bytes, whose signature is checked first; None as of `to_bytes`.
+
+        Raise `MessageError` for more bytes, or where the aggregator has not signed them for this session;
+        `DeserialisationError` where they are no partial sum.
+        """
         if isinstance(data, bytes) and len(data) > limit:  # type: ignore[redundant-expr] # from a transport
             raise MessageError(f"partial sum of {len(data):,} bytes, at most {limit:,} expected", field="length")
-        return unframe(_MAGIC, data, cls, "partial sum")
+        found = unframe(_MAGIC, data, _Envelope, _WHAT)
+        if signatures is not None:
+            signatures.check(AGGREGATOR, _PURPOSE, hashlib.sha256(found.body).digest(), found.signature)
+        return decode(found.body, cls, _WHAT)

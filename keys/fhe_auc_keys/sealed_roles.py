@@ -28,7 +28,7 @@ from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, Me
 from fhe_auc.keystream import derived_key
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import MAX_CHARACTERS
-from fhe_auc.rounds import Aggregator, Party, R, SessionRecord
+from fhe_auc.rounds import Aggregator, Party, R, SessionRecord, require_signatures
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys.partial_sums import MAX_REASON, PartialSum
 
@@ -77,8 +77,8 @@ class SealedAggregator(Aggregator):
     def receive_partial(self, data: bytes) -> tuple[str, ...]:
         """Take what a branch has added up, all of it or nothing, and return whose submissions that are.
 
-        `data` come from `Branch.partial`, over a link on which nobody else can write: a partial sum is not signed.
-        Raise `MessageError` where they are damaged, of another session, or count a party that is no party of this
+        `data` come from `Branch.partial`. Raise `MessageError` where they are damaged, not signed by the aggregator
+        though the session is one between machines, of another session, or count a party that is no party of this
         session or has been counted already: a sum cannot be taken apart. The session is as it was.
         """
         try:
@@ -89,7 +89,9 @@ class SealedAggregator(Aggregator):
     def _receive_partial(self, data: bytes) -> tuple[str, ...]:
         if self.round != 1 or self._ended:
             raise MessageError("the session is not open for submissions", field="round")
-        found = PartialSum.from_bytes(data, limit=_partial_limit(self.manifest, self._computation.payload_limit))
+        signatures = require_signatures(self.manifest, self.signatures)
+        limit = _partial_limit(self.manifest, self._computation.payload_limit)
+        found = PartialSum.from_bytes(data, limit=limit, signatures=signatures)
         if found.manifest != self.digest:
             raise MessageError("it is of another session", field="manifest")
         counted = found.parties(self.manifest)
@@ -97,7 +99,7 @@ class SealedAggregator(Aggregator):
             if party in self._answered or party not in self._awaited:
                 reason = "has been counted already" if party in self._answered else self._stranger
                 raise MessageError(f"party {party!r}: {reason}", field="sender")
-        if len(found.digests) != (0 if self.signatures is None else len(counted)):
+        if len(found.digests) != (0 if signatures is None else len(counted)):
             raise MessageError("it has not the digest of each submission", field="digests")
         self._sum.add_partial(found.sums)
         self._answered.update(zip(counted, found.digests or [b""] * len(counted), strict=True))
@@ -109,8 +111,8 @@ class Branch(SealedAggregator):
     """A part of an aggregator: it adds up the submissions of some `parties` and hands on their sum.
 
     Every party belongs to one branch, so that none can be counted twice. Branches may hand on to branches, in a tree
-    whose root is a `SealedAggregator`. A branch sees what the aggregator sees, and is trusted as far. Raise
-    `InputError` for a name that is not one of the manifest's parties.
+    whose root is a `SealedAggregator`. A branch sees what the aggregator sees, and is trusted as far: between machines
+    it has the aggregator's `signatures`. Raise `InputError` for a name that is not one of the manifest's parties.
     """
 
     _stranger = "not a party of this branch"
@@ -130,16 +132,18 @@ class Branch(SealedAggregator):
         self.round = 1
 
     def partial(self) -> bytes:
-        """End the branch and return its sum, whose submissions are in it, and what it has refused.
+        """End the branch and return its sum, whose submissions are in it, and what it has refused, signed.
 
-        Raise `EvaluationError` where the branch has ended.
+        Raise `EvaluationError` where the branch has ended, or has no key to sign with between machines.
         """
         if self._ended:
             raise EvaluationError("the branch has ended; it hands its sum on once")
+        signatures = require_signatures(self.manifest, self.signatures)
         self._ended = True
         refused = tuple((party, reason) for party, reason in self._refused.items())
-        digests = self._answered if self.signatures is not None else {}
-        return PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused, digests).to_bytes()
+        digests = self._answered if signatures is not None else {}
+        partial = PartialSum.of(self.manifest, self._answered, self._sum.partial(), refused, digests)
+        return partial.to_bytes(signatures)
 
     def finish_round(self) -> bytes | None:
         """Raise `EvaluationError`: a branch has no result; its `partial` goes to the aggregator."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import lru_cache
 
+import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fhe_auc.errors import EvaluationError, MessageError
+from fhe_auc.errors import MessageError
+from fhe_auc.serialise import decode, encode
 from fhe_auc.signatures import Signatures
 from fhe_auc_keys.identity import Identity, signed_bytes
-
-_PURPOSE = b"message 1"
 
 
 @dataclass(frozen=True)
 class SessionSignatures(Signatures):
-    """A role's signatures: its own by `identity`, which None leaves out, the others' by `keys`.
+    """A role's signatures: its own by `identity`, the others' by `keys`.
 
     `binding` is the manifest's digest, 32 bytes, and the manifest names every certificate; `keys` are Ed25519 public
     keys of the parties and of `fhe_auc.party_names.AGGREGATOR`.
@@ -25,22 +26,40 @@ class SessionSignatures(Signatures):
 
     binding: bytes
     keys: Mapping[str, bytes]
-    identity: Identity | None = field(repr=False)
+    identity: Identity = field(repr=False)
 
-    def sign(self, statement: bytes) -> bytes:
+    def sign(self, purpose: bytes, statement: bytes) -> bytes:
         """Return this role's signature, 64 bytes."""
-        if self.identity is None:
-            raise EvaluationError("whoever only checks signatures has no key to sign with")
-        return self.identity.sign(_PURPOSE, self.binding + statement)
+        return self.identity.sign(purpose, self.binding + statement)
 
-    def check(self, author: str, statement: bytes, signature: bytes) -> None:
+    def check(self, author: str, purpose: bytes, statement: bytes, signature: bytes) -> None:
         """Raise `MessageError` unless `author` has signed just that for this session."""
         try:
-            key = Ed25519PublicKey.from_public_bytes(self.keys[author])
-            key.verify(signature, signed_bytes(_PURPOSE, self.binding + statement))
+            _key(self.keys[author]).verify(signature, signed_bytes(purpose, self.binding + statement))
         except (InvalidSignature, KeyError):
             raise MessageError(f"it bears no genuine signature of {author!r}", field="signature") from None
 
-    def public(self) -> SessionSignatures:
-        """Return what checks the same signatures and makes none, for another process."""
-        return replace(self, keys=dict(self.keys), identity=None)
+    def to_bytes(self) -> bytes:
+        """Serialise, private keys in the clear: for another process of the same role, over no link that others see."""
+        return encode(_Stored(self.binding, dict(self.keys), self.identity.to_bytes()))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SessionSignatures:
+        """Read what `to_bytes` wrote; `DeserialisationError` or `DamagedFileError` for anything else."""
+        stored = decode(data, _Stored, "signatures of a session")
+        return cls(stored.binding, stored.keys, Identity.from_bytes(stored.identity))
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    binding: bytes
+    keys: dict[str, bytes]
+    identity: bytes
+
+    def __repr__(self) -> str:
+        return "_Stored(...)"
+
+
+@lru_cache(maxsize=4096)
+def _key(raw: bytes) -> Ed25519PublicKey:
+    """Return a public key, parsed once for all rounds."""
+    return Ed25519PublicKey.from_public_bytes(raw)

@@ -73,8 +73,12 @@ def play(backend: str) -> Play:
     return Play.of(SemiHonest(), backend, min_parties=2)
 
 
+def read(data: bytes) -> PartialSum:
+    return PartialSum.from_bytes(data, limit=LIMIT, signatures=None)
+
+
 def changed(data: bytes, **values: Any) -> bytes:
-    return msgspec.structs.replace(PartialSum.from_bytes(data, limit=LIMIT), **values).to_bytes()
+    return msgspec.structs.replace(read(data), **values).to_bytes(None)
 
 
 @pytest.mark.parametrize("plugin", [SemiHonest, Malicious, HistogramFederated])
@@ -126,7 +130,7 @@ def test_a_branch_takes_its_own_parties_once_and_nobody_elses(play: Play) -> Non
         branch.receive_partial(play.partial(NAMES[1], NAMES[2]))
     with pytest.raises(InputError, match="'elsewhere' is not one of the session's"):
         play.branch(NAMES[0], "elsewhere")
-    assert PartialSum.from_bytes(branch.partial(), limit=LIMIT).parties(play.session.manifest) == NAMES[:1]
+    assert read(branch.partial()).parties(play.session.manifest) == NAMES[:1]
 
 
 def test_a_branch_hands_on_once_and_has_no_result_of_its_own(play: Play) -> None:
@@ -181,7 +185,7 @@ DAMAGES = {
 
 
 def sums_of(data: bytes) -> bytes:
-    (sums,) = PartialSum.from_bytes(data, limit=LIMIT).sums
+    (sums,) = read(data).sums
     return sums
 
 

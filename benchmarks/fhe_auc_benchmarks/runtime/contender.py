@@ -155,7 +155,7 @@ class OurProtocol(Contender):
         for party, payload in zip(self._parties, self._fresh._echoes(*self.submissions), strict=True):
             message = msgspec.structs.replace(mine, sender=party.name, payload=payload)
             if party.signatures is not None:
-                message = msgspec.structs.replace(message, signature=party.signatures.sign(message.statement))
+                message = message.signed(party.signatures)
             self._echoes[party.name] = message.to_bytes()
 
     def relay(self) -> None:
