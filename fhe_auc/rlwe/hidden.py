@@ -1,10 +1,11 @@
-"""Ciphertexts (c0, c1) that hide nothing: whoever knows the session's name makes them, and parties refuse them.
+"""Ciphertexts (c0, c1) whose c1 is zero or small: whoever knows the session's name makes them; parties refuse them.
 
 Where c1 is zero, c0 is the message. Where all of its coefficients are small, c0 + c1·s is the message and a noise: with
 c1 = 1, the secret key itself. Those of a ciphertext that a circuit has made are uniform modulo Q.
 
-It is no more than that: a ciphertext made with the public key, or one that was changed on the way, hides what it
-should. Whose word a result is, signatures say.
+It is no more than that. A structured c1 may pass: ((Q-1)/2)·(1 + x + … + x^(N-1)) is not small, and c1·s is, under
+every second key. A ciphertext made with the public key, or changed on the way, hides what it should. Signatures say
+whose word a result is, and are what stops a stranger.
 """
 
 from __future__ import annotations
