@@ -1,7 +1,7 @@
 """Revocation lists (X.509 CRLs, RFC 5280): only a current one, signed by the issuer itself, says that all is well.
 
 An authority that takes a new key keeps its name. A list names the key that signed it (authority key identifier), and
-counts for that key alone; a list that names none counts for every authority of the name.
+counts for that key alone; where a list names none, its signature says whose it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_not_revoked(
     ExpiredError
         Every list of the issuer is outdated, or none is valid yet.
     UnknownIssuerError
-        There is no list of this issuer at all.
+        There is no list of this issuer at all, or a forged one that names no key.
     """
     who = shown(certificate.subject)
     mine = [found for found in lists if is_of(found, issuer)]
@@ -73,9 +73,9 @@ def newer_list(
     Raises
     ------
     UnknownIssuerError
-        `new` is in another name than that of `issuer`, who is trusted, or of another key.
+        `new` is in another name than that of `issuer`, who is trusted, or of another key, or forged and names no key.
     TamperedError
-        It bears that name and key identifier, and not the signature, or is not a full list.
+        It bears that name and key identifier, and not the signature; or it is not a full list.
     OutdatedListError
         It is older than `old`, or another one of the same number and date.
     """
@@ -103,29 +103,29 @@ def _number(found: x509.CertificateRevocationList) -> int | None:
 
 
 def is_of(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
-    """Whether a list says that it is of this authority: by its name, and by its key where both name one."""
+    """Whether a list says that it is of this authority: by name and key identifier, or else by name and signature."""
     try:
         if found.issuer != issuer.subject:
             return False
-        signer = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
-        own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
-    except x509.ExtensionNotFound:
-        return True
+        try:
+            signer = found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+            own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+        except x509.ExtensionNotFound:
+            return _is_signed(found, issuer)
+        return _is_signed(found, issuer) if signer is None else signer == own
     except MALFORMED:
         return False
-    return signer is None or signer == own
+
+
+def _is_signed(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> bool:
+    key = issuer.public_key()
+    return isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey)) and found.is_signature_valid(key)
 
 
 def _check_genuine(found: x509.CertificateRevocationList, issuer: x509.Certificate) -> None:
     try:
-        key = issuer.public_key()
         usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
-        genuine = (
-            isinstance(key, (Ed25519PublicKey, EllipticCurvePublicKey, RSAPublicKey))
-            and usage.crl_sign
-            and found.is_signature_valid(key)
-            and whole_bytes(found)
-        )
+        genuine = usage.crl_sign and _is_signed(found, issuer) and whole_bytes(found)
         # Delta and partitioned lists are marked by critical extensions; they say nothing about certificates left out.
         genuine = genuine and all(not each.critical or each.oid in _UNDERSTOOD for each in found.extensions)
     except (*MALFORMED, x509.ExtensionNotFound):

@@ -616,6 +616,24 @@ def test_a_revoked_site_or_intermediate_and_a_missing_list(site) -> None:
             verify(identity.credential, Trust((site.root,), lists), at=NOW)
 
 
+def test_a_list_that_names_no_key_is_of_the_authority_whose_signature_it_bears() -> None:
+    """After a new key under the same name, with lists of a kind that has no key identifier."""
+    old, new = Site(), Site()
+    trusted = Trusted((old.root, new.root), (old.middle, new.middle))
+    for each in (*old.lists, *new.lists):
+        trusted = trusted.with_list(each)
+    assert len(trusted.lists) == 4
+    for each in (old, new):
+        assert verify(each.identity().credential, trusted.trust, at=NOW).name == "north.example"
+    revoking = new.crl("middle", new.middle_key, new.leaf, last_update=NOW - timedelta(hours=1))
+    trusted = trusted.with_list(revoking)
+    assert verify(old.identity().credential, trusted.trust, at=NOW).name == "north.example"
+    with pytest.raises(RevokedError):
+        verify(new.identity().credential, trusted.trust, at=NOW)
+    with pytest.raises(UnknownIssuerError, match="no revocation list"):
+        verify(new.identity().credential, Trust(trusted.authorities, old.lists), at=NOW)
+
+
 def test_a_certificate_not_for_signing_and_one_of_an_authority() -> None:
     for unfit in (Site(usage=False), Site(ca=True)):
         with pytest.raises(KeysError):
