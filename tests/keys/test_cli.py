@@ -583,6 +583,16 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
     assert_fails(call("session", *at_north, "--study", "stranger.toml"), 2, "row-caps: 'west' is not a party")
 
 
+def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    at_north = (*credentials, "--store", "north/store", "--json", *SMALL, "--study", "few.toml")
+    write_study("few.toml", row_caps={"north": 30, "south": 20})
+    made = json.loads(ok("session", *at_north).stdout)
+    assert (made["max_rows"], made["min_rows"]) == (50, 50)
+    wanted = "--min-rows is 51, but the study's row caps allow 50 rows in all"
+    assert_fails(call("session", *at_north, "--min-rows", "51"), 2, wanted)
+
+
 def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the_caps(
     consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -666,6 +676,7 @@ def test_files_of_others_that_never_end_are_not_read(consortium: Path) -> None:
         ("show", "endless"),
         ("issue", "endless", "north", "--store", "authority/store"),
         ("session", "endless", "south/south.credential", "--store", "north/store", *SMALL),
+        ("session", "south/south.credential", "--aggregator", "endless", "--store", "north/store", *SMALL),
         ("enrol", "north", "--store", "north/store", "--revocation-list", "endless"),
         ("enrol", "north", "--store", "north/store", "--certificate", "endless"),
     ):

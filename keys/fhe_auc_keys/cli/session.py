@@ -91,7 +91,8 @@ def session(
     too.
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
-    --max-rows is their sum by default; each checks its own cap, so that a party that lies goes past it.
+    --max-rows is their sum by default, and --min-rows no more than that; each checks its own cap, so that a party that
+    lies goes past it.
 
     With --thresholds quantile:N this makes the session that finds the thresholds. Every party reads them off its
     result; make the evaluation's session with the file that holds them, and let every party compare the two with
@@ -121,12 +122,15 @@ def session(
         if peer.name in peers:
             raise InputError(f"{path}: {peer.name!r} is there already, by another of these credentials")
         peers[peer.name] = peer
-    adder = aggregator.read_bytes()
+    adder = read_from_others(aggregator)
     with common.about(aggregator):
         verify(adder, trusted, at=common.now())
     request = replace(request, parties=tuple(peers))
     if set(study.row_caps) == set(peers) and not inputs.given("max_rows"):
-        request = replace(request, max_rows=sum(study.row_caps.values()))
+        most = sum(study.row_caps.values())
+        if inputs.given("min_rows") and request.min_rows > most:
+            raise InputError(f"--min-rows is {request.min_rows:,}, but the study's row caps allow {most:,} rows in all")
+        request = replace(request, max_rows=most, min_rows=min(request.min_rows, most))
     given: dict[str, Any] = {"aggregator": adder, "study": study, "lifetime": timedelta(days=days), "at": common.now()}
     with output.progress("Making keys"):
         prepared = plugin.prepare(request)
