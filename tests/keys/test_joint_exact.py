@@ -198,5 +198,5 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
 
 
 def test_a_plan_of_exact_computation_is_none_for_a_ckks_protocol() -> None:
-    with pytest.raises(InputError, match="for a computation of kind 'exact AUC'"):
+    with pytest.raises(InputError, match="for a computation of kind 'exact sums'"):
         SemiHonest().joint_computation(manifest_of(), bytes(32))

@@ -516,7 +516,7 @@ def test_counts_where_none_belong_are_refused() -> None:
     sums = np.zeros((plan.vectors, plan.thresholds), np.int64)
     sums[-1, -1] = 1  # one of the two that are zero
     with pytest.raises(ResultCheckError) as refused:
-        plugin.task(manifest, sites(1)[0]).read(plan.pack(sums), 1, bytes(32))
+        plugin.task(manifest, sites(1)[0]).read(plan.pack(sums), ("site 0",), bytes(32))
     assert refused.value.check == "unused slots"
 
 

@@ -1,0 +1,473 @@
+"""What does not belong into an exact session is refused by name, and nothing is lost; a lie ends in an error.
+
+The party or the aggregator that has refused something goes on afterwards as if it had not come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from fhe_auc.bfv import PublicContext
+from fhe_auc.computation import Result
+from fhe_auc.errors import (
+    DeserialisationError,
+    EvaluationError,
+    InputError,
+    MessageError,
+    TooFewPartiesError,
+    VerificationError,
+)
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message
+from fhe_auc.rlwe import modular
+from fhe_auc.serialise import decode, encode
+from fhe_auc.sums.authenticator import Authenticator
+from fhe_auc.sums.residues import pack, unpack
+from fhe_auc_keys.session_keys import aggregator_material, public_context
+from fhe_auc_protocols.exact_auc import party_task
+from tests.support.blinded_auc import encoded
+from tests.support.exact_sessions import (
+    GRID,
+    PLUGINS,
+    Play,
+    all_keys,
+    both_backends,
+    both_protocols,
+    found_in,
+    material_of,
+    needs_openfhe,
+    pairs_of,
+    rows,
+    with_payload,
+)
+from tests.support.wire import LIMIT, changed, flipped, mended
+
+Spoil = Callable[[Any], Any]
+
+
+def submission_of(play: Play) -> tuple[str, bytes]:
+    """What the first party submits; the others' are in."""
+    first, *others = play.answers(play.aggregator.start()).items()
+    for name, submission in others:
+        play.aggregator.receive(name, submission)
+    return first
+
+
+def goes_on(play: Play, name: str, submission: bytes) -> None:
+    """Nothing has been lost."""
+    play.aggregator.receive(name, submission)
+    assert [found_in(each) for each in play.read(play.aggregator.finish_round())] == [pairs_of(play.sites)] * 3
+
+
+# --- Submissions ------------------------------------------------------------------------------------------------------
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("spoil", "shown"),
+    [
+        (lambda parts: (parts[0][:-1],), "expected .* bytes of residues"),
+        (lambda parts: (parts[0] + b"\0",), "expected .* bytes of residues"),
+        (lambda parts: (b"",), "expected .* bytes of residues"),
+        (lambda parts: (), "expected 1 parts, got 0"),
+        (lambda parts: parts * 2, "expected 1 parts, got 2"),
+        (lambda parts: (b"\xff" * 6 + parts[0][6:],), "residue 0 is not below its prime"),
+        (lambda parts: (parts[0][:-6] + b"\xff" * 5 + b"\x0f",), "residue .* is not below its prime"),
+        (lambda parts: [list(parts), 1], "submission"),
+    ],
+    ids=["short", "long", "empty", "no part", "two parts", "too large", "the last too large", "another shape"],
+)
+def test_a_malformed_submission_is_refused_by_name(protocol: str, spoil: Spoil, shown: str) -> None:
+    play = Play(protocol, rows(3, 30))
+    name, submission = submission_of(play)
+    with pytest.raises(MessageError, match=f"'{name}' refused: .*{shown}"):
+        play.aggregator.receive(name, with_payload(submission, spoil))
+    goes_on(play, name, submission)
+
+
+def test_padding_that_is_not_zero_is_refused() -> None:
+    play = Play("exact", rows(3, 31), GRID[:11])
+    name, submission = submission_of(play)
+    assert 22 * 42 % 8 == 4
+    with pytest.raises(MessageError, match="bits behind the last residue are not zero"):
+        play.aggregator.receive(name, with_payload(submission, lambda parts: (flipped(parts[0], -1)[:-1] + b"\xf0",)))
+    play.aggregator.receive(name, submission)
+    assert play.aggregator.finish_round() is not None
+
+
+@both_protocols
+def test_foreign_replayed_and_damaged_submissions_are_refused(protocol: str) -> None:
+    play, other = Play(protocol, rows(3, 32)), Play(protocol, rows(3, 32))
+    name, submission = submission_of(play)
+    _, foreign = submission_of(other)
+    for spoilt, shown in (
+        (foreign, "session"),
+        (changed(foreign, session=play.manifest.session), "manifest"),
+        (changed(submission, sender="site 1"), "sender"),
+        (changed(submission, round=2), "round"),
+        (flipped(submission, len(submission) - 20), "checksum"),
+        (submission[:-1], r"truncated|damaged"),
+    ):
+        with pytest.raises(MessageError, match=shown):
+            play.aggregator.receive(name, spoilt)
+    with pytest.raises(MessageError, match="duplicate or replay"):
+        play.aggregator.receive("site 1", changed(submission, sender="site 1"))
+    with pytest.raises(MessageError, match="not a party of this session"):
+        play.aggregator.receive("mallory", submission)
+    goes_on(play, name, submission)
+
+
+def test_any_flipped_bit_of_a_submission_is_refused_or_ends_in_an_error() -> None:
+    """With a checksum put right: what is changed is a residue, and the sum of a sketch is another."""
+    play = Play("verified", rows(1, 33))
+    opening = play.aggregator.start()
+    submission = play.parties[0].respond(opening)
+    generator = np.random.default_rng(4)
+    payload = submission.index(Message.from_bytes(submission, limit=LIMIT).payload)
+    for position in generator.integers(payload + 8, len(submission) - 16, 4).tolist():
+        play.aggregator = PLUGINS["verified"].aggregator(play.manifest, play.session.aggregator_material)
+        play.aggregator.start()
+        try:
+            play.aggregator.receive("site 0", mended(flipped(submission, position)))
+        except MessageError:
+            continue
+        party = play.party(play.sites[0])
+        party.respond(opening)
+        message = play.aggregator.finish_round()
+        play.aggregator.receive("site 0", party.respond(message))
+        party.respond(play.aggregator.finish_round())
+        with pytest.raises(VerificationError):
+            party.result()
+
+
+# --- Manifests and material -------------------------------------------------------------------------------------------
+
+
+@both_protocols
+def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str) -> None:
+    """What a party agrees to release stands in it: neither the key holder nor the aggregator adds to that."""
+    play = Play(protocol, rows(3, 34))
+    other = "exact" if protocol == "verified" else "verified"
+    with pytest.raises(InputError, match=f"not one for protocol '{other}'"):
+        PLUGINS[other].party(play.manifest, material_of(play.session)["site 0"], play.sites[0])
+    release = play.plan.release
+    more = msgspec.structs.replace(release.sums[2], name="first bin", terms=release.sums[3].terms)
+    content = msgspec.msgpack.decode(play.manifest.plan.content)
+    content["release"]["sums"].append(msgspec.to_builtins(more))
+    plan = msgspec.structs.replace(play.manifest.plan, content=encode(content))
+    manifest = msgspec.structs.replace(play.manifest, plan=plan)
+    for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
+        with pytest.raises(InputError, match="releases other sums"):
+            refusing(play.sites[0], manifest)
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("spoil", "shown"),
+    [
+        (lambda play: changed_plan(play, kept=2), None),
+        (lambda play: changed_plan(play, parties=2), "plan is for fewer parties"),
+        (lambda play: changed_plan(play, max_rows=10**6), None),
+        (lambda play: msgspec.structs.replace(play.manifest, grid=GRID[:-1].tobytes()), "number of thresholds"),
+    ],
+    ids=["kept", "parties", "max_rows", "grid"],
+)
+def test_whoever_has_another_manifest_is_in_another_session(protocol: str, spoil: Any, shown: str | None) -> None:
+    play = Play(protocol, rows(3, 35))
+    manifest = spoil(play)
+    if shown:
+        with pytest.raises(InputError, match=shown):
+            play.party(play.sites[0], manifest)
+        return
+    opening = play.aggregator.start()
+    with pytest.raises(MessageError, match="message with manifest"):
+        play.party(play.sites[0], manifest).respond(opening)
+
+
+def changed_plan(play: Play, **changes: Any) -> Manifest:
+    plan = encoded(msgspec.structs.replace(play.plan, **changes))
+    return msgspec.structs.replace(play.manifest, plan=plan)
+
+
+@both_backends
+def test_keys_and_openings_of_another_session_are_refused(backend: str) -> None:
+    play, other = (Play("verified", rows(3, seed), backend=backend) for seed in (36, 37))
+    plugin, manifest = PLUGINS["verified"], play.manifest
+    for material in (other.session.aggregator_material, public_context(other.session.aggregator_material)[0]):
+        with pytest.raises(InputError, match="fingerprint mismatch"):
+            plugin.aggregator(manifest, material)
+    with pytest.raises(InputError, match="not those of the manifest"):
+        plugin.party(manifest, material_of(other.session)["site 0"], play.sites[0])
+    context, opening = public_context(play.session.aggregator_material)
+    for spoilt in (public_context(other.session.aggregator_material)[1], opening[:-1], flipped(opening, 999), b"x"):
+        with pytest.raises(DeserialisationError):
+            plugin.aggregator(manifest, aggregator_material(context, spoilt))
+    exact = Play("exact", rows(3, 36), backend=backend)
+    with pytest.raises(DeserialisationError, match="for other sums"):
+        plugin.aggregator(manifest, aggregator_material(context, public_context(exact.session.aggregator_material)[1]))
+
+
+def test_an_aggregator_without_an_opening_has_no_result() -> None:
+    play = Play("exact", rows(3, 38))
+    context, _ = public_context(play.session.aggregator_material)
+    play.aggregator = PLUGINS["exact"].aggregator(play.manifest, context)
+    answers = play.answers(play.aggregator.start())
+    with pytest.raises(EvaluationError, match="not opened"):
+        play.deliver(answers)
+
+
+# --- Results ----------------------------------------------------------------------------------------------------------
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    ("counted", "shown"),
+    [
+        (("site 1", "site 2"), "'site 0' submitted does not count"),
+        (("site 0", "site 1"), "2 parties counted, of 3"),
+        ((), "'site 0' submitted does not count"),
+        (("site 0", "mallory", "site 2"), "not some of the session's"),
+        (("site 0", "site 1", "site 2", "mallory"), "not some of the session's"),
+        (("site 1", "site 0", "site 2"), "not some of the session's"),
+        (("site 0",) * 3, "not some of the session's"),
+    ],
+)
+def test_a_result_of_other_parties_is_refused_and_the_right_one_is_read_then(
+    protocol: str, counted: tuple[str, ...], shown: str
+) -> None:
+    play = Play(protocol, rows(3, 39))
+    good = play.until(2)
+    with pytest.raises(MessageError, match=shown):
+        play.parties[0].respond(with_payload(good, lambda result: replaced(result, counted=counted), Result))
+    assert [found_in(each) for each in play.read(good)] == [pairs_of(play.sites)] * 3
+
+
+@pytest.mark.parametrize(
+    ("spoil", "shown"),
+    [
+        (lambda parts, _: (), "a result of 0 ciphertexts, of 1"),
+        (lambda parts, _: (*parts, b"x"), "a result of 2 ciphertexts, of 1"),
+        (lambda parts, _: (parts[0][:-1],), r"truncated|damaged"),
+        (lambda parts, _: (flipped(parts[0], 5000),), "checksum"),
+        (lambda parts, other: other, "another key"),
+        (lambda parts, _: "x", "result"),
+    ],
+    ids=["no prime", "two primes", "cut off", "damaged", "of other keys", "of another shape"],
+)
+def test_a_ciphertext_that_cannot_be_the_result_is_refused_and_the_right_one_is_read_then(
+    spoil: Any, shown: str
+) -> None:
+    play, other = Play("exact", rows(3, 39)), Play("exact", rows(3, 39))
+    good = play.until(2)
+    foreign = decode(decode(payload_of(other.until(2)), Result, "").ciphertext, tuple[bytes, ...], "")
+
+    def spoilt(result: Result) -> Result:
+        parts = decode(result.ciphertext, tuple[bytes, ...], "")
+        return replaced(result, ciphertext=encode(spoil(parts, foreign)))
+
+    with pytest.raises(MessageError, match=shown):
+        play.parties[0].respond(with_payload(good, spoilt, Result))
+    assert [found_in(each) for each in play.read(good)] == [pairs_of(play.sites)] * 3
+
+
+def payload_of(message: bytes) -> bytes:
+    return Message.from_bytes(message, limit=LIMIT).payload
+
+
+def replaced(result: Result, **changes: Any) -> Result:
+    return msgspec.structs.replace(result, **changes)
+
+
+@both_backends
+def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Play("exact", rows(3, 40), backend=backend)
+    dump = PublicContext.dump_result
+    with monkeypatch.context() as patched:
+        patched.setattr(PublicContext, "dump_result", lambda self, ciphertext, kept=None: dump(self, ciphertext, 2))
+        bad = play.until(2)
+    party = play.parties[0]
+    with pytest.raises(MessageError, match="at most"):
+        party.respond(bad)
+    party.download_limit *= 2
+    with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
+        play.parties[0].respond(bad)
+
+
+@all_keys
+def test_without_a_party_there_is_no_result(keys: str) -> None:
+    play = Play("verified", rows(3, 41), keys=keys)
+    first, *others = play.answers(play.aggregator.start()).items()
+    for name, submission in others:
+        play.aggregator.receive(name, submission)
+    with pytest.raises(TooFewPartiesError, match="'site 0'"):
+        play.aggregator.finish_round()
+    play.aggregator.receive(*first)
+    assert play.aggregator.finish_round() is not None
+
+
+def test_a_party_answers_every_round_once() -> None:
+    play = Play("verified", rows(3, 42))
+    opening = play.aggregator.start()
+    play.parties[0].respond(opening)
+    with pytest.raises(MessageError, match="round 1, expected 2"):
+        play.parties[0].respond(opening)
+
+
+# --- Lies -------------------------------------------------------------------------------------------------------------
+
+
+def shifted(play: Play, words: list[Any]) -> None:
+    """One positive row more in one bin, with nothing changed that vouches for it."""
+    words[0][0, 5] = (int(words[0][0, 5]) + 1) % play.plan.parameters.plain_moduli[0]
+
+
+def scaled(play: Play, words: list[Any]) -> None:
+    """Twice the difference, as it seems."""
+    prime = play.plan.parameters.plain_moduli[0]
+    words[0][0, : len(GRID)] = modular.multiply(words[0][0, : len(GRID)], np.uint64(2), prime)
+
+
+def swapped(play: Play, words: list[Any]) -> None:
+    """Positives for negatives, and their tags: another AUC, of the same rows."""
+    bins = len(GRID)
+    for start in range(0, words[0].shape[1] - 2 * bins + 1, 2 * bins):
+        block = words[0][0, start : start + 2 * bins].copy()
+        words[0][0, start : start + 2 * bins] = np.roll(block, bins)
+
+
+@both_backends
+@pytest.mark.parametrize("lie", [shifted, scaled, swapped])
+def test_a_lie_on_the_sum_of_sketches_is_refused_by_verified_and_may_not_be_by_exact(
+    lie: Callable[[Play, list[Any]], None], backend: str
+) -> None:
+    outcomes: dict[str, Any] = {}
+    for protocol in PLUGINS:
+        play = Play(protocol, rows(3, 43), backend=backend)
+        computation, honest = play.aggregator._computation, play.aggregator._computation.aggregate
+
+        def lying(keys: Any, totals: list[Any], play: Play = play, honest: Any = honest) -> bytes:
+            words = [each.copy() for each in totals]
+            lie(play, words)
+            return bytes(honest(keys, words))
+
+        computation.aggregate = lying
+        list(play.messages())
+        for party in play.parties:
+            try:
+                outcomes[protocol] = found_in(party.result()) == pairs_of(play.sites)
+            except EvaluationError as error:
+                outcomes[protocol] = type(error)
+    assert outcomes["verified"] is VerificationError
+    if lie is shifted:
+        assert outcomes["exact"] is False  # a wrong number, and nobody notices
+    else:
+        assert outcomes["exact"] is not True
+
+
+@needs_openfhe
+@pytest.mark.parametrize("lie", ["doubled", "zeros"])
+def test_with_joint_keys_a_lie_is_refused_and_the_last_answer_does_not_tell(
+    lie: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fhe_auc_protocols.exact_auc import joint_computation
+
+    honest = joint_computation._products
+
+    def lying(keys: PublicContext, left: Any, right: Any) -> Any:
+        slots = keys.parameters.slots
+        if lie == "zeros":
+            return keys.encrypt(np.zeros(slots, np.uint64), 0)
+        return keys.multiply_values(honest(keys, left, right), np.full(slots, 2, np.uint64))
+
+    monkeypatch.setattr(joint_computation, "_products", lying)
+    play = Play("verified", rows(3, 21), keys="joint")
+    last = play.answers(play.until(4))
+    assert {payload_of(each) for each in last.values()} == {b""}
+    for party in play.parties:
+        with pytest.raises(VerificationError) as caught:
+            party.result()
+        assert caught.value.check == "authenticator"
+
+
+@both_protocols
+def test_a_submission_counted_twice_in_the_place_of_another_gives_no_wrong_number(protocol: str) -> None:
+    """The pads do not fit then: `exact` notices as a rule, `verified` always."""
+    play = Play(protocol, rows(3, 44))
+    answers = play.answers(play.aggregator.start())
+    answers["site 1"] = changed(answers["site 0"], sender="site 1")
+    message = play.deliver(answers)
+    while message is not None:
+        message = play.deliver(play.answers(message))
+    for party in play.parties:
+        with pytest.raises(EvaluationError, match="fails its check"):
+            party.result()
+
+
+def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are honest ones, of the same submissions."""
+    play = Play("verified", rows(3, 45))
+    mine = play.until(2)
+    play.aggregator.round -= 1
+    other = play.aggregator._open_next(play.aggregator._close())
+    assert other != mine
+    for party, message in zip(play.parties, (mine, other, other), strict=True):
+        play.aggregator.receive(party.name, party.respond(message))
+    echoes = play.aggregator.finish_round()
+    decrypted: list[int] = []
+    monkeypatch.setattr(type(play.parties[0]._keys.secret), "decrypt", lambda *_: decrypted.append(1))
+    for party in play.parties:
+        party.respond(echoes)
+        with pytest.raises(VerificationError, match="was given another result"):
+            party.result()
+    assert not decrypted
+
+
+@pytest.mark.parametrize("lying", [False, True])
+def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_verdict(
+    lying: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a lie that is right by luck would tell a count: an oracle. Two primes, of which the first fails."""
+    play = Play("verified", rows(3, 46), max_rows=10**8)
+    assert play.plan.primes == 2
+    answers = play.answers(play.aggregator.start())
+    if lying:
+        first = answers["site 0"]
+        prime, size = play.plan.parameters.plain_moduli[0], play.plan.computed.sketch.size
+
+        def shift(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+            values = unpack(parts[0], size, prime).copy()
+            values[0] = (int(values[0]) + 1) % prime
+            return pack(values, prime), parts[1]
+
+        answers["site 0"] = with_payload(first, shift)
+    message = play.deliver(play.answers(play.deliver(answers)))  # type: ignore[arg-type]
+    calls: list[str] = []
+    for owner, name in ((Authenticator, "accepts"), (party_task, "auc_of_sums"), (party_task, "released")):
+        whole = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *a, whole=whole, name=name: calls.append(name) or whole(*a))
+    last = play.parties[1].respond(message)
+    assert calls == ["accepts", "accepts", "released", "released", "auc_of_sums"]
+    assert Message.from_bytes(last, limit=LIMIT).payload == b""
+    if lying:
+        with pytest.raises(VerificationError) as caught:
+            play.parties[1].result()
+        assert caught.value.check == "authenticator"
+    else:
+        assert found_in(play.parties[1].result()) == pairs_of(play.sites)
+
+
+def test_authenticators_hang_on_the_manifest_and_blinders_are_drawn_anew() -> None:
+    play, other = Play("verified", rows(3, 47)), Play("verified", rows(3, 47))
+    task, secret = play.parties[0]._task, play.parties[0]._common_secret
+    (one,), (again,), (elsewhere,) = task.encode(secret), task.encode(secret), other.parties[0]._task.encode(secret)
+    bins, differing = len(GRID), np.flatnonzero(one != again)
+    assert differing.tolist() == list(range(4 * bins, 4 * bins + 4))
+    assert (one[: 2 * bins] == elsewhere[: 2 * bins]).all()
+    assert (one[2 * bins :] != elsewhere[2 * bins :]).all()
+    with pytest.raises(InputError, match="32 bytes"):
+        task.encode(b"")
