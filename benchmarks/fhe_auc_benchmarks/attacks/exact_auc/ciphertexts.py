@@ -91,11 +91,14 @@ class LyingAggregator(SealedAggregator):
         view = View(self._plan.computed, prime, own, earlier, opened, self._guess, generator)
         claim = self._strategy.play(view)
         constants = self._plan.layout.mask(KeyStream(generator.bytes(32)), claim.added, prime)
-        total = self._public.encrypt(constants, which)
+        computed = []
         for each in claim.computed:
             opening = self.openings[each.opening]
             weighted = Opening(self._public, each.release, opening._layout, opening._ciphertexts)
-            self._public.add_in_place(total, weighted._evaluated(each.pooled, which))
+            computed.append(weighted._evaluated(each.pooled, which))
+        total = self._public.add_values(computed[0], constants) if computed else self._public.encrypt(constants, which)
+        for summand in computed[1:]:
+            self._public.add_in_place(total, summand)
         if self._strategy.tamper is not None:
             total = self._strategy.tamper(self._public, total, generator)
         return self._public.dump_result(self._public.flood(total), self._plan.kept)

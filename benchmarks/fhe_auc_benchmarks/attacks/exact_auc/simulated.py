@@ -68,11 +68,6 @@ class Authenticators:
         self._points = points
         self._inverses = modular.inverse(points, prime)
 
-    @property
-    def blinded(self) -> int:
-        """How many sums have blinders."""
-        return self._degrees.count(2)
-
     def sketches(self, share: Share, values: Residues, drawn: Residues) -> Residues:
         """Return a party's authenticated sketches, shape (…, authenticated size).
 
@@ -130,7 +125,7 @@ class Sessions:
 
         self.prime = prime
         self.authenticators = Authenticators(release, prime, generator.integers(1, prime, number, np.uint64))
-        blinded, (parties, size) = self.authenticators.blinded, values.shape
+        blinded, (parties, size) = sum(each.degree > 1 for each in release.sums), values.shape
         self.shares = [Share(uniform(size), uniform(blinded)) for _ in range(parties)]
         bare = [
             self.authenticators.sketches(share, np.broadcast_to(own, (number, size)), uniform(blinded))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -236,11 +235,6 @@ def _replaced(made: Callable[[View, int], Residues]) -> Lie:
     return lie
 
 
-def _made_up(view: View, party: int) -> Residues:
-    drawn = view.generator.integers(0, 20, view.release.sketch.size, np.uint64)
-    return np.broadcast_to(drawn, view.sketches[party].shape)
-
-
 def _moved_on(view: View, party: int) -> Residues:
     found, part = view.sketches[party].copy(), view.slice_of("positives")
     found[..., part] = np.roll(found[..., part], 1, axis=-1)
@@ -276,7 +270,7 @@ def _flip(public: PublicContext, result: Ciphertext, generator: np.random.Genera
     return Ciphertext(result.prime, words)
 
 
-_LIES = {
+STRATEGIES: Mapping[str, Strategy] = {
     "negate-difference": Strategy("return minus the difference: one minus the AUC", _scale(-1, "difference")),
     "zero-ties": Strategy("return no ties: a half-width of zero", _scale(0, "ties")),
     "scale-all": Strategy("multiply all sums by 2", _scale(2)),
@@ -300,9 +294,7 @@ _LIES = {
     "add-at-0": Strategy("add positives to a bin at z = 0 only", _shift("positives", 0), on_tags=True),
     "add-to-tags": Strategy("add a constant to a tag", _shift("positives'"), on_tags=True),
     "add-to-blinders": Strategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
-    "add-and-guess": Strategy(
-        "add positives to a bin, and to its tag by a guessed point", _shift_and_guess, on_tags=True
-    ),
+    "add-and-guess": Strategy("add positives, and to the tag by a guessed point", _shift_and_guess, on_tags=True),
     "guess-right": Strategy(
         "add c·(count − guess) to the ties at z = 0, rightly: a verdict would tell it", _guess_count(0), staged=True
     ),
@@ -313,17 +305,10 @@ _LIES = {
         "exchange parties' submissions (changes nothing)",
         lambda view: view.claim(Computed(view.sum_of(view.sketches[::-1]), view.release)),
     ),
-    "drop-party": Strategy(
-        "put zeros in the place of a submission", _replaced(lambda view, k: np.zeros_like(view.sketches[k]))
-    ),
+    "drop-party": Strategy("leave out a submission", _replaced(lambda view, k: np.zeros_like(view.sketches[k]))),
     "count-twice": Strategy("add a submission twice", _replaced(lambda view, k: view.sum_of([view.sketches[k]] * 2))),
-    "copy-party": Strategy(
-        "put one party's in the place of another's", _replaced(lambda view, k: view.sketches[k - 1])
-    ),
-    "replace-with-counts": Strategy("put made-up numbers in the place of a submission", _replaced(_made_up)),
-    "replay-session": Strategy(
-        "put a party's of an earlier session in its place", _replaced(lambda view, k: view.earlier[k]), staged=True
-    ),
+    "copy-party": Strategy("replace a submission by another", _replaced(lambda view, k: view.sketches[k - 1])),
+    "replay-session": Strategy("replay an earlier one", _replaced(lambda view, k: view.earlier[k]), staged=True),
     "old-opening": Strategy(
         "use an earlier opening", lambda view: view.claim(view.honest._replace(opening="earlier")), staged=True
     ),
@@ -337,15 +322,11 @@ _LIES = {
     "two-openings": Strategy("return P and N of all, the rest of two, by a second opening", _two_openings, staged=True),
     "claim-more": Strategy("add up two parties, and name three", _honest, staged=True, opened=FIRST_TWO),
     "claim-fewer": Strategy("add up three parties, and name two", _honest, staged=True, claimed=FIRST_TWO),
-    "claim-others": Strategy(
-        "add up two parties, and name another two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO
-    ),
+    "claim-others": Strategy("add up two, name other two", _honest, staged=True, opened=FIRST_TWO, claimed=OUTER_TWO),
     "spend-noise": Strategy("make the noise so large that decryption fails", _honest, tamper=_spend_noise),
     "flip-bytes": Strategy("change a number of the encrypted result", _honest, tamper=_flip),
 }
-
-STRATEGIES: Mapping[str, Strategy] = MappingProxyType(_LIES)
 """By name."""
 
-DESCRIPTIONS = MappingProxyType({name: strategy.description for name, strategy in STRATEGIES.items()})
+DESCRIPTIONS: Mapping[str, str] = {name: strategy.description for name, strategy in STRATEGIES.items()}
 """What the aggregator does, by name."""
