@@ -99,7 +99,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
         """
-        indices = [index for index, party in enumerate(self._manifest.parties) if party in set(counted)]
+        named = frozenset(counted)
+        indices = [index for index, party in enumerate(self._manifest.parties) if party in named]
         fits = [
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
