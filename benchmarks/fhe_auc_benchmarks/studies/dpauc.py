@@ -38,9 +38,6 @@ from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "dpauc.md"
-SHOWN_EPOCH = 0
-"""Cells of the others count in the summary, and are not printed."""
-
 BEGIN, END = "<!-- begin: python -m fhe_auc_benchmarks.studies.dpauc -->\n", "<!-- end -->\n"
 EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
@@ -243,7 +240,7 @@ def laplace_tables(runs: int, seed: int) -> str:
             "### Table 5: Laplace, K = 10, IID\n",
             table(
                 ["epoch", "&#124;Θ&#124;", *BY_EPSILON],
-                [[*key, *(cell.text() for cell in cells)] for key, cells in by_size.items() if key[0] == SHOWN_EPOCH],
+                [[*key, *(cell.text() for cell in cells)] for key, cells in by_size.items()],
             ),
             "### Table 4: Laplace, |Θ| = 100\n",
             table(
@@ -251,7 +248,6 @@ def laplace_tables(runs: int, seed: int) -> str:
                 [
                     [epoch, way, f"{parties:,}", *(cell.text() for cell in cells)]
                     for (epoch, way, parties), cells in by_dealing.items()
-                    if epoch == SHOWN_EPOCH
                 ],
             ),
         ]
@@ -272,7 +268,7 @@ def other_tables(seed: int) -> str:
         [
             "### Table 1: randomised response, |Θ| = 200\n",
             f"{PAPER_RR_RUNS} runs of ours; means within 3 standard errors: {alike} of {len(cells)} cells.\n",
-            table(["epoch", *BY_EPSILON], [[SHOWN_EPOCH, *(cell.text() for cell in flipped[SHOWN_EPOCH])]]),
+            table(["epoch", *BY_EPSILON], [[key, *(cell.text() for cell in of)] for key, of in flipped.items()]),
             "### Table 3: Laplace noise on the scores\n",
             f"Means of 3 runs; within {SCORES_WITHIN}: {near} of {len(differences)} cells "
             f"(worst {max(differences, key=abs):+.4f}). Epoch 0:\n",
