@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fhe_auc import ckks, registry, thresholds
+from fhe_auc import bfv, ckks, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
@@ -39,6 +39,7 @@ from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.session_keys import party_secrets, public_context
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN, certified_identity
 from tests.support.certified import DAY, NOW, STUDY
@@ -199,8 +200,8 @@ def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
 # --- The way it is meant ----------------------------------------------------------------------------------------------
 
 
-def test_both_parties_get_the_same_keys_and_the_store_says_so(consortium: Path) -> None:
-    secrets = set()
+def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(consortium: Path) -> None:
+    secrets, seeds = set(), set()
     for name in SITES:
         result = open_as(name)
         assert (result.exit_code, result.stderr) == (0, "")
@@ -212,18 +213,21 @@ def test_both_parties_get_the_same_keys_and_the_store_says_so(consortium: Path) 
             (session,) = map(bytes.fromhex, shown["sessions"])
             trust = trusting.Trusted.stored(store).trust
             kept = kept_party_keys(store, session, trust, holder="north", at=NOW)
-        secrets.add(kept.material)
+        own = party_secrets(kept.material, kept.announcement.manifest.context)
+        secrets.add((own.context, own.common_secret))
+        seeds.add(own.seed)
         assert shown["site"]["name"] == name
         assert shown["site"]["certified"]
-    assert len(secrets) == 1
+    assert (len(secrets), len(seeds)) == (1, 2)
 
 
 def test_the_aggregator_gets_keys_that_it_can_load_and_nothing_else(consortium: Path) -> None:
     result = open_as_aggregator("--json")
     assert (result.exit_code, result.stderr) == (0, "")
     answer = json.loads(result.stdout)
-    material = Path("evaluation.keys").read_bytes()
-    assert ckks.load_public(material).fingerprint.hex() == answer["context"]
+    context, opening = public_context(Path("evaluation.keys").read_bytes())
+    assert bfv.load_public(context).fingerprint.hex() == answer["context"]
+    assert opening
     assert (answer["holder"], list(answer["parties"])) == ("north", list(SITES))
     assert list(answer["aggregator"]) == [ADDER]
 
@@ -246,7 +250,10 @@ def test_a_session_names_its_aggregator_which_is_neither_party_nor_key_holder(co
 def test_a_joint_session_from_the_command_to_the_auc(consortium: Path) -> None:
     """What the commands leave in stores and files is what the roles of a session start from."""
     credentials = [f"{name}/{name}.credential" for name in SITES]
-    convened = ("--keys", "joint", "--thresholds", "uniform:16", "--store", "north/store", "--out", "joint")
+    convened = (
+        *("--protocol", "semi-honest", "--keys", "joint", "--thresholds", "uniform:16"),
+        *("--store", "north/store", "--out", "joint"),
+    )
     said = ok("session", *credentials, *convened).stdout
     assert re.search("convened by +north", said)
     assert re.search("keys +joint", said)
@@ -322,7 +329,7 @@ def test_options_of_a_protocol_go_into_the_session(consortium: Path) -> None:
     shown = open_as("south", "rounded/south.bundle").stdout
     assert re.search("rows +at most 1,000,000 +of all parties together", shown)
     assert_fails(call("session", *at_north, *rounded), 2, "every rounded score is a threshold")
-    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'semi-honest' has no option 'epsilon'")
+    assert_fails(call("session", *at_north, "-o", "epsilon=1"), 2, "'verified' has no option 'epsilon'")
     local = ("--protocol", "histogram-local-dp", "-o", "epsilon=1")
     assert_fails(call("session", *at_north, *local), 2, "encrypts nothing: backend does not apply")
     dpauc = ("--protocol", "dpauc-laplace", "-o", "epsilon=1")
@@ -585,7 +592,8 @@ def test_caps_of_all_parties_bound_the_pool_unless_that_is_said_otherwise(consor
 
 def test_caps_of_few_rows_lower_the_default_of_min_rows_and_contradict_one_that_is_given(consortium: Path) -> None:
     credentials = [f"{name}/{name}.credential" for name in SITES]
-    at_north = (*credentials, "--store", "north/store", "--json", *SMALL, "--study", "few.toml")
+    published = ("--protocol", "semi-honest", *SMALL)
+    at_north = (*credentials, "--store", "north/store", "--json", *published, "--study", "few.toml")
     write_study("few.toml", row_caps={"north": 30, "south": 20})
     made = json.loads(ok("session", *at_north).stdout)
     assert (made["max_rows"], made["min_rows"]) == (50, 50)
@@ -631,7 +639,7 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
     for name in SITES:
         told = json.loads(Path(f"{name}.json").read_text())["evaluation"]
         assert told["study"] == {**STUDY.as_dict(), "row_caps": caps}
-        assert told["verified"] == {"aggregation": False, "parties": False}
+        assert told["verified"] == {"aggregation": True, "parties": False}
 
 
 # --- Refusals: who takes part -----------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ from fhe_auc_keys.vault import Vault, certified_identity
     help="Where the opening goes, for the aggregator.",
 )
 @common.force_option
-def late(file: Path, vault: Vault, lists: tuple[Path, ...], target: Path, force: bool) -> None:
+@output.json_option
+def late(file: Path, vault: Vault, lists: tuple[Path, ...], target: Path, force: bool, as_json: bool) -> None:
     """Open the sum of the pads of the parties that count.
 
     Needed where a session was made with --min-parties and what parties send is padded (exact, verified). The aggregator
@@ -49,4 +50,7 @@ def late(file: Path, vault: Vault, lists: tuple[Path, ...], target: Path, force:
         with common.about(file):
             document = open_late(store, holder, trusted, read_from_others(file), at=common.now())
     common.write(target, document, common.PRIVATE, force=force)
-    output.print_line(f"wrote {str(target)!r}: send it to the aggregator, who alone can open it")
+    if as_json:
+        output.print_json({"opening": str(target)})
+    else:
+        output.print_line(f"wrote {str(target)!r}: send it to the aggregator, who alone can open it")

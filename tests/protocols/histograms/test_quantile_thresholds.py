@@ -209,7 +209,7 @@ def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
     both = fhe_auc.federated_auc(parties, thresholds="quantile:20", backend="tenseal")
     assert both.auc == pytest.approx(second.auc, abs=1e-6)
     assert not any("quantile" in warning for warning in second.warnings)
-    assert both.rounds == first.rounds + second.rounds == 4
+    assert both.rounds == first.rounds + second.rounds == 5
     said = " ".join(both.warnings)
     assert "every party learns how many pooled rows lie in each of 16,384 cells of scores, labels left out" in said
     assert "the thresholds are public, and the aggregator learns them too" in said
@@ -225,7 +225,7 @@ def test_progress_tells_the_sessions_apart() -> None:
     fhe_auc.federated_auc(
         sites(), thresholds="quantile:20", backend="tenseal", progress=lambda phase, done, total: seen.append(phase)
     )
-    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2"]
+    assert list(dict.fromkeys(seen)) == ["boundaries: round 1", "boundaries: round 2", "round 1", "round 2", "round 3"]
 
 
 # --- A lying aggregator -----------------------------------------------------------------------------------------------
