@@ -1,0 +1,235 @@
+"""What those who work together learn, and which lies pass: the threat model's rows that no other test plays."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fhe_auc import bfv, ckks, registry
+from fhe_auc.counts import PartyData, count
+from fhe_auc.protocol import Request, Session
+from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rlwe.transform import coefficients_of
+from fhe_auc.serialise import decode, encode, unframe
+from fhe_auc.sums.layout import Layout
+from fhe_auc.sums.opening import _MAGIC, _Stored
+from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
+from fhe_auc_protocols.exact_auc.auc_sums import sketch_of
+from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
+from tests.support.exact_sessions import GRID, Play, all_keys, material_of, needs_openfhe, rows
+from tests.support.pooled import exact_auc
+from tests.support.wire import changed, payload_of
+
+NAMES = ("site 0", "site 1", "site 2", "site 3")
+SITES = rows(len(NAMES), 7)
+MADE_UP = [PartyData.from_arrays(name, [0] * 30 + [1] * 30, [0.05] * 30 + [0.95] * 30) for name in NAMES]
+
+
+def prepared(protocol: str, **options: Any) -> Session:
+    return registry.load(protocol).prepare(Request(parties=NAMES, thresholds=GRID, max_rows=2000, options=options))
+
+
+def material(session: Session) -> dict[str, bytes]:
+    """What every party starts from."""
+    return material_of(session) if session.seeds else dict.fromkeys(NAMES, session.party_material)
+
+
+def first_round(session: Session, given: bytes, parts: dict[str, bytes], sites: list[PartyData]) -> tuple[Any, Any]:
+    """An aggregator and parties; these have submitted."""
+    plugin = registry.load(session.manifest.protocol)
+    aggregator = plugin.aggregator(session.manifest, given)
+    parties = [plugin.party(session.manifest, parts[data.name], data) for data in sites]
+    opening = aggregator.start()
+    for party in parties:
+        aggregator.receive(party.name, party.respond(opening))
+    return aggregator, parties
+
+
+def read(aggregator: Any, parties: list[Any], message: bytes | None) -> list[float]:
+    """Play on from an aggregator's message; what every party finds."""
+    while message is not None:
+        for party in parties:
+            aggregator.receive(party.name, party.respond(message))
+        message = aggregator.finish_round()
+    return [party.result().auc for party in parties]
+
+
+# --- Keys of a key holder: whoever has one party's material -----------------------------------------------------------
+
+
+def test_a_party_that_listens_on_the_link_reads_another_one_s_ckks_submission() -> None:
+    """So does the aggregator with any party's material, or with the key holder's."""
+    session = prepared("semi-honest")
+    plugin = registry.load("semi-honest")
+    opening = plugin.aggregator(session.manifest, session.aggregator_material).start()
+    overheard = plugin.party(session.manifest, session.party_material, SITES[0]).respond(opening)
+
+    own = party_secrets(session.party_material, session.manifest.context)
+    public, secret = ckks.load_public(session.aggregator_material), ckks.load_secret(own.context)
+    expected = plugin.task(session.manifest, SITES[0]).encode(own.common_secret)
+    for block, values in zip(decode(payload_of(overheard), tuple[bytes, ...], ""), expected, strict=True):
+        found = secret.decrypt(public.dump_result(public.raised(public.load_submission(block))))
+        assert np.abs(found - values).max() < 1e-3
+        assert np.abs(values).max() >= 1
+
+
+@pytest.mark.parametrize("protocol", ["malicious", "verified"])
+def test_the_aggregator_with_one_party_s_material_passes_off_any_auc(protocol: str) -> None:
+    """It plays all parties under the session's keys, with made-up rows, and hands out that result."""
+    session = prepared(protocol)
+    aggregator, parties = first_round(session, session.aggregator_material, material(session), SITES)
+
+    own = party_secrets(session.party_material, session.manifest.context)
+    context, opening = public_context(session.aggregator_material)
+    seeds = {name: secrets.token_bytes(32) for name in NAMES}
+    if opening:  # pads of its own, and an opening to match
+        computation = registry.load(protocol).sealed_computation(session.manifest)
+        opening = computation.opening(own.context, seeds)
+    parts = {
+        name: encode(PartySecrets(own.context, own.common_secret, seeds[name] if opening else b"")) for name in NAMES
+    }
+    liar, _ = first_round(session, aggregator_material(context, opening), parts, MADE_UP)
+    forged = payload_of(liar.finish_round())
+
+    honest = aggregator.finish_round()
+    found = read(aggregator, parties, changed(honest, payload=forged))
+    assert found == pytest.approx([1.0] * len(NAMES), abs=1e-4)
+    assert exact_auc(SITES, GRID) < 0.9
+    assert all(party.result().verified for party in parties)
+
+
+# --- Padded sketches --------------------------------------------------------------------------------------------------
+
+
+def padded(play: Play, name: str) -> list[Any]:
+    """A party's submission, as the aggregator has it: residues modulo each prime."""
+    computation = play.plugin.sealed_computation(play.manifest)
+    message = next(party for party in play.parties if party.name == name).respond(play.opening)  # type: ignore[attr-defined]
+    parts = decode(payload_of(message), tuple[bytes, ...], "")
+    return [computation._unpacked(number, part)[0] for number, part in enumerate(parts)]
+
+
+def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
+    """A session of `exact`, all padded sketches, and the sketches themselves."""
+    play = Play("exact", SITES)
+    play.opening = play.aggregator.start()  # type: ignore[attr-defined]
+    sketches = [sketch_of(count(data, GRID)).tolist() for data in SITES]
+    return play, {data.name: padded(play, data.name) for data in SITES}, sketches
+
+
+def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening() -> None:
+    play, sent, sketches = started()
+    context, opening = public_context(play.session.aggregator_material)
+    own = party_secrets(play.session.party_material, play.manifest.context)
+    public, secret = bfv.load_public(context), bfv.load_secret(own.context)
+    stored, layout = unframe(_MAGIC, opening, _Stored, ""), Layout.of(play.plan.computed, secret.parameters.slots)
+    prime, bins = secret.parameters.plain_moduli[0], len(GRID)
+    slots = [
+        secret.decrypt(public.dump_result(public.ciphertext(public.read_submission(each, 0), 0)), 0)
+        for each in stored.ciphertexts[: layout.ciphertexts]
+    ]
+    # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
+    start, width = sum(layout.widths[:1]), layout.widths[1]
+    ties = np.concatenate([each[start : start + width] for each in slots])
+    minus_pads = np.concatenate([ties[bins : 2 * bins], ties[:bins]])
+    pooled = sum(sent[name][0].astype(object) for name in NAMES) + minus_pads.astype(object)
+    assert (pooled % prime).tolist() == np.sum(sketches, axis=0).tolist()
+
+
+def test_what_the_aggregator_and_a_party_have_fits_other_rows_of_every_other_party_as_well() -> None:
+    """Two others' sketches change places: under other pads, of the same sum, what was sent and opened is the same."""
+    play, sent, sketches = started()
+    computation, seeds = play.plugin.sealed_computation(play.manifest), play.session.seeds
+    for number, prime in enumerate(play.plan.parameters.plain_moduli):
+        told = [modular.residues(np.array(each), prime) for each in sketches]
+        pads = [computation._pads(party, seeds[name])[number] for party, name in enumerate(NAMES)]
+        for name, sketch, pad in zip(NAMES, told, pads, strict=True):
+            assert np.array_equal(modular.add(sketch, pad, prime), sent[name][number])
+        swapped = [told[1], told[0], *told[2:]]
+        others = [modular.subtract(sent[name][number], each, prime) for name, each in zip(NAMES, swapped, strict=True)]
+        assert not np.array_equal(others[0], pads[0])
+        total, same = (sum(each.astype(object) for each in these) % prime for these in (pads, others))
+        assert total.tolist() == same.tolist()
+    for name, own in material_of(play.session).items():
+        assert [other for other, seed in seeds.items() if seed in own] == [name]
+
+
+def test_the_aggregator_and_the_key_holder_read_every_party_s_sketch() -> None:
+    play, sent, sketches = started()
+    computation = play.plugin.sealed_computation(play.manifest)
+    prime = play.plan.parameters.plain_moduli[0]
+    for party, (name, sketch) in enumerate(zip(NAMES, sketches, strict=True)):
+        pad = computation._pads(party, play.session.seeds[name])[0]
+        assert modular.subtract(sent[name][0], pad, prime).tolist() == sketch
+
+
+@all_keys
+def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str) -> None:
+    (found, *_) = Play("exact", SITES, keys=keys).read()
+    others = np.concatenate([data.y_true for data in SITES[1:]])
+    assert found.positives is not None
+    assert found.negatives is not None
+    assert found.positives - int(others.sum()) == int(SITES[0].y_true.sum())
+    assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
+
+
+@needs_openfhe
+def test_with_joint_keys_a_party_that_signs_last_reads_another_one_s_share_off_its_answer() -> None:
+    """The aggregator shows it the other's parts, and then passes on all of them: their sum is what the two choose."""
+    from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+
+    request = Request(parties=NAMES[:2], thresholds=GRID, keys="joint")
+    setup = JointSetup(registry.load("semi-honest").plan(request).parameters, secrets.token_bytes(32), multiplies=True)
+    share, (_, shape, _) = JointShare(setup), setup.key_parts
+    halves, theirs = setup.halves["relinearisation key"], shape.unpack(share.key_parts().relinearisation)
+    h, prime = halves.half.zeros(), halves.half.moduli[0]
+    h[0] = prime // 3
+    own = halves.join(h, halves.half.zeros())
+    shape.subtract_in_place(own, theirs)
+
+    total = own.copy()
+    shape.add_in_place(total, theirs)
+    answer = halves.half.unpack(share.relinearisation_part(total))
+    one = Polynomials(halves.half.ring_dimension, (prime,))
+    found, key = (
+        (coefficients_of(one, words[:1])[0].astype(np.int64) + prime // 2) % prime - prime // 2
+        for words in (answer, share.secret_words)
+    )
+    assert np.rint(3 * found / prime).tolist() == key.tolist()
+
+
+# --- Lies that nobody notices -----------------------------------------------------------------------------------------
+
+
+def test_rows_that_the_aggregator_adds_to_a_pooled_histogram_are_not_noticed() -> None:
+    session = prepared("histogram-federated")
+    aggregator, parties = first_round(session, session.aggregator_material, material(session), SITES)
+    computation = aggregator._computation
+    extra = np.zeros((computation.plan.vectors, computation.plan.thresholds), np.int64)
+    extra[0, -1], extra[1, 0] = 500, 500
+
+    def lying(keys: Any, sums: list[Any]) -> Any:
+        keys.add_in_place(sums[0], keys.encrypt(computation.plan.pack(extra)))
+        return encrypted_sum(keys, sums)
+
+    computation._circuit = lying
+    found = read(aggregator, parties, aggregator.finish_round())
+    assert min(found) > 0.9 > exact_auc(SITES, GRID)
+
+
+@pytest.mark.parametrize("protocol", ["dpauc-laplace", "dpauc-rr", "ustat-krr"])
+def test_counts_that_the_aggregator_makes_up_are_not_noticed(protocol: str) -> None:
+    """In place of one party's; which counts it has taken nobody but that party could see, and it is not told."""
+    session = prepared(protocol, epsilon=4.0)
+    liar = [*SITES[:3], PartyData.from_arrays(NAMES[3], [0] * 900 + [1] * 900, [0.05] * 900 + [0.95] * 900)]
+    plugin = registry.load(protocol)
+    lying, _ = first_round(session, b"", dict.fromkeys(NAMES, b""), liar)
+    aggregator, parties = first_round(session, b"", dict.fromkeys(NAMES, b""), SITES)
+    honest = aggregator.finish_round()
+    assert plugin.encrypts is False
+    found = read(aggregator, parties, changed(honest, payload=payload_of(lying.finish_round())))
+    assert min(found) > 0.9 > exact_auc(SITES, GRID)
