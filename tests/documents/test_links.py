@@ -22,6 +22,7 @@ MAPS = [
     ROOT / "docs" / "guide" / "architecture.md",
     *(ROOT / folder / "README.md" for folder in ("keys", "protocols", "benchmarks")),
 ]
+THREAT_MODEL = ROOT / "docs" / "security" / "threat-model.md"
 FOLDERS = ("fhe_auc", "keys", "protocols", "benchmarks", "tests", "examples")
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -99,9 +100,18 @@ def test_a_broken_link_is_noticed(tmp_path: Path) -> None:
 
 
 def test_every_test_that_the_threat_model_names_exists() -> None:
-    named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", (ROOT / "docs/security/threat-model.md").read_text("utf-8"))
+    named = re.findall(r"`([\w/]*(?:\.py)?)::(test_\w+)`", THREAT_MODEL.read_text("utf-8"))
     assert len(named) > 10
     path = ""
     for file, test in named:
         path = file or path  # a second one of the same file
         assert f"def {test}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), f"{path}::{test}"
+
+
+def test_every_row_of_who_may_deviate_names_a_test_or_an_attack() -> None:
+    _, _, section = THREAT_MODEL.read_text("utf-8").partition("## Who may deviate, and what shows it\n")
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("|")][2:]
+    assert len(rows) > 10
+    assert [
+        row for row in rows if "::test_" not in row.split("|")[-2] and "`fhe-auc attack" not in row.split("|")[-2]
+    ] == []
