@@ -12,6 +12,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.messages import Message
 from fhe_auc.protocol import Protocol, Request, Session
 from fhe_auc.serialise import encode
+from fhe_auc.signatures import Signatures
 from fhe_auc_benchmarks.runtime.problem import Problem
 from fhe_auc_benchmarks.stopwatch import Stopwatch
 from fhe_auc_keys.announcement import open_announcement
@@ -116,8 +117,7 @@ class OurProtocol(Contender):
         self.material = session.aggregator_material
         self.begin()
         distinct = problem.distinct if resend else problem.parties
-        self._parties = [self._roles.party(problem.data(party)) for party in range(distinct)]
-        made = [party.respond(self._opening) for party in self._parties]
+        made = [self._roles.party(problem.data(party)).respond(self._opening) for party in range(distinct)]
         made += [renamed(made[at % distinct], names[at]) for at in range(distinct, problem.parties)]
         self.submissions = dict(zip(names, made, strict=True))
         self.upload_bytes = max(map(len, made))  # of the rows' submission: an echo is some 200 bytes
@@ -152,11 +152,10 @@ class OurProtocol(Contender):
             return
         mine = Message.from_bytes(self._echo, limit=len(self._echo))
         self._echoes = {}
-        for party, payload in zip(self._parties, self._fresh._echoes(*self.submissions), strict=True):
-            message = msgspec.structs.replace(mine, sender=party.name, payload=payload)
-            if party.signatures is not None:
-                message = message.signed(party.signatures)
-            self._echoes[party.name] = message.to_bytes()
+        for name, payload in zip(self.submissions, self._fresh._echoes(*self.submissions), strict=True):
+            message = msgspec.structs.replace(mine, sender=name, payload=payload)
+            signatures = self._roles.signatures(name)
+            self._echoes[name] = (message if signatures is None else message.signed(signatures)).to_bytes()
 
     def relay(self) -> None:
         """Receive all echoes, and pass them on."""
@@ -196,17 +195,19 @@ class Roles:
     def aggregator(self) -> SealedAggregator:
         """Return a fresh aggregator."""
         made = cast(SealedAggregator, self._plugin.aggregator(self.manifest, self._session.aggregator_material))
-        if self._consortium is not None:
-            made.signatures = self._announced.signatures(self._consortium.identities[self._consortium.aggregator])
+        made.signatures = None if self._consortium is None else self.signatures(self._consortium.aggregator)
         return made
 
     def party(self, data: PartyData) -> SealedParty[Any]:
         """Return a fresh party with these rows, and the seed that it has every time."""
         own = msgspec.structs.replace(self._common, seed=self._session.seeds.get(data.name, b""))
-        made = self._plugin.party(self.manifest, encode(own), data)
-        if self._consortium is not None:
-            made.signatures = self._announced.signatures(self._consortium.identities[data.name])
-        return cast("SealedParty[Any]", made)
+        made = cast("SealedParty[Any]", self._plugin.party(self.manifest, encode(own), data))
+        made.signatures = self.signatures(data.name)
+        return made
+
+    def signatures(self, name: str) -> Signatures | None:
+        """Return what the role of that name signs with, in a signed session."""
+        return None if self._consortium is None else self._announced.signatures(self._consortium.identities[name])
 
 
 def renamed(submission: bytes, name: str) -> bytes:
