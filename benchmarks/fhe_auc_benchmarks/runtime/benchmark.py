@@ -57,7 +57,7 @@ class Step:
 
 @dataclass
 class Benchmark:
-    """All measurements; `quick` ones, with fewer runs and parties for the slowest peers, take three minutes of CPU."""
+    """All measurements; `quick` ones, with fewer runs and parties for the slowest peers, take four minutes of CPU."""
 
     quick: bool = False
     measurements: list[Measurement] = field(default_factory=list)

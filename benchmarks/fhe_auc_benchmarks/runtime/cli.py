@@ -15,7 +15,7 @@ _TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md
 
 @click.command(
     epilog=output.examples(
-        "fhe-auc benchmark --quick                  about three minutes of CPU time",
+        "fhe-auc benchmark --quick                  about four minutes of CPU time",
         "fhe-auc benchmark --out results            more runs, and the slow peers with 1,000 parties too",
         "fhe-auc benchmark --quick --json | jq .ratios",
     )
