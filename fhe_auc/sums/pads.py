@@ -13,15 +13,15 @@ from fhe_auc.rlwe.modular import Residues
 _LABEL = b"fhe-auc pad 1\0"
 
 
-def pad(seed: bytes, manifest: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
+def pad(seed: bytes, session: bytes, party: int, prime: int, modulus: int, size: int) -> Residues:
     """Return the pad of one party for one prime, shape (size,), uniform in [0, modulus).
 
     Parameters
     ----------
     seed : bytes
         32 bytes, the party's own; the key holder knows them besides, and nobody else.
-    manifest : bytes
-        The manifest's digest.
+    session : bytes
+        The session's id: random, and known before the opening is made, as the manifest's digest is not.
     party, prime : int
         Indices of the party, and of the prime.
     modulus : int
@@ -31,4 +31,4 @@ def pad(seed: bytes, manifest: bytes, party: int, prime: int, modulus: int, size
 
     Raises `InputError` for a seed of another length.
     """
-    return modular.uniform(KeyStream(derived_key(seed, manifest, _LABEL, party, prime)), modulus, size)
+    return modular.uniform(KeyStream(derived_key(seed, session, _LABEL, party, prime)), modulus, size)
