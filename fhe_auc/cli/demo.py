@@ -38,7 +38,8 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
         "fhe-auc demo --round-scores 3",
         "fhe-auc demo --protocol semi-honest                the published designs, on CKKS",
         "fhe-auc demo --protocol malicious -o executions=2",
-        "fhe-auc demo --protocol malicious --cheat scale-num",
+        "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
+        "fhe-auc demo --protocol exact --cheat add-positives",
         "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
     )
 )
