@@ -362,16 +362,19 @@ def delivered(roles: Roles, submissions: list[bytes]) -> bytes:
     return result
 
 
-BAD_RESULTS: dict[str, Callable[[int, bytes], object]] = {
-    "nothing": lambda parties, ciphertext: (),
-    "too few parties": lambda parties, ciphertext: (1, ciphertext),
-    "more parties than there are": lambda parties, ciphertext: (4, ciphertext),
-    "minus one party": lambda parties, ciphertext: (-1, ciphertext),
-    "parties as text": lambda parties, ciphertext: ("3", ciphertext),
-    "an extra field": lambda parties, ciphertext: (parties, ciphertext, 0.99),
-    "a ciphertext truncated": lambda parties, ciphertext: (parties, ciphertext[:-1]),
-    "a ciphertext damaged": lambda parties, ciphertext: (parties, flipped(ciphertext, 5000)),
-    "no ciphertext": lambda parties, ciphertext: (parties, b""),
+BAD_RESULTS: dict[str, Callable[[tuple[str, ...], bytes], object]] = {
+    "nothing": lambda counted, ciphertext: (),
+    "nobody counted": lambda counted, ciphertext: ((), ciphertext),
+    "too few parties": lambda counted, ciphertext: (counted[:1], ciphertext),
+    "a stranger": lambda counted, ciphertext: ((*counted, "west"), ciphertext),
+    "a party twice": lambda counted, ciphertext: ((*counted, counted[-1]), ciphertext),
+    "another order": lambda counted, ciphertext: (counted[::-1], ciphertext),
+    "without the reader": lambda counted, ciphertext: (counted[1:], ciphertext),
+    "a number of parties": lambda counted, ciphertext: (3, ciphertext),
+    "an extra field": lambda counted, ciphertext: (counted, ciphertext, 0.99),
+    "a ciphertext truncated": lambda counted, ciphertext: (counted, ciphertext[:-1]),
+    "a ciphertext damaged": lambda counted, ciphertext: (counted, flipped(ciphertext, 5000)),
+    "no ciphertext": lambda counted, ciphertext: (counted, b""),
 }
 
 
@@ -380,8 +383,8 @@ def test_a_party_refuses_a_result_that_is_not_one(
     roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
 ) -> None:
     result = delivered(roles, submissions)
-    parties, ciphertext = decode(payload_of(result), tuple[int, bytes], "")
-    bad = changed(result, payload=encode(BAD_RESULTS[case](parties, ciphertext)))
+    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
+    bad = changed(result, payload=encode(BAD_RESULTS[case](counted, ciphertext)))
     with pytest.raises(MessageError, match="message of the aggregator refused"):
         roles.parties[0].respond(bad)
     roles.parties[0].respond(result)
@@ -392,7 +395,7 @@ def test_a_result_that_is_someones_submission_is_refused(roles: Roles, submissio
     result = delivered(roles, submissions)
     (raw,) = decode(payload_of(submissions[1]), tuple[bytes, ...], "")
     with pytest.raises(MessageError, match="expected a result, got a 'submission'"):
-        roles.parties[0].respond(changed(result, payload=encode((3, raw))))
+        roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, raw))))
 
 
 def well_formed_result(session: Session, draw: Callable[[Any], Any]) -> bytes:
@@ -410,7 +413,7 @@ def test_well_formed_garbage_gives_an_error_and_never_a_number(
     result = delivered(roles, submissions)
     bad = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, dtype=np.uint64))
     victim = roles.parties[0]
-    assert payload_of(victim.respond(changed(result, payload=encode((3, bad))))) == b""
+    assert payload_of(victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))) == b""
     for _ in range(2):
         with pytest.raises((ResultCheckError, UndefinedAucError)):
             victim.result()
@@ -440,7 +443,7 @@ def test_a_result_of_constants_hides_nothing_and_is_refused(
     values = {"zero": lambda q: 0, "largest": lambda q: q - 1, "half": lambda q: q // 2}
     bad = well_formed_result(roles.session, lambda run: np.full(run.count, values[value](run.modulus), np.uint64))
     with pytest.raises(MessageError, match="not a ciphertext: its second polynomial is"):
-        victim.respond(changed(result, payload=encode((3, bad))))
+        victim.respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
     with pytest.raises(EvaluationError, match="has no result"):
         victim.result()
     victim.respond(result)
@@ -454,7 +457,7 @@ def test_the_aggregator_cannot_tell_from_the_answer_whether_a_check_failed(
     result = delivered(roles, submissions)
     generator = np.random.default_rng(5)
     random = well_formed_result(roles.session, lambda run: generator.integers(0, run.modulus, run.count, np.uint64))
-    bad = changed(result, payload=encode((3, random)))
+    bad = changed(result, payload=encode((roles.aggregator.counted, random)))
     good_answer, bad_answer = roles.parties[0].respond(result), roles.parties[1].respond(bad)
     assert changed(good_answer, sender="anybody") == changed(bad_answer, sender="anybody")
     roles.aggregator.receive(roles.parties[1].name, bad_answer)
@@ -479,12 +482,12 @@ def test_a_party_answers_each_round_once(roles: Roles, submissions: list[bytes],
 def test_a_party_answers_no_round_after_the_last(roles: Roles, submissions: list[bytes]) -> None:
     # A "round 3" must not make it decrypt once more and replace the evaluation it has reported.
     result = delivered(roles, submissions)
-    _, ciphertext = decode(payload_of(result), tuple[int, bytes], "")
+    counted, ciphertext = decode(payload_of(result), tuple[tuple[str, ...], bytes], "")
     party = roles.parties[0]
     party.respond(result)
     before = party.result()
     with pytest.raises(FheAucError):
-        party.respond(changed(result, round=3, payload=encode((2, ciphertext))))
+        party.respond(changed(result, round=3, payload=encode((counted[:2], ciphertext))))
     assert party.result() == before
 
 
@@ -492,7 +495,7 @@ def test_a_party_whose_check_failed_answers_no_second_result(roles: Roles, submi
     # Otherwise the aggregator can ask again and again, and learns one bit about the key each time: refused or not.
     result = delivered(roles, submissions)
     bad = well_formed_result(roles.session, lambda run: np.arange(run.count, dtype=np.uint64))
-    roles.parties[0].respond(changed(result, payload=encode((3, bad))))
+    roles.parties[0].respond(changed(result, payload=encode((roles.aggregator.counted, bad))))
     with pytest.raises(MessageError):
         roles.parties[0].respond(result)
     with pytest.raises((ResultCheckError, UndefinedAucError)):
@@ -597,7 +600,10 @@ def test_the_session_goes_on_without_a_party_and_says_so(
             roles.aggregator.receive("south", late)
 
     present = [site_rows[0], site_rows[2]]
-    for party in roles.parties:  # south hears the result as well
+    north, south, east = roles.parties
+    with pytest.raises(MessageError, match="what party 'south' submitted does not count"):
+        south.respond(result)  # it hears the result as well
+    for party in (north, east):
         party.respond(result)
         evaluation = party.result()
         assert evaluation.auc == pytest.approx(exact_auc(present), abs=1e-7)
