@@ -180,6 +180,14 @@ def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(d
     assert found.thresholds == 1001
 
 
+@pytest.mark.parametrize("dataset", ["covid-clinics", "credit-default"])
+def test_by_default_the_auc_is_verified_and_within_1e_4_of_scikit_learns(dataset: str) -> None:
+    parties = datasets.load(dataset)
+    found, truth = federated_auc(parties), roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)
+    assert (found.protocol, found.thresholds) == ("verified", 4000)
+    assert abs(found.auc - truth) <= min(found.resolution, 1e-4)
+
+
 @pytest.mark.parametrize("grid", ["hybrid:1000", "uniform:100"])
 def test_scikit_learns_auc_lies_inside_the_interval_and_the_fraction_is_the_trapezoids(grid: str) -> None:
     parties = datasets.load("credit-default")
