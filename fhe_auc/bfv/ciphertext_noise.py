@@ -1,7 +1,7 @@
 """The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold; and how large it is.
 
-Standard deviations of a coefficient, derived for what is computed: (Σ left)·(Σ right)·r on chains for products, and
-Σ plaintext·ciphertext on the others, whose results are switched to a smaller modulus, too. Tests measure them on both
+Standard deviations of a coefficient, derived for what is computed: (Σ left)·(Σ right) on chains for products, and
+Σ plaintext·ciphertext on the others. Results of either are switched to a smaller modulus. Tests measure them on both
 backends. V is the variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
 
 Measured exactly, in integers, by whoever has the secret key s: (c0, c1) holds c0 + c1·s = Q·m/t + x modulo Q, and
@@ -30,6 +30,12 @@ Each coefficient of c0 and c1 is rounded, so that one of c0 + c1·s is off by at
 subtracted. They lie in [-1/2, 1/2], with mean 0 and independent: those of uniform coefficients, which flooding makes
 them. By Hoeffding's inequality any of the N coefficients is off by more than τ with a probability of at most
 2N·e^(-2τ²/(N + 1)), 2^-78 at N = 8192. (The worst case, (N + 1)/2, leaves no room modulo one prime.)
+
+A joint secret key is the sum of K ternary shares, so that roundings weigh more. For any key s the probability is at
+most 2N·e^(-2τ²/(1 + |s|²)), with |s|² the sum of the squares of its coefficients. One share has |s|² ≤ N. K shares have
+2NK/3 on average, and more than NK with a probability below 2^-500: ternary coefficients are sub-Gaussian with their own
+variance, 2/3, so that Chernoff's bound for χ² holds, e^(-N/2·(1/2 - ln 3/2)). So τ·√K bounds of K shares what τ bounds
+of one.
 """
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
@@ -65,9 +71,11 @@ def product_deviation(parameters: BfvParameters, parties: int, *, joint_keys: bo
 
 
 def noise_bound(parameters: BfvParameters, parties: int, *, joint_keys: bool = False, products: int = 1) -> float:
-    """Return X: no coefficient of r·noise is larger, whatever r, of absolute value at most t/2."""
-    deviation = product_deviation(parameters, parties, joint_keys=joint_keys, products=products)
-    return CONFIDENCE * deviation * max(parameters.plain_moduli) / 2
+    """Return X: no coefficient of the noise of a sum of relinearised products is larger before flooding.
+
+    Arguments as of `product_deviation`. What `PublicContext.flood` and `add_values` add besides is far below.
+    """
+    return CONFIDENCE * product_deviation(parameters, parties, joint_keys=joint_keys, products=products)
 
 
 def plain_product_bound(parameters: BfvParameters, products: int) -> float:
@@ -88,20 +96,53 @@ def flooding_margin(parameters: BfvParameters, products: int, kept: int) -> floa
     """Return λ: flooding hides the noise of so many products (`plain_product_bound`) but for a distance of 2^-λ.
 
     For each prime. With b of `BfvParameters.flooding_bits`, λ is b - log2 N - log2 X. Planners call this with the
-    `kept` primes of the modulus q that results are switched to. Raises `CapacityError` where such a result would not
-    decrypt: (2^b + X)·q/Q + τ must stay below q/2t. ValueError where there are not so many primes.
+    `kept` primes of the modulus q that results are switched to. Errors as `check_room`.
     """
+    bound = plain_product_bound(parameters, products)
+    check_room(parameters, bound, kept)
+    return hidden_by(parameters, parameters.flooding_bits, bound)
+
+
+def hidden_by(parameters: BfvParameters, exponent: int, bound: float) -> float:
+    """Return λ: noise uniform on ±2^exponent hides, but for a distance of 2^-λ, noise of at most `bound`."""
+    return exponent - math.log2(parameters.ring_dimension) - math.log2(bound)
+
+
+def switched_noise(parameters: BfvParameters, noise: float, kept: int, *, shares: int = 1) -> float:
+    """Return what `noise`, of any coefficient, is at most modulo q, the product of the first `kept` primes of Q.
+
+    That is noise·q/Q + τ·√shares, of as many `shares` as the secret key is the sum of. ValueError where there are not
+    so many primes.
+    """
+    dropped = _dropped_bits(parameters, kept)
+    return noise * 2.0**-dropped + (MODULUS_SWITCHING_BOUND * math.sqrt(shares) if dropped else 0.0)
+
+
+def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
+    """Return log2 of q/2t for the largest t, q of `kept` primes; ValueError where there are not so many."""
+    return parameters.capacity_bits - _dropped_bits(parameters, kept)
+
+
+def check_room(
+    parameters: BfvParameters, bound: float, kept: int, *, shares: int = 1, smudging_exponent: int | None = None
+) -> None:
+    """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
+
+    (2^b + X)·q/Q + τ·√K must stay below q/2t, X the `bound` of the noise before flooding; with joint keys of K `shares`
+    all parties' smudging ±2^c on top, K·2^c. ValueError where there are not so many primes.
+    """
+    noise = switched_noise(parameters, 2.0**parameters.flooding_bits + bound, kept, shares=shares)
+    if smudging_exponent is not None:
+        noise += shares * 2.0**smudging_exponent
+    if noise > _MOST_TAKEN * 2.0 ** kept_capacity_bits(parameters, kept):
+        raise CapacityError(f"{kept} of {len(parameters.modulus_bits)} primes leave results no room for noise")
+
+
+def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
     bits = parameters.modulus_bits
     if not 1 <= kept <= len(bits):
         raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
-    bound = plain_product_bound(parameters, products)
-    capacity = parameters.capacity_bits
-    dropped = sum(bits[kept:])
-    rounding = MODULUS_SWITCHING_BOUND * 2.0 ** (dropped - capacity) if dropped else 0.0
-    taken = (2.0**parameters.flooding_bits + bound) * 2.0**-capacity + rounding
-    if taken > _MOST_TAKEN:
-        raise CapacityError(f"{kept} of {len(bits)} primes leave results of {products:,} products no room for noise")
-    return parameters.flooding_bits - math.log2(parameters.ring_dimension) - math.log2(bound)
+    return sum(bits[kept:])
 
 
 def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: bool) -> float:

@@ -148,7 +148,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
         """
         shape = _result_shape(self._half, kept)
         both = [switched(self._half, each, len(shape.moduli) // 2) for each in np.split(ciphertext.words, 2)]
-        kind = _result_kind(self.parameters, ciphertext.prime, kept)
+        kind = result_kind(self.parameters, ciphertext.prime, kept)
         return container.seal(kind, self.fingerprint, shape.pack(np.concatenate(both)))
 
     def _zero(self) -> Words:
@@ -187,7 +187,7 @@ class SecretContext(BaseSecretContext[BfvParameters]):
         `kept` primes, or not a ciphertext of these parameters; or one that hides nothing. ValueError as `dump_result`.
         """
         shape = _result_shape(self.mask_shape, kept)
-        kind = _result_kind(self.parameters, prime, kept)
+        kind = result_kind(self.parameters, prime, kept)
         words = hidden.unpack(shape, container.open_for(kind, self.fingerprint, data))
         half = Seeded(shape).half
         phase = slots.phase_of(half, words, self.secret_words[: len(half.moduli)])
@@ -237,7 +237,8 @@ def _result_shape(half: Polynomials, kept: int | None) -> Polynomials:
     return Polynomials(half.ring_dimension, 2 * shape.moduli)
 
 
-def _result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
+def result_kind(parameters: BfvParameters, prime: int, kept: int | None) -> str:
+    """Say what a result in its first `kept` primes of Q is, None: in all; ValueError as `kind_of`."""
     total = len(parameters.modulus_bits)
     what = "result" if kept in (None, total) else f"result in {kept} of {total} primes"
     return kind_of(what, parameters, prime)

@@ -1,7 +1,7 @@
 """Flooding: noise that hides what a ciphertext's own noise would tell to those who can decrypt it.
 
-The aggregator blinds by multiplying with a random r. Before flooding every coefficient of the noise is a multiple of r:
-their greatest common divisor *is* r. So it adds
+The noise of a product is made of both factors: of a ciphertext times a plaintext that the aggregator alone should know,
+it gives the plaintext away. So the aggregator adds
 
     a fresh encryption of zero    under the public key: both polynomials become pseudorandom, but for the message and
                                   the noise, which the owners of the secret key see

@@ -40,5 +40,6 @@ def fuse(setup: JointSetup, result: bytes, partials: Iterable[Words]) -> Slots:
     Raises `DeserialisationError` where `result` is none of these parameters.
     """
     no_key = setup.scheme.no_key(setup.binding)
-    fused = no_key.ciphertext(setup.fused("result", result, partials))
+    total = setup.fused("result", result, partials)
+    fused = no_key.ciphertext(np.concatenate((total, np.zeros_like(total))))
     return setup.scheme.decoded(no_key.decrypt(setup.scheme.at_degree(fused, 2)))

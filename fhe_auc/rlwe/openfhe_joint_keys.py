@@ -38,6 +38,7 @@ from fhe_auc.rlwe import container, hidden
 from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.rlwe.layout import Layout
 from fhe_auc.rlwe.library import P
+from fhe_auc.rlwe.modulus_switching import kept_shape
 from fhe_auc.rlwe.openfhe_library import Halves, OpenFheLibrary, freshly_seeded, save, tag_of
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
@@ -120,17 +121,26 @@ class BaseJointSetup(ABC, Generic[P]):
         _, g = self.halves["relinearisation key"].split(relinearisation)
         return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
 
-    def split_result(self, kind: str, result: bytes) -> tuple[Words, Words]:
-        """Return both polynomials of a result; errors as `container.open_any` and `hidden.unpack`."""
-        _, packed = container.open_any(kind, result)
-        return self.halves["submission"].split(hidden.unpack(self.library.submission.polynomials, packed))
+    def result_part(self, kept: int | None = None) -> Polynomials:
+        """Return the shape of one polynomial of a result, and of its partial decryptions.
 
-    def fused(self, kind: str, result: bytes, partials: Iterable[Words]) -> Words:
-        """Return a ciphertext (c0 + Σ d_i, 0) of a result and all partial decryptions; errors as `split_result`."""
-        total, _ = self.split_result(kind, result)
+        Results may be switched down to the first `kept` primes of Q; None: all. ValueError where there are not so many.
+        """
+        return self.submission_part if kept is None else kept_shape(self.submission_part, kept)
+
+    def split_result(self, kind: str, result: bytes, kept: int | None = None) -> tuple[Words, Words]:
+        """Return both polynomials of a result; errors as `container.open_any`, `hidden.unpack` and `result_part`."""
+        half = self.result_part(kept)
+        _, packed = container.open_any(kind, result)
+        first, second = np.split(hidden.unpack(Polynomials(half.ring_dimension, 2 * half.moduli), packed), 2)
+        return first, second
+
+    def fused(self, kind: str, result: bytes, partials: Iterable[Words], kept: int | None = None) -> Words:
+        """Return c0 + Σ d_i of a result and all partial decryptions; errors as `split_result`."""
+        total, _ = self.split_result(kind, result, kept)
         for partial in partials:
-            self.submission_part.add_in_place(total, partial)
-        return self.halves["submission"].join(total, np.zeros_like(total))
+            self.result_part(kept).add_in_place(total, partial)
+        return total
 
 
 Share = TypeVar("Share", bound="BaseJointShare[Any]")

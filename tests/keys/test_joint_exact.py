@@ -80,7 +80,7 @@ class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues
 
     def __init__(self, binding: bytes) -> None:
         self.setup: JointSetup = JointSetup(PLAN.parameters, binding)
-        half = self.setup.submission_part
+        half = self.setup.result_part(PLAN.kept)
         self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
 
     def encrypt(self, keys: JointShare, task: Numbers, common_secret: bytes) -> tuple[bytes, ...]:
@@ -95,17 +95,18 @@ class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues
                 for block in (2 * prime, 2 * prime + 1)
             ]
             left, right = (keys.ciphertext(keys.read_submission(each, prime), prime) for each in factors)
-            results.append(keys.dump_result(keys.flood(keys.multiply(left, right))))
+            results.append(keys.dump_result(keys.flood(keys.multiply(left, right)), PLAN.kept))
         return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
+        kept, exponent = PLAN.kept, PLAN.smudging_exponent
         parts = enumerate(self._parts(result))
-        return b"".join(partial_decryption(share, each, prime, PLAN.smudging_exponent) for prime, each in parts)
+        return b"".join(partial_decryption(share, each, prime, kept, exponent) for prime, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         split = [np.split(each, len(PRIMES)) for each in partials]
         return [
-            fuse(self.setup, each, prime, [partial[prime] for partial in split])
+            fuse(self.setup, each, prime, PLAN.kept, [partial[prime] for partial in split])
             for prime, each in enumerate(self._parts(result))
         ]
 

@@ -65,10 +65,13 @@ def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(
     computation = found.joint_computation(manifest, bytes(32))
     setup = computation.setup
     share = computation.share_type(setup)
-    forged = plain_result(setup.library.submission.polynomials, SECOND[second](setup.submission_part), bytes(32))
+    kept = computation.plan.kept if protocol == "exact" else None
+    half = setup.result_part(kept)
+    whole = Polynomials(half.ring_dimension, 2 * half.moduli)
+    forged = plain_result(whole, SECOND[second](half), bytes(32))
     if protocol == "exact":
         _, packed = container.open_any("result", forged)
-        kinds = (f"result modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
+        kinds = (f"result in {kept} of 4 primes modulo {prime}" for prime in computation.plan.parameters.plain_moduli)
         forged = encode(tuple(container.seal(kind, bytes(32), packed) for kind in kinds))
     for call in (
         lambda: computation.partial_decryption(share, forged),

@@ -47,7 +47,7 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
         self._first = manifest.parties[0]  # who puts in what is the same for all
         self._primes = plan.parameters.plain_moduli
         self.setup = JointSetup(plan.parameters, binding)
-        half = self.setup.submission_part
+        half = self.setup.result_part(plan.kept)
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
@@ -65,7 +65,7 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
         return tuple(found)
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums for each prime: every slot hidden but for their totals, and flooded."""
+        """Return the encrypted sums for each prime: hidden but for the sums' totals, flooded, and switched down."""
         per_prime = len(totals) // self.plan.primes
         results = []
         for which, prime in enumerate(self._primes):
@@ -76,19 +76,20 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
             product = _products(keys, summed[0::2], summed[1::2])
             none = np.zeros(len(self.plan.computed.sums), np.uint64)
             mask = self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
-            results.append(keys.dump_result(keys.flood(keys.add_values(product, mask))))
+            results.append(keys.dump_result(keys.flood(keys.add_values(product, mask)), self.plan.kept))
         return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime."""
+        kept, exponent = self.plan.kept, self.plan.smudging_exponent
         parts = enumerate(self._parts(result))
-        return b"".join(partial_decryption(share, each, which, self.plan.smudging_exponent) for which, each in parts)
+        return b"".join(partial_decryption(share, each, which, kept, exponent) for which, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the decrypted slots, shape (slots,), for each prime."""
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
-            fuse(self.setup, each, which, [parts[which] for parts in by_party])
+            fuse(self.setup, each, which, self.plan.kept, [parts[which] for parts in by_party])
             for which, each in enumerate(self._parts(result))
         ]
 

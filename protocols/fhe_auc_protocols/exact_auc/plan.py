@@ -4,12 +4,14 @@ Integers are released, each of absolute value at most A (`auc_sums.largest_sum`)
 primes is at least 2A + 1. Every prime is above 2^41, on which the authenticators' soundness rests.
 
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
-                  an opening (`fhe_auc.sums`); results are switched down to as few primes of Q as decrypt
+                  an opening (`fhe_auc.sums`)
     joint keys    parties send the factors of each product as ciphertexts, and the aggregator multiplies these
 
-Noise, in every coefficient: what the circuit makes, at most X (`fhe_auc.bfv.ciphertext_noise`), then flooding ±2^b on
-top, and with joint keys each party's smudging ±2^c. Together they stay below the capacity Q/2t. Flooding hides but for
-a statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging alike, in case that an aggregator has not flooded.
+Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
+top. Then the result is switched down to q, a few of the primes of Q, which adds roundings of at most τ·√K, K the shares
+of the secret key. With joint keys each party adds smudging ±2^c to its partial decryption. All of it,
+(2^b + X)·q/Q + τ·√K + K·2^c, stays below the capacity q/2t. Flooding hides but for a statistical distance of 2^-λ if
+b ≥ λ + log2 N + log2 X; smudging if c ≥ λ + log2 N + log2(X·q/Q + τ·√K), in case that an aggregator has not flooded.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from fhe_auc import quantities
-from fhe_auc.bfv.ciphertext_noise import flooding_margin, noise_bound
+from fhe_auc.bfv.ciphertext_noise import (
+    check_room,
+    flooding_margin,
+    hidden_by,
+    kept_capacity_bits,
+    noise_bound,
+    switched_noise,
+)
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.plan import (
@@ -45,7 +54,7 @@ LEAST_PRIME_BITS = 41
 
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
-_SMUDGING_SHARE = 1 / 2  # of the capacity, for all parties together
+_SMUDGING_SHARE = 3 / 4  # of the capacity, for all parties together: flooding takes a fifth (`bfv.parameters`)
 
 
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -70,7 +79,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     parameters: BfvParameters
     """Their plaintext moduli are primes above 2^41, as many as the sums need."""
     kept: int
-    """Primes of Q that results are switched down to; with joint keys all."""
+    """Primes of Q that results are switched down to."""
     flooding_bits: int
     """λ, 40 to 80: flooding hides but for a statistical distance of 2^-λ, for each prime."""
     smudging_bits: int = 0
@@ -92,12 +101,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
             raise CapacityError(f"of {total} primes of the modulus, a result cannot keep {self.kept}")
-        if self.joint_keys and self.kept != total:
-            raise CapacityError("with joint keys results keep all primes")
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
         check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
+        if self.joint_keys:
+            smudging = self.smudging_exponent
+            check_room(self.parameters, self.noise_bound, self.kept, shares=self.parties, smudging_exponent=smudging)
         for what, found, asked in (
             ("flooding", self.flooding_margin, self.flooding_bits),
             ("smudging", self.smudging_margin, self.smudging_bits),
@@ -166,18 +176,21 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def flooding_margin(self) -> float:
         """λ that flooding reaches, at least `flooding_bits`."""
         if self.joint_keys:
-            return self._hidden_by(self.parameters.flooding_bits)
+            return hidden_by(self.parameters, self.parameters.flooding_bits, self.noise_bound)
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
 
     @property
     def smudging_exponent(self) -> int:
-        """c: a party's smudging is uniform on [-2^c, 2^c); with joint keys."""
-        return math.floor(self.parameters.capacity_bits + math.log2(_SMUDGING_SHARE / self.parties))
+        """c: a party's smudging, modulo what is kept of Q, is uniform on [-2^c, 2^c); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_SMUDGING_SHARE / self.parties))
 
     @property
     def smudging_margin(self) -> float:
         """λ that smudging reaches, at least `smudging_bits`; with joint keys."""
-        return self._hidden_by(self.smudging_exponent) if self.joint_keys else 0.0
+        if not self.joint_keys:
+            return 0.0
+        noise = switched_noise(self.parameters, self.noise_bound, self.kept, shares=self.parties)
+        return hidden_by(self.parameters, self.smudging_exponent, noise)
 
     @property
     def soundness(self) -> float:
@@ -234,6 +247,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 quantities.bytes_text(self.submission_bytes),
                 "all ciphertexts; their random halves do not travel",
             ),
+            Parameter("result", quantities.bytes_text(self.result_bytes), "to every party; half of it back"),
             describe_smudging(math.floor(self.smudging_margin)),
             describe_key_parts(quantities.bytes_text(self.key_bytes)),
         ]
@@ -261,6 +275,3 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ],
             {"max_rows": self.max_rows},
         )
-
-    def _hidden_by(self, exponent: int) -> float:
-        return exponent - math.log2(self.parameters.ring_dimension) - math.log2(self.noise_bound)

@@ -1,10 +1,11 @@
-"""From a request to the parameters of an exact AUC: the fewest bits of plaintext primes that do."""
+"""From a request to the parameters of an exact AUC: the fewest bits of plaintext primes, and of a result, that do."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
+from functools import partial
 
-from fhe_auc.bfv.ciphertext_noise import flooding_margin
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, SUM_CHAINS, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
@@ -30,22 +31,29 @@ def plan_exact(
 ) -> ExactPlan:
     """Return the plan; parameters as of `ExactPlan`.
 
+    Results keep the fewest primes of Q with which the plan holds.
+
     Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
     """
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     parameters = _parameters(backend, max_rows, joint_keys)
-    return ExactPlan(
+    planned = partial(
+        ExactPlan,
         release=auc_release(thresholds),
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,
         parameters=parameters,
-        kept=len(parameters.modulus_bits) if joint_keys else _least_kept(parameters),
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
     )
+    every = len(parameters.modulus_bits)
+    for kept in range(1, every):
+        with suppress(CapacityError):
+            return planned(kept=kept)
+    return planned(kept=every)
 
 
 def _parameters(backend: BackendName, max_rows: int, joint_keys: bool) -> BfvParameters:
@@ -63,14 +71,3 @@ def _parameters(backend: BackendName, max_rows: int, joint_keys: bool) -> BfvPar
             if math.prod(moduli) >= least:
                 return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
     raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
-
-
-def _least_kept(parameters: BfvParameters) -> int:
-    """Return how few primes of Q a result can be switched down to and still decrypt."""
-    for kept in range(1, len(parameters.modulus_bits)):
-        try:
-            flooding_margin(parameters, 1, kept)
-        except CapacityError:
-            continue
-        return kept
-    return len(parameters.modulus_bits)

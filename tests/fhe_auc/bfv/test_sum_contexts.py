@@ -401,7 +401,7 @@ def test_margins_are_those_of_the_specification(backend_name: str) -> None:
     assert parameters.flooding_bits == 119
     for products in (1, 2, 16):
         assert abs(flooding_margin(parameters, products, 1) - (54.3 - math.log2(products) / 2)) < 0.1
-    with pytest.raises(CapacityError, match="1 of 4 primes leave results of 1 products no room"):
+    with pytest.raises(CapacityError, match="1 of 4 primes leave results no room"):
         flooding_margin(parameters_of(backend_name, large, PRIMES["50 bits"]), 1, 1)
     assert flooding_margin(parameters_of(backend_name, large, PRIMES["50 bits"]), 1, 2) > 73
 

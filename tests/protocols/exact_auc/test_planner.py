@@ -61,7 +61,6 @@ def test_joint_keys_have_small_primes_only(max_rows: int, primes: int) -> None:
     plan = plan_exact(**JOINT, max_rows=max_rows)
     assert plan.parameters.plain_moduli == (FIRST, SECOND, THIRD)[:primes]
     assert plan.parameters.multiplies
-    assert plan.kept == len(plan.parameters.modulus_bits)
 
 
 @pytest.mark.parametrize("moduli", [(FIRST,), (LARGE,), (FIRST, SECOND)])
@@ -81,12 +80,40 @@ def test_any_number_of_parties_has_the_same_plan_with_sealed_keys(parties: int) 
     assert many.flooding_margin == few.flooding_margin
 
 
-@pytest.mark.parametrize("parties", [2, 100, 1000])
-def test_joint_keys_leave_room_for_everybodys_smudging(parties: int) -> None:
-    plan = plan_exact(**{**JOINT, "parties": parties})
-    assert min(plan.flooding_margin, plan.smudging_margin) >= 40
-    noise = 2**plan.parameters.flooding_bits + parties * 2**plan.smudging_exponent + plan.noise_bound
-    assert noise < 2**plan.parameters.capacity_bits
+@pytest.mark.parametrize(
+    ("parties", "smudging_bits", "kept"),
+    [
+        (2, 40, 2),
+        (3, 40, 2),
+        (5, 40, 3),
+        (100, 40, 3),
+        (1000, 40, 3),
+        (10**5, 40, 3),
+        (2, 42, 3),
+        (2, 80, 3),
+        (2000, 80, 4),
+    ],
+)
+def test_with_joint_keys_the_fewest_primes_are_kept_that_leave_room_for_everybodys_smudging(
+    parties: int, smudging_bits: int, kept: int
+) -> None:
+    plan = plan_exact(**{**JOINT, "parties": parties}, smudging_bits=smudging_bits)
+    parameters, all_of_them = plan.parameters, len(plan.parameters.modulus_bits)
+    assert plan.kept == kept
+    switched = 2.0 ** -(54 * (all_of_them - kept))  # q/Q, of primes just below 2^54
+    rounded = 512 * math.sqrt(parties) if kept < all_of_them else 0
+    flooded = (2.0**parameters.flooding_bits + plan.noise_bound) * switched + rounded
+    smudged = parties * 2.0**plan.smudging_exponent
+    assert flooded + smudged < 0.99 * 2.0**parameters.capacity_bits * switched
+    assert parameters.flooding_bits - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.flooding_margin)
+    hidden = plan.smudging_exponent - 13 - math.log2(plan.noise_bound * switched + rounded)
+    assert hidden == pytest.approx(plan.smudging_margin)
+    assert plan.flooding_margin >= 40
+    assert plan.smudging_margin >= plan.smudging_bits == smudging_bits
+    for fewer in range(1, kept):
+        with pytest.raises(CapacityError, match=r"no room for noise|smudging hides it by"):
+            msgspec.structs.replace(plan, kept=fewer)
+    assert plan.result_bytes == 2 * 8192 * 7 * kept
 
 
 @pytest.mark.parametrize("bins", [2, 100, 1000, 4000])
@@ -116,7 +143,8 @@ def test_sizes_are_those_that_were_promised() -> None:
         ({"flooding_bits": 81}, "flooding_bits must lie between 40 and 80"),
         ({"flooding_bits": 70}, "flooding hides it by"),
         ({"joint_keys": True, "smudging_bits": 29}, "smudging_bits must lie"),
-        ({"joint_keys": True, "parties": 5000}, "smudging hides it by"),
+        ({"joint_keys": True, "parties": 5000, "smudging_bits": 80}, "smudging hides it by"),
+        ({"joint_keys": True, "flooding_bits": 80, "parties": 10**7}, "flooding hides it by"),
         ({"joint_keys": True, "backend": "tenseal"}, "joint keys need the backend openfhe"),
     ],
 )
@@ -156,11 +184,10 @@ def test_keys_of_the_other_kind_do_not_fit_a_plan() -> None:
     sealed, joint = plan_exact(**SMALL), plan_exact(**JOINT)
     with pytest.raises(CapacityError, match="one for other keys"):
         msgspec.structs.replace(sealed, parameters=joint.parameters)
-    with pytest.raises(CapacityError, match="keep all primes"):
-        msgspec.structs.replace(joint, kept=1)
-    for kept in (-1, 0, 4):
-        with pytest.raises(CapacityError, match=f"a result cannot keep {kept}"):
-            msgspec.structs.replace(sealed, kept=kept)
+    for plan, bad in ((sealed, (-1, 0, 4)), (joint, (-1, 0, 5))):
+        for kept in bad:
+            with pytest.raises(CapacityError, match=f"a result cannot keep {kept}"):
+                msgspec.structs.replace(plan, kept=kept)
 
 
 def test_the_manifest_carries_an_exact_plan_and_refuses_a_spoilt_one() -> None:
