@@ -70,9 +70,14 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
 
 @needs_openfhe
 @both_protocols
-def test_with_joint_keys_they_are_the_same(protocol: str) -> None:
-    play = Play(protocol, rows(3, 20), keys="joint")
-    assert len(list(play.messages())) == 4
+@pytest.mark.parametrize(("number", "kept"), [(2, 2), (6, 3)])
+def test_with_joint_keys_they_are_the_same(protocol: str, number: int, kept: int) -> None:
+    """Of four primes results keep two or three, as the last two messages show: result, and all partial decryptions."""
+    play = Play(protocol, rows(number, 20), keys="joint")
+    _, _, result, partials = map(len, play.messages())
+    polynomial = 8192 * 7 * kept
+    assert 2 * polynomial < result < 2 * polynomial + 5_000
+    assert number * polynomial < partials < number * (polynomial + 5_000)
     for found in (party.result() for party in play.parties):
         assert found_in(found) == pairs_of(play.sites)
         assert (found.keys, found.verified) == ("joint", protocol == "verified")
