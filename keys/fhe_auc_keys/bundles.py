@@ -227,7 +227,8 @@ def open_party_bundle(
 
     `data` is one of `SealedSession.parties`, `holder` names the key holder agreed on. `session`, an id, and `context`,
     a fingerprint, are those expected; None takes what the key holder signed. `guard` learns the bundle's id as the very
-    last step, so that a refused bundle does not use it up.
+    last step, so that a refused bundle does not use it up. It must not forget where parties pad what they send: the
+    bundle holds the seed of one pad.
 
     Raises
     ------
@@ -337,8 +338,12 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
     """
     _check_public(material, context)
-    hidden = [kept_back.common_secret, *_probes(kept_back.context), *seeds]
-    if any(each in material for each in hidden):
+    check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
+
+
+def check_opening(opening: bytes, context: bytes, secrets: Iterable[bytes]) -> None:
+    """Raise `SecretInBundleError` where what goes to the aggregator holds these, or samples of the secret context."""
+    if any(each in opening for each in (*_probes(context), *secrets)):
         raise SecretInBundleError("the aggregator's material holds secret key material; nothing was written")
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from fhe_auc.computation import JointComputation, PartyTask, SealedComputation
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
@@ -132,7 +132,12 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         if not computation.late:
             return delivery
 
+        opened: list[tuple[str, ...]] = []
+
         def open_late(counted: tuple[str, ...]) -> bytes:
+            if opened not in ([], [counted]):
+                raise EvaluationError("the opening for other parties has been made; a session has one")
+            opened[:] = [counted]
             secret = party_secrets(session.party_material, session.manifest.context).context
             return computation.opening(secret, {party: session.seeds[party] for party in counted})
 

@@ -20,8 +20,8 @@ from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late
-from fhe_auc_keys.local_consortium import TRIAL, Consortium
+from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
+from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
@@ -140,11 +140,13 @@ class KeyStoreStorage(SiteStorage):
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
-        if not (session.seeds and manifest.min_parties < len(manifest.parties)):
+        if not is_late(manifest):
             return LocalSites(config, sites)
         _, store = stored(len(sites) + 1, holder)
-        hold(store, session, announcement)
-        return LocalSites(config, sites, answering_by_file(store, consortium.identities[holder], trust, folder))
+        hold(store, session, announcement, consortium.at + LIFETIME)
+        return LocalSites(
+            config, sites, answering_by_file(store, consortium.identities[holder], trust, folder, manifest)
+        )
 
 
 @contextmanager
@@ -162,6 +164,7 @@ def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
                 raise
             time.sleep(0.2)
     with store:
+        purge(store, at=_now())
         yield store
 
 

@@ -7,8 +7,9 @@
 
 One opening for all parties beside one for some of them would tell a party and the aggregator together what lies
 between, so there is one. The key holder writes down names and opening, and erases the seeds, before anything leaves;
-asked again for the same names it gives the same bytes, for others nothing. After the session's end it erases the seeds
-anyway. It is told no digest of a submission: knowing the pads, it could try counts against it.
+asked again for the same names it gives the same bytes, for others nothing. What opens its key store after the session's
+end erases the seeds anyway (`purge`). It is told no digest of a submission: knowing the pads, it could try counts
+against it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from fhe_auc.protocol import Session
 from fhe_auc.serialise import encode
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, open_announcement
+from fhe_auc_keys.bundles import check_opening
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_keys.errors import ExpiredError, MissingError, ReplayedError, TamperedError, WrongSessionError
@@ -60,10 +62,11 @@ class _OpeningBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_
 
 
 class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What the key holder keeps; material and seeds are empty once it has opened, or may no more."""
+    """What the key holder keeps; secret context and seeds are empty once it has opened, or may no more."""
 
     announcement: bytes
-    material: bytes
+    not_after: int  # Unix seconds, the announcement's
+    context: bytes
     seeds: tuple[bytes, ...]  # in the manifest's order
     request: bytes = b""  # `_Request`, encoded: what it has opened
     opening: bytes = b""  # the document that answers it
@@ -78,12 +81,12 @@ def is_late(manifest: Manifest) -> bool:
     return computation is not None and computation.padded and manifest.min_parties < len(manifest.parties)
 
 
-def hold(store: KeyStore, session: Session, announcement: bytes) -> None:
-    """Keep what `open_late` takes; do nothing where the session has no seeds, or its opening is made already."""
+def hold(store: KeyStore, session: Session, announcement: bytes, not_after: datetime) -> None:
+    """Keep what `open_late` takes, until `not_after`: the secret key, and the seeds."""
     manifest = session.manifest
-    if session.seeds and manifest.min_parties < len(manifest.parties):
-        seeds = tuple(session.seeds[party] for party in manifest.parties)
-        store.put("late", manifest.session.hex(), encode(_Held(announcement, session.party_material, seeds)))
+    context = party_secrets(session.party_material, manifest.context).context
+    seeds = tuple(session.seeds[party] for party in manifest.parties)
+    store.put("late", manifest.session.hex(), encode(_Held(announcement, int(not_after.timestamp()), context, seeds)))
 
 
 def request(aggregator: Identity, manifest: Manifest, counted: tuple[str, ...]) -> bytes:
@@ -109,7 +112,7 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     ExpiredError
         The session has ended; the seeds are erased.
     """
-    purge(store, holder, trust, at=at)
+    purge(store, at=at)
     name = claimed_body(REQUEST_KIND, data, _Request).session.hex()
     if name not in store.names("late"):
         raise MissingError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
@@ -119,19 +122,22 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
     if found.fingerprint != announced.aggregator.fingerprint:
         raise TamperedError(f"{found.name!r} has not signed the request with its certificate of this session")
     _check_counted(announced.manifest, asked)
+    if not held.opening and not held.seeds:
+        raise ExpiredError("the session has ended, and its seeds are erased: make a new session")
     if held.opening:
         if held.request != encode(asked):
             raise ReplayedError("the opening for other parties has been made; a session has one, so make a new session")
         return held.opening
     manifest = announced.manifest
     seeds = dict(zip(manifest.parties, held.seeds, strict=True))
-    secrets = party_secrets(held.material, manifest.context)
     computation = _computation(manifest)
     if computation is None:
         raise WrongSessionError(f"protocol {manifest.protocol!r} has no openings")
-    made = computation.opening(secrets.context, {party: seeds[party] for party in asked.counted})
+    made = computation.opening(held.context, {party: seeds[party] for party in asked.counted})
+    check_opening(made, held.context, held.seeds)
     document = sign(OPENING_KIND, holder, _OpeningBody(asked, _sealed(announced, asked, made)))
-    store.put("late", name, encode(_Held(held.announcement, b"", (), encode(asked), document)), replace=True)
+    opened = _Held(held.announcement, held.not_after, b"", (), encode(asked), document)
+    store.put("late", name, encode(opened), replace=True)
     return document
 
 
@@ -171,17 +177,25 @@ def ask_by_file(
 
 
 @contextmanager
-def answering_by_file(store: KeyStore, holder: Identity, trust: Trust, folder: Path) -> Iterator[None]:
-    """Answer requests in `folder` meanwhile, from a store that is open, and is closed in the end."""
-    ended = Event()
+def answering_by_file(
+    store: KeyStore, holder: Identity, trust: Trust, folder: Path, manifest: Manifest
+) -> Iterator[None]:
+    """Answer this session's request in `folder` meanwhile, from a store that is open, and is closed in the end.
+
+    Errors as `open_late`, in the end.
+    """
+    ended, errors = Event(), list[Exception]()
+    asked, opening = _files(folder, manifest)
 
     def answer() -> None:
         while not ended.wait(_PAUSE):
-            for asked in folder.glob("*" + _REQUEST):
-                opening = asked.with_suffix(_OPENING)
-                if not opening.exists():
+            if asked.exists():
+                try:
                     made = open_late(store, holder, trust, asked.read_bytes(), at=datetime.now(timezone.utc))
                     write_atomically(opening, made, mode=0o600)
+                except Exception as error:
+                    errors.append(error)
+                return
 
     thread = Thread(target=answer, daemon=True)
     thread.start()
@@ -191,6 +205,8 @@ def answering_by_file(store: KeyStore, holder: Identity, trust: Trust, folder: P
         ended.set()
         thread.join()
         store.close()
+    if errors:
+        raise errors[0]
 
 
 def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
@@ -198,16 +214,12 @@ def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
     return folder / (name + _REQUEST), folder / (name + _OPENING)
 
 
-def purge(store: KeyStore, holder: Identity, trust: Trust, *, at: datetime) -> None:
-    """Erase the seeds of all sessions that have ended."""
+def purge(store: KeyStore, *, at: datetime) -> None:
+    """Erase seeds and secret key of all sessions that have ended, whatever became of anybody's certificate."""
     for name in store.names("late"):
         held = parsed(store.get("late", name), _Held, f"session {name}")
-        if not held.seeds:
-            continue
-        try:
-            open_announcement(held.announcement, trust, holder=holder.name, at=at)
-        except ExpiredError:
-            store.put("late", name, encode(_Held(held.announcement, b"", ())), replace=True)
+        if held.seeds and at.timestamp() > held.not_after:
+            store.put("late", name, encode(_Held(held.announcement, held.not_after, b"", ())), replace=True)
 
 
 def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:

@@ -23,12 +23,15 @@ from fhe_auc_keys.errors import (
     ExpiredError,
     MissingError,
     ReplayedError,
+    SecretInBundleError,
     TamperedError,
     UnknownIssuerError,
     WrongSessionError,
 )
 from fhe_auc_keys.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
+from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.store import KeyStore
+from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID as SITES_GRID
@@ -80,7 +83,7 @@ def late(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Late]:
     )
     announced = open_announcement(sealed.announcement, consortium.trust(), holder="holder", at=NOW)
     with KeyStore.create(tmp_path / "store", "a passphrase", log2_cost=10) as store:
-        hold(store, session, sealed.announcement)
+        hold(store, session, sealed.announcement, announced.not_after)
         yield Late(consortium, session, announced, store)
 
 
@@ -147,6 +150,35 @@ def test_seeds_are_erased_at_the_sessions_end(late: Late) -> None:
     with pytest.raises(ExpiredError, match="outdated"):
         late.opened(late.asked(*THREE), after)
     assert not any(seed in late.everything() for seed in late.session.seeds.values())
+
+
+def test_seeds_of_an_ended_session_are_erased_whoever_was_revoked(late: Late) -> None:
+    for revoked in ("holder", "south"):
+        late.consortium.revoke(revoked)
+    late_opening.purge(late.store, at=NOW + timedelta(days=1))
+    assert all(seed in late.everything() for seed in late.session.seeds.values())  # it has not ended yet
+    late_opening.purge(late.store, at=NOW + timedelta(days=3))
+    assert not any(seed in late.everything() for seed in late.session.seeds.values())
+    assert party_secrets(late.session.party_material, late.session.manifest.context).context not in late.everything()
+
+
+def test_a_clock_put_back_after_the_end_brings_no_opening(late: Late) -> None:
+    late_opening.purge(late.store, at=NOW + timedelta(days=3))
+    with pytest.raises(ExpiredError, match="its seeds are erased"):
+        late.opened(late.asked(*THREE))
+
+
+def test_the_key_holder_keeps_no_common_secret(late: Late) -> None:
+    secret = party_secrets(late.session.party_material, late.session.manifest.context).common_secret
+    assert secret not in late.everything()
+
+
+def test_an_opening_that_holds_a_seed_is_not_sent(late: Late, monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = late.session.seeds["west"]
+    monkeypatch.setattr(PaddedComputation, "opening", lambda *_: b"opening" + seed)
+    with pytest.raises(SecretInBundleError):
+        late.opened(late.asked(*THREE))
+    assert seed in late.everything()  # nothing was written
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def late(file: Path, vault: Vault, lists: tuple[Path, ...], target: Path, force:
 
     Needed where a session was made with --min-parties and what parties send is padded (exact, verified). The aggregator
     writes FILE once the submissions are closed: it names the parties, signed. The opening is made once. Asked again for
-    the same parties it is the same file; for others it is refused. The seeds are erased, here and then, and at the
-    session's end anyway.
+    the same parties it is the same file; for others it is refused. Making it erases the seeds; once the session has
+    ended, so does the next command that opens this key store for a session.
     """
     common.check_free(target, force=force)
     with vault.open() as store:

@@ -20,7 +20,7 @@ from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Peer, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
-from fhe_auc_keys.late_opening import hold, purge
+from fhe_auc_keys.late_opening import hold, is_late, purge
 from fhe_auc_keys.vault import Vault, certified_identity
 
 
@@ -86,9 +86,9 @@ def session(
 
     Each CREDENTIAL is that of one party, written by its `enrol`; the key holder takes part if its own is among them.
     Who was revoked, is outdated or is not certified is refused. The secret key is sealed to each party's certificate,
-    and not kept here. The aggregator's bundle is sealed to it, and holds what it computes with and no secret key, which
-    is checked. Everybody signs every message with the key of the certificate that this session names, the aggregator
-    too.
+    and not kept here, but for what `open-late` takes where --min-parties lets sites be missing. The aggregator's bundle
+    is sealed to it, and holds what it computes with and no secret key, which is checked. Everybody signs every message
+    with the key of the certificate that this session names, the aggregator too.
 
     The study is signed too, and every party confirms it when it opens its bundle. Where each party has a row cap,
     --max-rows is their sum by default, and --min-rows no more than that; each checks its own cap, so that a party that
@@ -113,6 +113,7 @@ def session(
     with vault.open() as store:
         trusted = trust.renewed(store, lists).trust
         holder = certified_identity(store)
+        purge(store, at=common.now())
     verify(holder.credential, trusted, at=common.now())
     peers: dict[str, Peer] = {}
     shown = [read_from_others(path) for path in credentials]
@@ -142,9 +143,9 @@ def session(
         else:
             sealed = seal_session(holder, prepared, shown, trusted, **given)
             announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
-            with vault.open() as store:
-                purge(store, holder, trusted, at=common.now())
-                hold(store, prepared, sealed.announcement)
+            if is_late(announced.manifest):
+                with vault.open() as store:
+                    hold(store, prepared, sealed.announcement, announced.not_after)
             files = _write(folder, sealed)
     if bins is not None:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
