@@ -20,7 +20,7 @@ from fhe_auc_protocols.exact_auc.auc_sums import auc_release
 
 PRIME = 2_199_023_288_321
 TOY, BOUND = 257, 2 / 256
-HARMLESS = {"guess-right", "swap-parties"}  # what is released is right; the first has the verdict tell a count
+HARMLESS = ("guess-right", "swap-parties")  # what is released is right; the first has the verdict tell a count
 UNSEEN = {"forge-at-1", "forge-at-2", "add-to-tags", "add-to-blinders"}  # change what only the check looks at
 SIMULATED = [name for name, strategy in STRATEGIES.items() if strategy.tamper is None]
 LIES = [name for name in SIMULATED if name not in HARMLESS]
