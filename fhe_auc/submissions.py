@@ -39,6 +39,11 @@ class RunningSum:
         return tuple(each.polynomials.pack(each.words) for each in self._sums)
 
     @property
+    def packed_size(self) -> int:
+        """Bytes of what `partial` returns, of all parts together."""
+        return sum(each.polynomials.packed_size for each in self._sums)
+
+    @property
     def totals(self) -> list[Words]:
         """Coefficients of the sum, part by part, each of the shape (polynomials, N)."""
         return [each.words for each in self._sums]

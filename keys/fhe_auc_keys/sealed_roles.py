@@ -36,6 +36,7 @@ _ECHO_BYTES = 32
 _ECHO_LABEL = b"fhe-auc echo 1\0"
 _NO_RESULT = "a branch has no result of its own; hand its partial sum to the aggregator"
 _UTF8_BYTES = 4  # of a character, at most
+_NAME_BYTES = _UTF8_BYTES * MAX_CHARACTERS + 8  # of a name, encoded
 
 
 class SealedAggregator(Aggregator):
@@ -90,7 +91,7 @@ class SealedAggregator(Aggregator):
         if self.round != 1 or self._ended:
             raise MessageError("the session is not open for submissions", field="round")
         signatures = require_signatures(self.manifest, self.signatures)
-        limit = _partial_limit(self.manifest, self._computation.payload_limit)
+        limit = _partial_limit(self.manifest, self._sum.packed_size, self._computation.plan.blocks)
         found = PartialSum.from_bytes(data, limit=limit, signatures=signatures)
         if found.manifest != self.digest:
             raise MessageError("it is of another session", field="manifest")
@@ -172,7 +173,8 @@ class SealedParty(Party[R]):
     ) -> None:
         super().__init__(manifest, task.party)
         self.rounds = _rounds(computation)
-        self.download_limit = computation.payload_limit + 2 * _ECHO_BYTES * len(manifest.parties)
+        # A result names all that count; an echo is shorter than the longest name.
+        self.download_limit = computation.payload_limit + _NAME_BYTES * len(manifest.parties)
         self._computation = computation
         self._keys = keys
         self._task = task
@@ -229,6 +231,7 @@ def _rounds(computation: SealedComputation[Any, Any, Any, Any]) -> int:
     return 3 if computation.echoed else 2
 
 
-def _partial_limit(manifest: Manifest, payload_limit: int) -> int:
-    """Return more bytes than any honest partial sum: two polynomials a block, a digest a party, and some reasons."""
-    return payload_limit + len(manifest.parties) * (48 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON))
+def _partial_limit(manifest: Manifest, packed_size: int, parts: int) -> int:
+    """Return more bytes than any honest partial sum has: the sum, part by part, a digest a party, and some reasons."""
+    each_party = 48 + _UTF8_BYTES * (MAX_CHARACTERS + MAX_REASON)
+    return packed_size + 1024 * (1 + parts) + len(manifest.parties) * each_party

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from fhe_auc import thresholds
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
@@ -23,6 +24,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.dpauc.protocol import DpaucLaplace
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
+from tests.support import exact_sessions
 
 GRID = np.linspace(0, 1, 16)
 NAMES = tuple(f"site {number}" for number in range(9))
@@ -100,6 +102,24 @@ def test_the_sum_of_branches_is_the_sum_of_one_aggregator_to_the_bit(backend: st
     pooled = trapezoid(sum((count(rows(name), GRID) for name in NAMES[1:]), count(rows(NAMES[0]), GRID)))
     for role in play.parties.values():
         assert role.result().auc == pytest.approx(pooled.auc, abs=1e-6)
+
+
+def test_a_padded_sum_is_longer_than_a_submission_and_no_honest_one_is_refused(backend: str) -> None:
+    """A submission takes 42 bits a residue, a sum whole bytes: six."""
+    grid, names = thresholds.uniform(8000), NAMES[:4]
+    play = exact_sessions.Play("verified", [rows(name) for name in names], grid, backend=backend)
+    submissions = play.answers(play.aggregator.start())
+    partials = []
+    for share in (names[:2], names[2:]):
+        branch = play.plugin.branch(play.manifest, play.session.aggregator_material, share)
+        for name in share:
+            branch.receive(name, submissions[name])
+        partials.append(branch.partial())
+    assert min(map(len, partials)) > play.plan.submission_bytes + 10_000
+    for share, partial in zip((names[:2], names[2:]), partials, strict=True):
+        assert play.aggregator.receive_partial(partial) == share
+    found = play.read(play.aggregator.finish_round())
+    assert [exact_sessions.found_in(each) for each in found] == [exact_sessions.pairs_of(play.sites, grid)] * 4
 
 
 def test_no_party_is_counted_twice_and_a_refused_sum_changes_nothing(play: Play) -> None:

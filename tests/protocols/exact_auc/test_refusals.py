@@ -6,6 +6,7 @@ The party or the aggregator that has refused something goes on afterwards as if 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -296,6 +297,15 @@ def test_a_result_with_another_number_of_primes_kept_is_refused(backend: str, mo
     party.download_limit *= 2
     with pytest.raises(MessageError, match="expected a result in 1 of 3 primes"):
         play.parties[0].respond(bad)
+
+
+def test_messages_that_name_many_parties_of_the_longest_names_are_within_the_limits() -> None:
+    """A character of these takes four bytes."""
+    sites = [replace(data, name=f"{chr(0x10330) * 62}{number:02}") for number, data in enumerate(rows(16, 44))]
+    play = Play("verified", sites)
+    for message in play.messages():
+        assert len(payload_of(message)) <= min(party.download_limit for party in play.parties)
+    assert [found_in(party.result()) for party in play.parties] == [pairs_of(sites)] * len(sites)
 
 
 @all_keys
