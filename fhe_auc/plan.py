@@ -88,7 +88,7 @@ def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> lis
         Parameter(
             "key-switching P, bits",
             str(special) if special else "none",
-            "beside Q in the keys: keeps their noise small; without it, short digits do",
+            "beside Q, for switching keys, where there are any: keeps their noise small; without it, short digits do",
         ),
         Parameter(
             "Q·P and limit, bits",

@@ -211,10 +211,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters = self.parameters
+        product = "a product of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
         rows = [
             *describe_ring(
                 parameters,
-                "the smallest whose modulus takes a product and its flooding; N slots a ciphertext",
+                f"the smallest whose modulus takes {product}, and its flooding; N slots a ciphertext",
                 "the room for noise, which is what hides",
             ),
             Parameter(

@@ -54,6 +54,13 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     assert plan.soundness == 2 / (moduli[0] - 1) < 2**-40
 
 
+def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> None:
+    sealed, joint = ({row.name: row.why for row in plan_exact(**of).describe()} for of in (SMALL, JOINT))
+    assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
+    assert "takes a product of ciphertexts, and its flooding" in joint["ring dimension N"]
+    assert "for switching keys, where there are any" in sealed["key-switching P, bits"]
+
+
 @pytest.mark.parametrize(
     ("max_rows", "primes"), [(most_rows(FIRST), 1), (most_rows(FIRST) + 1, 2), (most_rows(FIRST * SECOND) + 1, 3)]
 )
