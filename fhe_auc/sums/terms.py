@@ -25,7 +25,13 @@ LARGEST = 2**40
 
 MOST_FACTORS = 3
 MOST_PARTS = 2**12
-"""Of all sums together: bounds what a manifest makes its readers compute."""
+"""Of all sums together, with constants."""
+
+MOST_EVALUATED = 2**24
+"""Entries that all parts of all sums are evaluated to, with constants.
+
+Both bound what a manifest makes its readers compute: at most 128 MB of residues, in so many pieces.
+"""
 
 MOST_MODULUS_BITS = 50
 _CHUNK = 2 ** (63 - MOST_MODULUS_BITS)
@@ -142,7 +148,8 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and all that is released of it: sums, at least one, each with a name of its own (as vectors have).
 
-    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^12 parts and factors.
+    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^12 parts and
+    vectors of constants, or all of these have more than 2^24 entries.
     """
 
     sketch: Sketch
@@ -162,6 +169,11 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         parts = sum(max(len(factor.parts), 1) for factor in self._factors())
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
+        entries = sum(
+            len(factor.constants) + sum(lengths[part.vector] for part in factor.parts) for factor in self._factors()
+        )
+        if entries > MOST_EVALUATED:
+            raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")
 
     def evaluate(self, values: Residues, modulus: int) -> dict[Factor, Residues]:
         """Return each different factor's entries at a sketch modulo a prime of at most 50 bits.

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fhe_auc.errors import CapacityError, DeserialisationError, InputError
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums.sketch import MOST_ENTRIES, Sketch
-from fhe_auc.sums.terms import LARGEST, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
+from fhe_auc.sums.terms import LARGEST, MOST_EVALUATED, MOST_PARTS, Factor, Part, Release, Sum, Term, running_sums
 from tests.support import plain_sums
 from tests.support.plain_sums import PRIMES
 
@@ -133,6 +133,17 @@ def test_more_than_a_reader_should_have_to_compute_is_refused() -> None:
     Release(SKETCH, (Sum("s", (Term((many, many)),)),))
     with pytest.raises(CapacityError, match="at most 4,096 parts and constants, got 4,097"):
         Release(SKETCH, (Sum("s", (Term((many, many, ONES)),)),))
+
+
+def test_few_parts_of_long_vectors_are_refused_before_they_fill_the_memory() -> None:
+    """So many residues, of 8 bytes, are what `evaluate` holds at once."""
+    sketch = Sketch((("x", MOST_ENTRIES),))
+    parts = [Part("x", "below", weight) for weight in range(1, MOST_EVALUATED // MOST_ENTRIES + 1)]
+    terms = tuple(Term((Factor((part,)),)) for part in parts)
+    Release(sketch, (Sum("s", terms),))
+    more = Term((Factor((Part("x"),)),))
+    with pytest.raises(CapacityError, match="at most 16,777,216 entries, got 17,825,792"):
+        Release(sketch, (Sum("s", (*terms, more)),))
 
 
 @given(plain_sums.releases())
