@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from fhe_auc import bfv, ckks, registry
 from fhe_auc.counts import PartyData, count
@@ -175,6 +176,47 @@ def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str)
     assert found.negatives is not None
     assert found.positives - int(others.sum()) == int(SITES[0].y_true.sum())
     assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
+
+
+@needs_openfhe
+def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_bin_s_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They take off their own masks from what decrypts; the last party's is left."""
+    from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
+
+    masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, ExactJointComputation, "combine")
+    play = Play("exact", SITES, keys="joint")
+    expected = play.read()[0]
+    (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
+    p, n = np.split(np.sum([sketch_of(count(data, GRID)) for data in SITES], axis=0), 2)
+    terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
+    aggregators, *theirs = masks
+    seen = decrypted[0][0]
+    for each in (aggregators, *theirs[:-1]):
+        seen = modular.subtract(seen, each, prime)
+    several = np.delete(seen, [2 * bins, 2 * bins + 1])  # P and N have a slot each, which is the sum
+    assert stats.kstest(several / prime, "uniform").pvalue > 1e-7
+    assert not np.any(seen[: 2 * bins] == terms)
+    assert [seen[:bins].sum() % prime, seen[bins : 2 * bins].sum() % prime] == [
+        terms[:bins].sum() % prime,
+        terms[bins:].sum() % prime,
+    ]
+    assert seen[2 * bins : 2 * bins + 2].tolist() == [expected.positives, expected.negatives]
+    assert len(theirs) == len(SITES)
+    assert modular.subtract(seen, theirs[-1], prime)[: 2 * bins].tolist() == terms.tolist()
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[Any]:
+    """What a method returns from now on, call by call."""
+    found, method = [], getattr(owner, name)
+
+    def recording(*args: Any) -> Any:
+        found.append(method(*args))
+        return found[-1]
+
+    monkeypatch.setattr(owner, name, recording)
+    return found
 
 
 @needs_openfhe

@@ -3,6 +3,10 @@
 Nobody knows all pads here, and there is no opening. Each party encrypts both factors of every product, which are linear
 in its sketch; the aggregator adds up and multiplies, pair by pair of ciphertexts.
 
+Slots of a result hold single terms, under a mask that adds up to zero over each sum's. The aggregator adds one, and
+each party another in its partial decryption: so the aggregator and some parties together see sums alone, as long as a
+party is left whose mask they lack.
+
 The echo of sealed sessions is in these rounds: a party seals its partial decryption to the others together with the
 digest of the result that it was given, so that nobody who was given another one can open it.
 """
@@ -17,6 +21,7 @@ import numpy as np
 from fhe_auc.bfv import Ciphertext, PublicContext
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
+from fhe_auc.bfv.slots import message
 from fhe_auc.computation import JointComputation
 from fhe_auc.errors import DeserialisationError, InputError
 from fhe_auc.keystream import KeyStream
@@ -24,6 +29,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.transform import values_of
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
@@ -74,16 +80,20 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
                 submission = self.setup.submission(totals[block], block, which, keys.fingerprint)
                 summed.append(keys.ciphertext(keys.read_submission(submission, which), which))
             product = _products(keys, summed[0::2], summed[1::2])
-            none = np.zeros(len(self.plan.computed.sums), np.uint64)
-            mask = self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
-            results.append(keys.dump_result(keys.flood(keys.add_values(product, mask)), self.plan.kept))
+            masked = keys.add_values(product, self._mask(prime))
+            results.append(keys.dump_result(keys.flood(masked), self.plan.kept))
         return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
-        """Return a party's partial decryptions, one for each prime."""
+        """Return a party's partial decryptions, one for each prime, masked."""
         kept, exponent = self.plan.kept, self.plan.smudging_exponent
-        parts = enumerate(self._parts(result))
-        return b"".join(partial_decryption(share, each, which, kept, exponent) for which, each in parts)
+        half = self.setup.result_part(kept)
+        found = []
+        for which, (each, prime) in enumerate(zip(self._parts(result), self._primes, strict=True)):
+            partial = half.unpack(partial_decryption(share, each, which, kept, exponent))
+            half.add_in_place(partial, values_of(half, message(half, prime, self._mask(prime))))
+            found.append(half.pack(partial))
+        return b"".join(found)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the decrypted slots, shape (slots,), for each prime."""
@@ -92,6 +102,11 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
             fuse(self.setup, each, which, self.plan.kept, [parts[which] for parts in by_party])
             for which, each in enumerate(self._parts(result))
         ]
+
+    def _mask(self, prime: int) -> Residues:
+        """Return fresh residues, shape (slots,), uniform but that each sum's slots add up to zero."""
+        none = np.zeros(len(self.plan.computed.sums), np.uint64)
+        return self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
 
     def _parts(self, result: bytes) -> tuple[bytes, ...]:
         parts = decode(result, tuple[bytes, ...], "result")

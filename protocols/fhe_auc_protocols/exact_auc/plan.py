@@ -9,9 +9,10 @@ primes is at least 2A + 1. Every prime is above 2^41, on which the authenticator
 
 Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
 top. Then the result is switched down to q, a few of the primes of Q, which adds roundings of at most τ·√K, K the shares
-of the secret key. With joint keys each party adds smudging ±2^c to its partial decryption. All of it,
-(2^b + X)·q/Q + τ·√K + K·2^c, stays below the capacity q/2t. Flooding hides but for a statistical distance of 2^-λ if
-b ≥ λ + log2 N + log2 X; smudging if c ≥ λ + log2 N + log2(X·q/Q + τ·√K), in case that an aggregator has not flooded.
+of the secret key. With joint keys each party adds smudging ±2^c to its partial decryption, and a mask over slots, whose
+rounding, 1/2 at most, is nothing beside that. All of it, (2^b + X)·q/Q + τ·√K + K·2^c, stays below the capacity q/2t.
+Flooding hides but for a statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if
+c ≥ λ + log2 N + log2(X·q/Q + τ·√K), in case that an aggregator has not flooded.
 """
 
 from __future__ import annotations
