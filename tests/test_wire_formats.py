@@ -115,7 +115,7 @@ LAYOUTS = {
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",
-    "late_opening._Held": "[announcement: bytes, material: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
+    "late_opening._Held": "[announcement: bytes, not_after: int, context: bytes, seeds: tuple[bytes, ...], request: bytes, opening: bytes]",
     "late_opening._OpeningBody": "[request: _Request, sealed: bytes]",
     "late_opening._Request": "[session: bytes, manifest: bytes, counted: tuple[str, ...]]",
     "manifest.Manifest": "{protocol: str, session: bytes, parties: tuple[str, ...], grid: bytes, min_parties: int, keys: Keys, context: bytes, certificates: tuple[bytes, ...], aggregator: bytes, study: Study | None, plan: EncodedPlan | None, options: dict[str, bool | int | float | str]}",
