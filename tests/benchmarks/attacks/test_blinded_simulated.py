@@ -316,7 +316,7 @@ def test_command_prints_a_table_and_json():
 
 
 def test_tables_are_complete_at_any_width_and_when_piped():
-    arguments = ["--attack", "scale-num", "--attack", "swap-parties", "--attack", "forge-difference"]
+    arguments = ["--attack", "scale-num", "--attack", "scale-all", "--attack", "replace-with-counts"]
     arguments += ["--trials", "0", "--simulated-trials", "1000"]
     expected = [  # -, -, passes and what their rate lies below, with 95 % confidence (1 - 0.05^(1/1000)), bound
         ["scale-num", "-", "-", "0/1,000", "<3.0e-03", "1.1e-12"],
@@ -336,11 +336,11 @@ def test_tables_are_complete_at_any_width_and_when_piped():
 
 @pytest.mark.parametrize("width", ["40", "80", "200"])
 def test_tables_on_verified_are_complete_at_any_width(width):
-    arguments = ["--protocol", "verified", "--attack", "swap-parties", "--attack", "forge-difference"]
+    arguments = ["--protocol", "verified", "--attack", "forge-difference", "--attack", "swap-parties"]
     arguments += ["--trials", "0", "--simulated-trials", "1000"]
     text = CliRunner(env={"COLUMNS": width}).invoke(attack, arguments, catch_exceptions=False).stdout
-    header, _, harmless, counts = text[text.index("exact, real") :].splitlines()[:4]
+    header, _, forged, harmless = text[text.index("exact, real") :].splitlines()[:4]
     assert re.split(" {2,}", header.strip()) == ["exact, real", "verified, real", "one prime", "t = 257"]
     assert harmless.split() == ["swap-parties", "-", "-", "0/1,000", "0/1,000", "harmless"]
-    assert counts.split()[:4] == ["forge-difference", "-", "-", "0/1,000"]
-    assert counts.split()[4].endswith("/1,000")
+    assert forged.split()[:4] == ["forge-difference", "-", "-", "0/1,000"]
+    assert forged.split()[4].endswith("/1,000")
