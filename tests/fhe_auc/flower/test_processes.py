@@ -20,6 +20,7 @@ STARTED = """
 import signal, subprocess, sys, time
 from fhe_auc.flower.processes import Processes
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background has it ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and so has nohup
 made = Processes()
 (made.folder / "secret").write_text("share")
 stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
