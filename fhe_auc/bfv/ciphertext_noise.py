@@ -16,6 +16,7 @@ from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import SecretContext
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError
+from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of
@@ -176,7 +177,4 @@ def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:
 
 def integers(half: Polynomials, coefficients: Words) -> list[int]:
     """Return the coefficients modulo Q of one polynomial given modulo each prime of Q (Chinese remainder)."""
-    modulus = math.prod(half.moduli)
-    weights = [modulus // each * pow(modulus // each, -1, each) for each in half.moduli]
-    columns = zip(*coefficients.tolist(), strict=True)
-    return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
+    return combined(list(coefficients), half.moduli)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -62,6 +63,17 @@ def inverse(x: Residues, prime: int) -> Residues:
 def residues(values: Sequence[int] | NDArray[np.int64], modulus: int) -> Residues:
     """Return integers of either sign modulo `modulus`."""
     return np.mod(np.asarray(values, np.int64), np.int64(modulus)).astype(np.uint64)
+
+
+def combined(parts: Sequence[Residues], moduli: Sequence[int]) -> list[int]:
+    """Return the integers in [0, Π moduli) with these residues, `parts` of one length, one for each modulus.
+
+    Chinese remainder; no two moduli have a divisor in common.
+    """
+    modulus = math.prod(moduli)
+    weights = [modulus // each * pow(modulus // each, -1, each) for each in moduli]
+    columns = zip(*(part.tolist() for part in parts), strict=True)
+    return [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
 
 
 def uniform(stream: KeyStream, modulus: int, *shape: int) -> Residues:

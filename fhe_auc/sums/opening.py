@@ -21,6 +21,7 @@ import numpy as np
 from fhe_auc.bfv import Ciphertext, PublicContext, SecretContext
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.serialise import encode, frame, unframe
 from fhe_auc.sums.expansion import coefficients, products
@@ -126,10 +127,7 @@ def integers(totals: Sequence[Residues], moduli: Sequence[int]) -> tuple[int, ..
     From its residue modulo each prime, `Layout.totals`. A sum is right where its absolute value is below T/2.
     """
     modulus = math.prod(moduli)
-    weights = [modulus // each * pow(modulus // each, -1, each) for each in moduli]
-    columns = zip(*(each.tolist() for each in totals), strict=True)
-    found = [sum(part * weight for part, weight in zip(column, weights, strict=True)) % modulus for column in columns]
-    return tuple(each - modulus if each > modulus // 2 else each for each in found)
+    return tuple(each - modulus if each > modulus // 2 else each for each in modular.combined(totals, moduli))
 
 
 def _digest(release: Release) -> bytes:
