@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from fhe_auc.errors import InputError
+from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
+from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc.submissions import RunningSum
@@ -95,7 +98,9 @@ class Computation(ABC, Generic[Task, Public, Secret, Decrypted]):
 
 
 class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
-    """A computation under keys that a key holder has made."""
+    """A computation under keys that a key holder has made, for the manifest `_manifest`."""
+
+    _manifest: Manifest
 
     echoed: bool = False
     """Whether the parties counted compare the result that each was given before any of them reads it."""
@@ -128,6 +133,15 @@ class SealedComputation(Computation[Task, Public, Secret, Decrypted]):
     @abstractmethod
     def load_secret(self, material: bytes, seed: bytes = b"") -> Secret:
         """Return what a party's bytes hold, and with pads its seed, empty once it is used; errors as `load_public`."""
+
+    def _check_keys(self, context: BasePublicContext[Any] | BaseSecretContext[Any]) -> None:
+        """Raise `InputError` unless these are the session's keys."""
+        if self._manifest.joint_keys:
+            raise InputError("the session's manifest asks for joint keys")
+        if self.plan.parameters != context.parameters:
+            raise InputError("the keys were made with other parameters than the session's manifest names")
+        if self._manifest.context != context.fingerprint:
+            raise InputError("the keys are not those of this session (fingerprint mismatch)")
 
     @abstractmethod
     def running_sum(self, keys: Public) -> RunningSum:

@@ -12,7 +12,6 @@ from fhe_auc.ckks import load_public, load_secret
 from fhe_auc.ckks.context import Ciphertext, PublicContext, SecretContext, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.computation import PartyTask, SealedComputation
-from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -60,22 +59,14 @@ class SealedCkks(SealedComputation[CkksTask, PublicContext, SecretContext, Slots
     def load_public(self, material: bytes, opening: bytes = b"") -> PublicContext:
         """Return the public context."""
         context = load_public(material)
-        self._check(context)
+        self._check_keys(context)
         return context
 
     def load_secret(self, material: bytes, seed: bytes = b"") -> SecretContext:
         """Return the secret context."""
         context = load_secret(material)
-        self._check(context)
+        self._check_keys(context)
         return context
-
-    def _check(self, context: PublicContext | SecretContext) -> None:
-        if self._manifest.joint_keys:
-            raise InputError("the session's manifest asks for joint keys")
-        if self.plan.parameters != context.parameters:
-            raise InputError("the keys were made with other parameters than the session's manifest names")
-        if self._manifest.context != context.fingerprint:
-            raise InputError("the keys are not those of this session (fingerprint mismatch)")
 
     def running_sum(self, keys: PublicContext) -> RunningSum:
         """Return an empty sum of submissions."""

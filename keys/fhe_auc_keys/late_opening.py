@@ -78,7 +78,7 @@ class _Held(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
 def is_late(manifest: Manifest) -> bool:
     """Whether a session's opening is made once it is known who counts; raise `InputError` for an unknown protocol."""
     computation = _computation(manifest)
-    return computation is not None and computation.padded and manifest.min_parties < len(manifest.parties)
+    return computation is not None and computation.late
 
 
 def hold(store: KeyStore, session: Session, announcement: bytes, not_after: datetime) -> None:

@@ -23,14 +23,14 @@ from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.bfv.slots import message
 from fhe_auc.computation import JointComputation
-from fhe_auc.errors import DeserialisationError, InputError
+from fhe_auc.errors import InputError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import values_of
-from fhe_auc.serialise import decode, encode
+from fhe_auc.serialise import encode
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -89,7 +89,7 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
         kept, exponent = self.plan.kept, self.plan.smudging_exponent
         half = self.setup.result_part(kept)
         found = []
-        for which, (each, prime) in enumerate(zip(self._parts(result), self._primes, strict=True)):
+        for which, (each, prime) in enumerate(zip(self.plan.result_parts(result), self._primes, strict=True)):
             partial = half.unpack(partial_decryption(share, each, which, kept, exponent))
             half.add_in_place(partial, values_of(half, message(half, prime, self._mask(prime))))
             found.append(half.pack(partial))
@@ -100,19 +100,13 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
             fuse(self.setup, each, which, self.plan.kept, [parts[which] for parts in by_party])
-            for which, each in enumerate(self._parts(result))
+            for which, each in enumerate(self.plan.result_parts(result))
         ]
 
     def _mask(self, prime: int) -> Residues:
         """Return fresh residues, shape (slots,), uniform but that each sum's slots add up to zero."""
         none = np.zeros(len(self.plan.computed.sums), np.uint64)
         return self.plan.layout.mask(KeyStream(secrets.token_bytes(32)), none, prime)
-
-    def _parts(self, result: bytes) -> tuple[bytes, ...]:
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self.plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.plan.primes}")
-        return parts
 
 
 def _sides(term: Term, at: Mapping[Factor, Residues], prime: int, *, first: bool) -> tuple[Residues, Residues]:

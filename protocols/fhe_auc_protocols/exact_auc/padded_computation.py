@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from fhe_auc.bfv import PublicContext, SecretContext, load_public, load_secret
 from fhe_auc.computation import SealedComputation
-from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
-from fhe_auc.serialise import decode, encode
+from fhe_auc.serialise import encode
 from fhe_auc.submissions import RunningSum
 from fhe_auc.sums.opening import Opening, make_opening
 from fhe_auc.sums.pads import pad
@@ -85,7 +85,7 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
     def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
         """Return the aggregator's keys; an empty opening is to come."""
         public = load_public(material)
-        self._check(public)
+        self._check_keys(public)
         return AggregatorKeys(public, self._opened(public, opening) if opening else None)
 
     def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:
@@ -117,10 +117,8 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
 
     def decrypt(self, keys: PartyKeys, result: bytes) -> list[Residues]:
         """Return the result's slots, for each prime."""
-        parts = decode(result, tuple[bytes, ...], "result")
-        if len(parts) != self.plan.primes:
-            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.plan.primes}")
-        return [keys.secret.decrypt(each, which, self.plan.kept) for which, each in enumerate(parts)]
+        parts = enumerate(self.plan.result_parts(result))
+        return [keys.secret.decrypt(each, which, self.plan.kept) for which, each in parts]
 
     def _unpacked(self, number: int, part: bytes) -> Words:
         return unpack(part, self._size, self._primes[number])[None]
@@ -137,11 +135,5 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
 
     def _secret(self, material: bytes) -> SecretContext:
         context = load_secret(material)
-        self._check(context)
+        self._check_keys(context)
         return context
-
-    def _check(self, context: PublicContext | SecretContext) -> None:
-        if self.plan.parameters != context.parameters:
-            raise InputError("the keys were made with other parameters than the session's manifest names")
-        if self._manifest.context != context.fingerprint:
-            raise InputError("the keys are not those of this session (fingerprint mismatch)")

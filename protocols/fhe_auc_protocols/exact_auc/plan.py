@@ -33,7 +33,7 @@ from fhe_auc.bfv.ciphertext_noise import (
     switched_noise,
 )
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
-from fhe_auc.errors import CapacityError
+from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.plan import (
     Parameter,
     Terms,
@@ -44,6 +44,7 @@ from fhe_auc.plan import (
     ring_as_dict,
 )
 from fhe_auc.rlwe.statistical_security import check_smudging
+from fhe_auc.serialise import decode
 from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
@@ -167,6 +168,13 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Bytes of the result's ciphertexts, without envelopes: one for each prime, both polynomials."""
         bits = self.parameters.modulus_bits[: self.kept]
         return 2 * self.primes * self.parameters.ring_dimension * sum(-(-each // 8) for each in bits)
+
+    def result_parts(self, result: bytes) -> tuple[bytes, ...]:
+        """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
+        parts = decode(result, tuple[bytes, ...], "result")
+        if len(parts) != self.primes:
+            raise DeserialisationError(f"a result of {len(parts)} ciphertexts, of {self.primes}")
+        return parts
 
     @property
     def noise_bound(self) -> float:
