@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 import msgspec
@@ -24,6 +25,12 @@ Keys = Literal["none", "sealed", "joint"]
 """Who makes a session's keys: nobody, a key holder, or the parties together."""
 
 P = TypeVar("P", bound=Plan)
+
+
+@lru_cache(maxsize=8)  # a role's parts ask for it one by one, and in one process all roles for the same
+def _decoded(content: bytes, kind: type[P]) -> P:
+    """Return a plan, which is frozen; raise `DeserialisationError` for anything else."""
+    return decode(content, kind, "plan")
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -133,7 +140,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.plan.kind != kind.kind:
             raise InputError(f"the session's manifest is for a computation of kind {self.plan.kind[:40]!r}")
         try:
-            plan = decode(self.plan.content, kind, "plan")
+            plan: P = _decoded(self.plan.content, kind)
         except DeserialisationError as error:
             raise InputError(f"the session's manifest has no valid plan: {error}") from None
         if plan.keys != self.keys:
