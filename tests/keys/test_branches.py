@@ -25,6 +25,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.dpauc.protocol import DpaucLaplace
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from tests.support import exact_sessions
+from tests.support.wire import Kept
 
 GRID = np.linspace(0, 1, 16)
 NAMES = tuple(f"site {number}" for number in range(9))
@@ -219,16 +220,6 @@ def test_damaged_partial_sums_are_refused_and_change_nothing(play: Play, damage:
     assert caught.value.field == field
     assert root._sum.partial() == before
     assert list(root._answered) == [NAMES[0]]
-
-
-class Kept:
-    """An inbox that holds its submissions."""
-
-    def __init__(self, *submissions: tuple[str, bytes]) -> None:
-        self.submissions = submissions
-
-    def __call__(self) -> Iterator[tuple[str, bytes]]:
-        return iter(self.submissions)
 
 
 def test_processes_ingest_inboxes_and_the_record_names_what_they_refused(play: Play) -> None:

@@ -43,10 +43,13 @@ class Preparing(Consortium):
         super().__init__(*PARTIES, "stranger", ADDER)
 
     def prepared(self, session: bytes = bytes(16), by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
+        return self.announced(manifest(session), by, of)
+
+    def announced(self, manifest: Manifest, by: str = "north", of: tuple[str, ...] = PARTIES) -> bytes:
         shown, (adder,) = self.shown(*of), self.shown(ADDER)
         return announce(
             self.identities[by],
-            manifest(session),
+            manifest,
             shown,
             self.trust(),
             aggregator=adder,
@@ -125,17 +128,7 @@ def test_a_session_of_other_parties_than_the_manifest_s_is_not_signed(consortium
 
 
 def test_a_session_with_a_key_holder_is_not_opened_as_joint(consortium: Preparing) -> None:
-    shown, (adder,) = consortium.shown(*PARTIES), consortium.shown(ADDER)
-    sealed = announce(
-        consortium.identities["north"],
-        manifest(joint=False),
-        shown,
-        consortium.trust(),
-        aggregator=adder,
-        study=STUDY,
-        lifetime=WEEK,
-        at=NOW,
-    )
+    sealed = consortium.announced(manifest(joint=False))
     with pytest.raises(WrongContextError):
         opened(consortium, sealed)
 

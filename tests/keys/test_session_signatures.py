@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from fhe_auc_keys.session_signatures import SessionSignatures
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.pooled import exact_auc
 from tests.support.stored_sites import GRID, Consortium
-from tests.support.wire import LIMIT, changed, payload_of
+from tests.support.wire import LIMIT, Kept, changed, payload_of
 
 
 @pytest.fixture
@@ -287,16 +287,6 @@ def test_a_session_in_one_process_says_that_it_is_not_signed(site_rows: list[Par
 # --- Branches ---------------------------------------------------------------------------------------------------------
 
 
-class Post:
-    """An inbox in memory, to be pickled."""
-
-    def __init__(self, *submissions: tuple[str, bytes]) -> None:
-        self.submissions = submissions
-
-    def __call__(self) -> Iterator[tuple[str, bytes]]:
-        return iter(self.submissions)
-
-
 def test_branches_check_signatures_and_hand_on_whose_submissions_they_added(consortium: Consortium) -> None:
     aggregator, submissions = submitted(consortium)
     assert isinstance(aggregator, SealedAggregator)
@@ -304,7 +294,7 @@ def test_branches_check_signatures_and_hand_on_whose_submissions_they_added(cons
     forged = changed(submissions["south"], payload=payload_of(submissions["north"]))
     nonsense = resigned(consortium, changed(submissions["north"], payload=b""), identity_of(consortium, "north"))
     sent = ("south", forged), ("north", nonsense), *((name, submissions[name]) for name in ("south", "north"))
-    inboxes = [Inbox(("north", "south"), Post(*sent)), Inbox(("east",), Post(("east", submissions["east"])))]
+    inboxes = [Inbox(("north", "south"), Kept(*sent)), Inbox(("east",), Kept(("east", submissions["east"])))]
     ingest(aggregator, material, inboxes, processes=1)
     assert aggregator.refusals.keys() == {"north"}  # nobody knows who sent what is in south's name
     assert "malformed submission" in aggregator.refusals["north"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +13,25 @@ from fhe_auc.messages import Message
 LIMIT = 2**25
 HEAD = 40
 """Bytes of a frame before its body: magic, version, checksum."""
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda payload: b"",
+    "truncated": lambda payload: payload[:-1],
+    "half": lambda payload: payload[: len(payload) // 2],
+    "longer": lambda payload: payload + b"\0",
+    "coefficient above its modulus": lambda payload: b"\xff" * 7 + payload[7:],
+}
+"""What may happen to packed coefficients of up to 56 bits."""
+
+
+class Kept:
+    """An inbox of a branch that holds its submissions, and can be pickled."""
+
+    def __init__(self, *submissions: tuple[str, bytes]) -> None:
+        self.submissions = submissions
+
+    def __call__(self) -> Iterator[tuple[str, bytes]]:
+        return iter(self.submissions)
 
 
 def changed(message: bytes, **fields: Any) -> bytes:

@@ -27,6 +27,7 @@ from fhe_auc.rlwe.polynomials import Sum
 from fhe_auc.rlwe.second_error import VARIANCE
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.serialise import encode
+from tests.support.wire import DAMAGE
 
 SLOTS = 8192
 PRIMES = (*primes_above(2**41, 2, SLOTS), 65537)
@@ -280,23 +281,14 @@ def _resealed(kind: str, data: bytes, change: Callable[[bytes], bytes]) -> bytes
     return container.seal(kind, fingerprint, change(payload))
 
 
-_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda payload: b"",
-    "truncated": lambda payload: payload[:-1],
-    "half": lambda payload: payload[: len(payload) // 2],
-    "longer": lambda payload: payload + b"\0",
-    "coefficient above its modulus": lambda payload: b"\xff" * 7 + payload[7:],
-}
-
-
-@pytest.mark.parametrize("damage", _DAMAGE)
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_behind_a_good_checksum_is_refused(pair: bfv.KeyPair, damage: str) -> None:
     submission = pair.secret.encrypt(some(1, 0), 0)
     with pytest.raises(DeserialisationError):
-        pair.public.read_submission(_resealed(f"submission modulo {PRIMES[0]}", submission, _DAMAGE[damage]), 0)
+        pair.public.read_submission(_resealed(f"submission modulo {PRIMES[0]}", submission, DAMAGE[damage]), 0)
     result = pair.public.dump_result(pair.public.encrypt(some(1, 0), 0))
     with pytest.raises(DeserialisationError):
-        pair.secret.decrypt(_resealed(f"result modulo {PRIMES[0]}", result, _DAMAGE[damage]), 0)
+        pair.secret.decrypt(_resealed(f"result modulo {PRIMES[0]}", result, DAMAGE[damage]), 0)
 
 
 @pytest.mark.parametrize("first", ["zero", "anything"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ from fhe_auc.rlwe.parameters import Chain
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc.serialise import encode
+from tests.support.wire import DAMAGE
 
 SLOTS = 8192
 PRIMES = {
@@ -252,22 +252,13 @@ def test_a_switched_result_under_another_key_or_for_another_prime_is_refused(cas
         case.pair.secret.decrypt(case.pair.secret.encrypt(case.some(1, 0), 0), 0, case.kept)
 
 
-_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
-    "empty": lambda payload: b"",
-    "truncated": lambda payload: payload[:-1],
-    "half": lambda payload: payload[: len(payload) // 2],
-    "longer": lambda payload: payload + b"\0",
-    "coefficient above its modulus": lambda payload: b"\xff" * 7 + payload[7:],
-}
-
-
-@pytest.mark.parametrize("damage", _DAMAGE)
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_behind_a_good_checksum_is_refused(case: Case, damage: str) -> None:
     data = case.pair.public.dump_result(case.pair.public.encrypt(case.some(1, 0), 0), case.kept)
     kind = container.kind_of(data)
     fingerprint, payload = container.open_any(kind, data)
     with pytest.raises(DeserialisationError, match=r"bytes of coefficients|not below its modulus"):
-        case.pair.secret.decrypt(container.seal(kind, fingerprint, _DAMAGE[damage](payload)), 0, case.kept)
+        case.pair.secret.decrypt(container.seal(kind, fingerprint, DAMAGE[damage](payload)), 0, case.kept)
 
 
 @pytest.mark.parametrize("second", ["zero", "one", "small"])
