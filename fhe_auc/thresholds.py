@@ -2,10 +2,9 @@
 
 Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `ThresholdError` is raised for any other
 m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
-a classifier of rare events puts all its scores near 0, into a few of their bins. On real data with 0.36 % positives and
-all scores below 0.1, 100 uniform thresholds missed the AUC by 0.096, `hybrid` by 1.4e-3 with 1,000 points and by 3.8e-5
-with 4,000. What holds on any data is the half-width that comes with the AUC (`fhe_auc.trapezoid`). [DPAUC] says nothing
-about its points; `dpauc` is the grid with which its tables come out.
+a classifier of rare events puts all its scores near 0, into a few of their bins; `hybrid` tells those apart too
+(docs/evidence/precision.md). What holds on any data is the half-width that comes with the AUC (`fhe_auc.trapezoid`).
+[DPAUC] says nothing about its points; `dpauc` is the grid with which its tables come out.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of
 its own has to find (`fhe_auc.evaluation.QuantileThresholds`). docs/evidence/score-histograms.md says what it reveals.
@@ -51,7 +50,6 @@ DEFAULT_SIZE = 1000
 MAX_PLACES = 5
 
 _LEAST_DPAUC = 4  # one point in each share
-_LOGIT_REACH = 9  # sigmoid(±9) = 1.2e-4 and 1 - 1.2e-4
 _TEXT_SUFFIXES = (".txt", ".csv")
 _FILE_SUFFIXES = (".npy", *_TEXT_SUFFIXES)
 _QUANTILE = "quantile"
@@ -66,13 +64,15 @@ def uniform(m: int) -> NDArray[np.float64]:
 
 
 def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
-    """Return m thresholds that are dense near 0 and 1 as well as in between: read-only, shape (m,).
+    """Return m thresholds for any scores from 0 to 1, however close to the ends they lie: read-only, shape (m,).
 
-    Seven tenths of them (rounded to an even number L) are sigmoid(x) at L equidistant x from -9 to 9, the other m - L
-    are equidistant from 0 to 1. With an even L no x is 0, so that 1/2, the one value that both halves could share,
-    comes from one of them at most, and the union has exactly m points.
+    Of the points, 45 % are equidistant from 0 to 1. The others, an even number L, are sigmoid(x) where x depends on L
+    equidistant u from -1 to 1: x = 12u + 21u^9 for u > 0, and x = 12u + 733u^9 for u < 0. For most u the second term
+    is small and the points are equidistant on the logit scale. At the ends it takes them to 1 - 5e-15 and to 5e-324,
+    the least positive float64: naive Bayes, for one, has most of its scores near the ends.
 
-    The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp.
+    The points are the same to the last bit on every machine: decimal arithmetic rather than the processor's exp. Where
+    two of them are the same float64, one moves to the next free one.
 
     Raises `ThresholdError` if m is not an integer from 2 to 2^20.
     """
@@ -81,17 +81,21 @@ def hybrid(m: int = DEFAULT_SIZE) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=8)
 def _hybrid(m: int) -> NDArray[np.float64]:
-    on_logit = 2 * round(0.35 * m)
-    return explicit(np.union1d(np.linspace(0.0, 1.0, m - on_logit), _sigmoid_points(on_logit)))
+    on_logit = 2 * round(0.275 * m)
+    points = np.sort(np.concatenate([np.linspace(0.0, 1.0, m - on_logit), _sigmoid_points(on_logit)]))
+    # As integers, neighbouring float64 from 0 on differ by 1. Less its rank, a point is no lower than the one before.
+    rank = np.arange(m)
+    free = np.maximum.accumulate(points.view(np.int64) - rank)
+    last = np.float64(1.0).view(np.int64) - (m - 1)
+    return explicit((np.minimum(free, last) + rank).view(np.float64))
 
 
 def _sigmoid_points(size: int) -> NDArray[np.float64]:
     with localcontext() as context:
         context.prec = 25
-        step = Decimal(2 * _LOGIT_REACH) / (size - 1)
-        lower = [1 / (1 + (_LOGIT_REACH - step * k).exp()) for k in range(size // 2)]
-        upper = [1 - point for point in reversed(lower)]
-    return np.array([*lower, *upper], dtype=np.float64)
+        equidistant = [Decimal(2 * k + 1 - size) / (size - 1) for k in range(size)]
+        logits = [12 * u + (733 if u < 0 else 21) * u**9 for u in equidistant]
+        return np.array([1 / (1 + (-x).exp()) for x in logits], dtype=np.float64)
 
 
 def dpauc(m: int) -> NDArray[np.float64]:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
+from sklearn.metrics import roc_auc_score
 
 from fhe_auc import thresholds
 from fhe_auc.errors import ThresholdError
@@ -142,14 +144,39 @@ def test_hybrid_has_exactly_the_size_asked_for() -> None:
         assert len(thresholds.hybrid(size)) == size
 
 
-def test_hybrid_is_three_tenths_uniform_and_seven_tenths_logistic() -> None:
-    logistic = 1 / (1 + np.exp(-np.linspace(-9, 9, 700)))
-    union = np.sort(np.concatenate([np.linspace(0, 1, 300), logistic]))
-    np.testing.assert_allclose(thresholds.hybrid(), union, rtol=1e-14)
+def test_hybrid_is_45_percent_uniform_and_logistic_with_long_tails_otherwise() -> None:
+    u = np.linspace(-1, 1, 550)
+    logistic = expit(12 * u + np.where(u < 0, 733, 21) * u**9)
+    union = np.sort(np.concatenate([np.linspace(0, 1, 450), logistic]))
+    np.testing.assert_allclose(thresholds.hybrid(), union, rtol=1e-11, atol=1e-300)
+
+
+def test_hybrid_reaches_from_the_least_to_the_largest_score_that_is_not_0_or_1() -> None:
+    grid = thresholds.hybrid()
+    assert grid[:2].tolist() == [0.0, 5e-324]
+    assert grid[-1] == 1.0
+    assert grid[-2] > 1 - 1e-14
+
+
+@pytest.mark.slow
+def test_hybrid_of_the_largest_size_has_no_point_twice() -> None:
+    grid = thresholds.hybrid(2**20)
+    assert len(grid) == 2**20
+    assert (grid[0], grid[-1]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("reach", [5, 30, 300])
+def test_hybrid_tells_scores_apart_that_are_squeezed_to_the_ends(reach: int) -> None:
+    """As naive Bayes squeezes them."""
+    random = np.random.default_rng(0)
+    y_true = random.random(20_000) < 0.4
+    y_score = expit(reach * (random.normal(size=20_000) + y_true - 0.5))
+    bins = np.searchsorted(thresholds.hybrid(4000), y_score, side="right")
+    assert roc_auc_score(y_true, bins) == pytest.approx(roc_auc_score(y_true, y_score), abs=1e-4)
 
 
 def test_hybrid_is_the_same_to_the_last_bit_everywhere() -> None:
-    assert digest(thresholds.hybrid()) == "d221b7228fb2a6bb6361f6673817fbf31341050a75501396c31cdee964251639"
+    assert digest(thresholds.hybrid()) == "976719c81003c0bebf083a5177fcc16d69654d7d181108f928663e2f86fe660d"
 
 
 def test_grids_are_read_only() -> None:
