@@ -41,7 +41,7 @@ of one.
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
 
-_ERROR_VARIANCE = 3.25**2  # of the libraries' errors in keys; SEAL's measured 3.24, OpenFHE's 3.19
+_ERROR_VARIANCE = 3.25**2  # of errors in keys; ours and SEAL's have 3.24, OpenFHE's 3.19
 _SWITCHING_ERROR_VARIANCE = 1 + _ERROR_VARIANCE  # OpenFHE's own 1.0, and what we add
 _TERNARY_VARIANCE = 2 / 3
 

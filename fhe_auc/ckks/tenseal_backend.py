@@ -13,6 +13,7 @@ from fhe_auc.ckks.context import Ciphertext, CkksLibrary, Slots
 from fhe_auc.ckks.parameters import CkksParameters
 from fhe_auc.rlwe import seal_format
 from fhe_auc.rlwe.layout import Layout
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import SealLibrary, written
 from fhe_auc.rlwe.seeded import VERIFIED
 
@@ -26,6 +27,17 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
         # Galois elements by SEAL's rule: a left rotation by s is X -> X^(3^s mod 2N).
         self.elements = {s: pow(3, s, 2 * parameters.ring_dimension) for s in parameters.rotations}
         self.learn_submissions(self.encoded(np.full(parameters.slots, VERIFIED / parameters.scale, complex), 1))
+
+    # SEAL's public keys are modulo its special prime as well, which is larger here than our own arithmetic takes. So
+    # they are SEAL's own, and travel whole.
+
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        secret = self.load(seal.SecretKey(), self.secret_key, secret_key)
+        generator = seal.KeyGenerator(self.context, secret)
+        return self.public_key.pack(seal_format.save(seal_format.public_key(generator)))
+
+    def expanded_public_key(self, packed: bytes) -> Words:
+        return self.public_key.polynomials.unpack(packed)
 
     @cached_property
     def rotation_keys(self) -> Layout:

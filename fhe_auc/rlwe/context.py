@@ -17,7 +17,7 @@ from fhe_auc.serialise import encode
 
 
 class PublicKeys(msgspec.Struct, Generic[P], frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What a public context is made of: parameters, and keys as packed coefficients."""
+    """What a public context is made of: parameters, and keys as packed coefficients and seeds."""
 
     parameters: P
     public_key: bytes

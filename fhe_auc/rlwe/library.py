@@ -86,6 +86,18 @@ class Library(ABC, Generic[P]):
     def decryptor(self, fingerprint: bytes, secret_key: bytes) -> Decryptor:
         """Return the packed secret key, loaded; errors as `evaluator`."""
 
+    def new_public_key(self, secret_key: bytes) -> bytes:
+        """Return a fresh public key of a packed secret key, packed: an encryption of zero, half of it a seed.
+
+        The library has no part in it. Its only error is the one that other encryptions have as their second.
+        """
+        seeded = Seeded(self.public_key.polynomials)
+        return seeded.reseed(seeded.whole.zeros(), self.secret_key.polynomials.unpack(secret_key))
+
+    def expanded_public_key(self, packed: bytes) -> Words:
+        """Return both polynomials of a packed public key; `DeserialisationError` where it is none."""
+        return Seeded(self.public_key.polynomials).expand(packed)
+
     @abstractmethod
     def words(self, ciphertext: Any) -> Words:
         """Return both polynomials of a ciphertext that this process has made, as values at the roots of unity."""

@@ -115,11 +115,15 @@ class BaseJointSetup(ABC, Generic[P]):
     def joined_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> tuple[bytes, bytes]:
         """Return public key and relinearisation key, packed, from the same sums."""
         public_key, relinearisation, _ = key_parts
-        packed = self.halves["public key"].pack(public_key, self.common("public key"))
+        packed = self.packed_public_key(public_key)
         if not self.multiplies:
             return packed, b""
         _, g = self.halves["relinearisation key"].split(relinearisation)
         return packed, self.halves["relinearisation key"].pack(relinearisation_part, g)
+
+    def packed_public_key(self, b: Words) -> bytes:
+        """Return the public key of this half, packed as all are: the other one is `common`, which a seed says."""
+        return self.halves["public key"].half.pack(b) + self.seed("public key", 0)
 
     def result_part(self, kept: int | None = None) -> Polynomials:
         """Return the shape of one polynomial of a result, and of its partial decryptions.
@@ -241,9 +245,8 @@ class BaseJointShare(Generic[P]):
     def _new_secret(self) -> tuple[Any, Any]:
         """Return a fresh secret, and its part of the public key."""
         setup, library = self.setup, self.setup.library
-        common = setup.common("public key")
-        packed = setup.halves["public key"].pack(np.zeros_like(common), common)
-        reference = library.load_public_key(packed, setup.tag)
+        zeros = setup.halves["public key"].half.zeros()
+        reference = library.load_public_key(setup.packed_public_key(zeros), setup.tag)
         pair = library.context.MultipartyKeyGen(reference, False, True)
         return pair.secretKey, pair.publicKey
 

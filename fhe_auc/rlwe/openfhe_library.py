@@ -204,8 +204,9 @@ class OpenFheLibrary(Library[P]):
             relinearisation_key = self.packed_switching_keys(
                 self.relinearisation_key, self.switching_halves, keys.relinearisation, keys
             )
-        public = self.public_key.pack(save(keys.public)), relinearisation_key, *self._further_keys(keys)
-        return public, self.secret_key.pack(save(keys.secret))
+        secret_key = self.secret_key.pack(save(keys.secret))
+        public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(keys)
+        return public, secret_key
 
     def _further_keys(self, keys: Keys) -> tuple[bytes, ...]:
         """Return what else a public context of the scheme holds, packed."""
@@ -277,11 +278,12 @@ class OpenFheLibrary(Library[P]):
         return Layout(save(item), find, tag=tag.encode())
 
     def load_public_key(self, packed: bytes, tag: str) -> Any:
-        """Return the library's object, called `tag`, from packed coefficients; `DeserialisationError` if it refuses."""
-        return parsed(openfhe.DeserializePublicKeyString, self.public_key.unpack(packed, tag.encode()))
+        """Return the library's object, called `tag`, from the packed key; `DeserialisationError` where it is none."""
+        raw = self.public_key.raw(self.expanded_public_key(packed), tag.encode())
+        return parsed(openfhe.DeserializePublicKeyString, raw)
 
     def load_secret_key(self, packed: bytes, tag: str) -> Any:
-        """Return the same of a secret key."""
+        """Return the same of a secret key, from packed coefficients."""
         return parsed(openfhe.DeserializePrivateKeyString, self.secret_key.unpack(packed, tag.encode()))
 
     def load_switching_key(self, packed: bytes, tag: str) -> Any:

@@ -58,12 +58,12 @@ class SealLibrary(Library[P]):
     def fresh_keys(self) -> tuple[tuple[bytes, ...], bytes]:
         """Return fresh keys, packed: those of a public context in order, and the secret key."""
         generator = seal.KeyGenerator(self.context)
-        public_key = self.public_key.pack(seal_format.save(seal_format.public_key(generator)))
+        secret_key = self.secret_key.pack(seal_format.save(generator.secret_key()))
         relinearisation_key = b""
         if self.parameters.multiplies:
             relinearisation_key = self.relinearisation_key.pack(seal_format.save(generator.create_relin_keys()))
-        public = public_key, relinearisation_key, *self._further_keys(generator)
-        return public, self.secret_key.pack(seal_format.save(generator.secret_key()))
+        public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(generator)
+        return public, secret_key
 
     def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
         """Return what else a public context of the scheme holds, packed."""
@@ -71,7 +71,8 @@ class SealLibrary(Library[P]):
 
     def evaluator(self, fingerprint: bytes, public_key: bytes, relinearisation_key: bytes) -> SealEvaluator:
         """Return the packed keys, loaded."""
-        public = self.load(seal.PublicKey(), self.public_key, public_key)
+        raw = self.public_key.raw(self.expanded_public_key(public_key))
+        public = seal_format.parse(seal.PublicKey(), self.context, raw)
         relinearisation = None
         if relinearisation_key:
             relinearisation = self.load(seal.RelinKeys(), self.relinearisation_key, relinearisation_key)

@@ -10,7 +10,8 @@ error of ours on top, and the difference one of its own:
 Fresh bytes from the system are enough; should they repeat as well, b differs wherever the message does, and the key of
 HMAC is a secret. Half of the digest may be published: it seeds `a`, so that `a` never repeats under another message.
 
-An encryption's error is then the sum of two, √2 times as large as the library's: `FRESH_VARIANCE`.
+An encryption's error is then the sum of two, √2 times as large as the library's: `FRESH_VARIANCE`. Public keys have
+ours alone, with a b of zeros, which no library makes: so a public key never has the `a` of anything else.
 """
 
 from __future__ import annotations

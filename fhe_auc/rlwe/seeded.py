@@ -1,4 +1,4 @@
-"""Ciphertexts at half their size: of (b, a), encrypted under a secret key s, `a` is expanded from a seed.
+"""Ciphertexts and public keys at half their size: of (b, a), under a secret key s, `a` is expanded from a seed.
 
     b + a·s = m + e + e2        a = ChaCha20(seed)        sent: b, seed
 
@@ -6,6 +6,9 @@
 and s, b = b' + (a' - a)·s is the same encryption, message and error unchanged, under the `a` of a seed. To that comes
 an error e2 of our own (`fhe_auc.rlwe.second_error`): a library that repeats e under another `a` would give s away. Both
 libraries keep polynomials as values at roots of unity, where products are taken value by value.
+
+A public key is an encryption of zero. With b' = a' = 0, whatever the library, it is made in the same way, and e2 is its
+one error.
 
 A seed is used once: two ciphertexts with the same `a` tell the difference of what they encrypt. (Under different
 secrets the same `a` is harmless: joint keys, `fhe_auc.rlwe.openfhe_joint_keys`.)

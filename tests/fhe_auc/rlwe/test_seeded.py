@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fhe_auc import ckks
+from fhe_auc import bfv, ckks
+from fhe_auc.bfv.parameters import SUM_CHAINS, primes_above
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
@@ -72,6 +74,27 @@ def test_reseeding_changes_the_error_by_the_second_one_and_nothing_else(pair: ck
     error = small_coefficients(seeded.half, added)
     assert np.abs(error).max() <= 21
     assert (error**2).mean() == pytest.approx(VARIANCE, rel=0.15)  # of 8192 values it is off by 0.016
+
+
+def test_a_public_key_encrypts_zero_with_the_second_error_alone_modulo_all_primes_of_keys(backend: str) -> None:
+    chain = SUM_CHAINS[backend][0]
+    made = bfv.generate(bfv.BfvParameters(backend, *msgspec.structs.astuple(chain), primes_above(2**41, 1, 8192)))
+    scheme, secret_key = made.secret._scheme, made.secret._stored.secret_key
+    half = Seeded(scheme.public_key.polynomials).half
+    assert len(half.moduli) == len(chain.modulus_bits) + (backend == "tenseal")  # SEAL's special one
+    first, second = made.public._stored.public_key, scheme.new_public_key(secret_key)
+    assert len(first) == half.packed_size + SEED_BYTES
+    found = []
+    for packed in first, second:
+        b, a = np.split(scheme.expanded_public_key(packed), 2)
+        half.add_in_place(b, half.multiply(a, scheme.secret_key.polynomials.unpack(secret_key)))
+        error = small_coefficients(half, b)
+        assert np.abs(error).max() <= 21
+        assert (error**2).mean() == pytest.approx(VARIANCE, rel=0.15)
+        found.append((error, a))
+    (error, a), (other_error, other_a) = found
+    assert (a != other_a).mean() > 0.999
+    assert abs(np.corrcoef(error, other_error)[0, 1]) < 0.1
 
 
 # --- A machine that is resumed twice from one snapshot repeats the library's errors -----------------------------------

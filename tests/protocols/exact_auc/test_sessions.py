@@ -21,6 +21,7 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_keys.local_consortium import Consortium
 from fhe_auc_keys.sealed_roles import SealedParty
 from fhe_auc_keys.session_keys import PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
@@ -314,5 +315,16 @@ def test_a_party_sends_as_many_bytes_as_planned_and_keys_have_no_relinearisation
     assert decode(stored, StoredPublic, "keys").relinearisation_key == b""
     polynomial = play.plan.parameters.polynomial_bytes()
     ciphertexts = play.plan.layout.ciphertexts
-    # Both halves of a public key, one half of each ciphertext of the opening, and nothing else of their size.
-    assert ciphertexts * polynomial < len(play.session.aggregator_material) < (3 + ciphertexts) * polynomial
+    # One half of a public key and of each ciphertext of the opening, and nothing else of their size.
+    assert 0 < len(play.session.aggregator_material) - (1 + ciphertexts) * polynomial < polynomial / 2
+
+
+@both_backends
+@both_protocols
+def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_parties(
+    protocol: str, backend: str
+) -> None:
+    names = tuple(f"site {party}" for party in range(100))
+    request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
+    bundles = Consortium(names).seal(PLUGINS[protocol].prepare(request))
+    assert len(bundles.aggregator) <= 2_000_000
