@@ -21,6 +21,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -272,7 +273,7 @@ class Party(ABC, Generic[R]):
             The session cannot go on.
         """
         limit = self.download_limit + _ENVELOPE_BYTES + _LISTED_BYTES * len(self.manifest.parties)
-        parsed = Message.from_bytes(message, limit=limit)
+        parsed = _parsed(message, limit)
         parsed.require(
             protocol=self.manifest.protocol,
             session=self.manifest.session,
@@ -417,6 +418,11 @@ class Party(ABC, Generic[R]):
 
         In the last round it is empty, and ``self._outcome`` is set or `EvaluationError` raised.
         """
+
+
+@lru_cache(maxsize=1)  # in one process, all parties are given the same bytes, and may keep the payload
+def _parsed(message: bytes, limit: int) -> Message:
+    return Message.from_bytes(message, limit=limit)
 
 
 def _message(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.rlwe import container
@@ -29,6 +31,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     public_keys: type[PublicKeys[P]]
     secret_key: type[SecretKey[P]]
     pair: Callable[[Public, Secret], Pair]
+    _in_use: WeakValueDictionary[bytes, Secret] = field(default_factory=WeakValueDictionary, repr=False)
 
     def generate(self, parameters: P) -> Pair:
         """Return a context with fresh keys: exactly the keys that `parameters` call for.
@@ -51,9 +54,16 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         return self.public(stored, _schemes(stored.parameters))
 
     def load_secret(self, data: bytes) -> Secret:
-        """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`."""
-        stored = _opened(self.secret.kind, data, self.secret_key)
-        return self.secret(stored, _schemes(stored.parameters))
+        """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`.
+
+        As long as somebody uses it, it is the same one for the same bytes: one process may play thousands of parties.
+        """
+        digest = hashlib.sha256(data).digest()
+        found = self._in_use.get(digest)
+        if found is None:
+            stored = _opened(self.secret.kind, data, self.secret_key)
+            self._in_use[digest] = found = self.secret(stored, _schemes(stored.parameters))
+        return found
 
 
 def _schemes(parameters: P) -> Sequence[Library[P]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -50,7 +50,7 @@ class Announcement:
     holder: Peer  # who signed
     not_after: datetime  # UTC
 
-    @property
+    @cached_property
     def fingerprints(self) -> Mapping[str, bytes]:
         """Party to the fingerprint of the certificate that it takes part with."""
         return dict(zip(self.manifest.parties, self.manifest.certificates, strict=True))

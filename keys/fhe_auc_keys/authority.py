@@ -195,6 +195,7 @@ class Authority:
 
         A revoked certificate gives its name free but never its keys, which somebody else may hold.
         """
+        now, looks = at.timestamp(), alike(name)
         for line in self.register:
             same_keys = (line.signing_key, line.encryption_key) == (signing, encryption)
             shares_a_key = line.signing_key == signing or line.encryption_key == encryption
@@ -202,7 +203,7 @@ class Authority:
                 raise UnfitCertificateError(
                     f"a key in the request of {name!r} was revoked (serial {line.serial}): new keys are needed"
                 )
-            if line.revoked or line.not_after < at.timestamp():
+            if line.revoked or line.not_after < now:
                 continue
             if line.name == name and not same_keys:
                 raise UnfitCertificateError(
@@ -210,7 +211,7 @@ class Authority:
                 )
             if line.name != name and shares_a_key:
                 raise UnfitCertificateError(f"a key in the request of {name!r} is certified for {line.name!r}")
-            if line.name != name and alike(line.name) == alike(name):
+            if line.name != name and alike(line.name) == looks:
                 raise UnfitCertificateError(f"the name {name!r} looks like {line.name!r}, which is certified already")
 
 

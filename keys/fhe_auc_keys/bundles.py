@@ -26,7 +26,7 @@ from fhe_auc.serialise import decode, encode
 from fhe_auc.study import Study
 from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid, require_study
-from fhe_auc_keys.certificates import Trust, verify
+from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
     ExpiredError,
     ReplayedError,
@@ -146,34 +146,50 @@ def seal_session(
         holder, session.manifest, credentials, trust, aggregator=aggregator, study=study, lifetime=lifetime, at=at
     )
     announced = open_announcement(announcement, trust, holder=holder.name, at=at)
-    manifest = announced.manifest
-    common = party_secrets(session.party_material, manifest.context)
-    check_no_secret(session.aggregator_material, manifest.context, common, session.seeds.values())
+    aggregator_bundle = seal_to_aggregator(holder, session, announcement, announced)
+    digest, common = announcement_digest(announcement), party_secrets(session.party_material, session.manifest.context)
     bundles = {}
-    for name, certificate in announced.fingerprints.items():
-        header = encode(
-            _Header(
-                bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
-                session=manifest.session,
-                recipient=certificate,
-                context=manifest.context,
-                holder=announced.holder.fingerprint,
-                not_after=int(announced.not_after.timestamp()),
-            )
-        )
-        info = signed_bytes(PARTY_KIND.purpose, header)
-        key = announced.roster.encryption_keys[name]
-        own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
-        sealed = sealing.seal(key, own, info=info, associated=_digest(announcement))
+    for name in announced.fingerprints:
+        header, sealed = seal_to_party(session, common, announced, digest, name)
         bundles[name] = sign(PARTY_KIND, holder, _PartyBody(announcement, header, sealed))
+    return SealedSession(announcement, aggregator_bundle, bundles)
+
+
+def seal_to_aggregator(holder: Identity, session: Session, announcement: bytes, announced: Announcement) -> bytes:
+    """Return the aggregator's bundle; `announced` is what the bytes `announcement` hold. Errors as `seal_session`."""
+    context = announced.manifest.context
+    common = party_secrets(session.party_material, context)
+    check_no_secret(session.aggregator_material, context, common, session.seeds.values())
     sealed = sealing.seal(
         announced.aggregator.encryption_key,
         session.aggregator_material,
         info=AGGREGATOR_KIND.purpose,
-        associated=_digest(announcement),
+        associated=announcement_digest(announcement),
     )
-    public = sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
-    return SealedSession(announcement, public, bundles)
+    return sign(AGGREGATOR_KIND, holder, _AggregatorBody(announcement, sealed))
+
+
+def seal_to_party(
+    session: Session, common: PartySecrets, announced: Announcement, digest: bytes, name: str
+) -> tuple[bytes, bytes]:
+    """Return header and sealed secrets of one party's bundle, for `unseal_for_party`.
+
+    `common` is the session's party material, decoded; `digest` is the SHA-256 of the announcement's bytes.
+    """
+    manifest = announced.manifest
+    header = encode(
+        _Header(
+            bundle_id=secrets.token_bytes(BUNDLE_ID_BYTES),
+            session=manifest.session,
+            recipient=announced.fingerprints[name],
+            context=manifest.context,
+            holder=announced.holder.fingerprint,
+            not_after=int(announced.not_after.timestamp()),
+        )
+    )
+    own = encode(msgspec.structs.replace(common, seed=session.seeds.get(name, b"")))
+    key, info = announced.roster.encryption_keys[name], signed_bytes(PARTY_KIND.purpose, header)
+    return header, sealing.seal(key, own, info=info, associated=digest)
 
 
 def open_aggregator_bundle(
@@ -190,7 +206,9 @@ def open_aggregator_bundle(
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
     _check_session(announcement.manifest.session, session)
     announcement.require_aggregator(verify(identity.credential, trust, at=at))
-    material = identity.unseal(body.sealed, info=AGGREGATOR_KIND.purpose, associated=_digest(body.announcement))
+    material = identity.unseal(
+        body.sealed, info=AGGREGATOR_KIND.purpose, associated=announcement_digest(body.announcement)
+    )
     _check_public(material, announcement.manifest.context)
     return announcement, material
 
@@ -306,27 +324,44 @@ def _opened(
     at: datetime,
 ) -> tuple[_Header, _Kept, PartyKeys]:
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
-    header = parsed(body.header, _Header, "party bundle")
+    header = parsed(body.header, _Header, PARTY_KIND.name)
     me = verify(identity.credential, trust, at=at)
-    if header.recipient != me.fingerprint:
-        raise WrongRecipientError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
+    _check_recipient(header, me)
     announcement = open_announcement(body.announcement, trust, holder=holder, at=at)
-    manifest = announcement.manifest
     if at.timestamp() > header.not_after:
         raise ExpiredError(f"the bundle that {holder!r} made for {me.name!r} is outdated")
     _check_session(header.session, session)
-    if header.session != manifest.session:
-        raise WrongSessionError("the bundle and the announcement in it are of different sessions")
-    if header.context != manifest.context or context not in (None, header.context):
+    if context not in (None, header.context):
         raise WrongContextError(f"the bundle is for another context, {header.context.hex()[:16]}")
-    announcement.require_party(me)
     if header.holder != signer.fingerprint or len(header.bundle_id) != BUNDLE_ID_BYTES:
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
-    material = identity.unseal(
-        body.sealed, info=signed_bytes(PARTY_KIND.purpose, body.header), associated=_digest(body.announcement)
-    )
-    party_secrets(material, manifest.context)
+    digest = announcement_digest(body.announcement)
+    material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
     return header, _Kept(body.announcement, material), PartyKeys(announcement, material)
+
+
+def unseal_for_party(
+    header: bytes, sealed: bytes, announcement: Announcement, digest: bytes, identity: Identity, me: Peer
+) -> bytes:
+    """Return what `seal_to_party` sealed, `fhe_auc_keys.session_keys.PartySecrets` in bytes.
+
+    `me` is the certified `identity`. Errors as `open_party_bundle`.
+    """
+    names, manifest = parsed(header, _Header, PARTY_KIND.name), announcement.manifest
+    _check_recipient(names, me)
+    if names.session != manifest.session:
+        raise WrongSessionError("the bundle and the announcement in it are of different sessions")
+    if names.context != manifest.context:
+        raise WrongContextError(f"the bundle is for another context, {names.context.hex()[:16]}")
+    announcement.require_party(me)
+    material = identity.unseal(sealed, info=signed_bytes(PARTY_KIND.purpose, header), associated=digest)
+    party_secrets(material, manifest.context)
+    return material
+
+
+def _check_recipient(header: _Header, me: Peer) -> None:
+    if header.recipient != me.fingerprint:
+        raise WrongRecipientError(f"the bundle is sealed to certificate {header.recipient.hex()[:16]}, not {me.name!r}")
 
 
 def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, seeds: Iterable[bytes] = ()) -> None:
@@ -373,5 +408,6 @@ def _check_session(found: bytes, expected: bytes | None) -> None:
         raise WrongSessionError(f"the bundle is for session {found.hex()}, not {expected.hex()}")
 
 
-def _digest(announcement: bytes) -> bytes:
+def announcement_digest(announcement: bytes) -> bytes:
+    """Return what both kinds of sealed material are bound to."""
     return hashlib.sha256(announcement).digest()

@@ -1,11 +1,13 @@
 """Playing a whole consortium in one process: authority, key holder and sites, with the same bytes as between sites.
 
-Demonstrations and `evaluate` run on it. Nothing here is secret from anybody in the process, and nothing is kept.
+Demonstrations and `evaluate` run on it. Nothing here is secret from anybody in the process, and nothing is kept. One
+thing is left out, so that ten thousand parties fit: a site's bundle holds the credentials of all sites, and a signature
+over them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
@@ -14,18 +16,21 @@ from fhe_auc.party_names import alike
 from fhe_auc.protocol import Delivery, Session
 from fhe_auc.serialise import encode
 from fhe_auc.study import Study
-from fhe_auc_keys.announcement import announce
+from fhe_auc_keys.announcement import Announcement, announce, open_announcement
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import (
     SealedSession,
-    SeenInMemory,
+    announcement_digest,
     open_aggregator_bundle,
-    open_party_bundle,
     seal_session,
+    seal_to_aggregator,
+    seal_to_party,
+    unseal_for_party,
 )
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import PartyMaterial, Roster
+from fhe_auc_keys.session_keys import party_secrets
 
 LIFETIME = timedelta(hours=1)
 """How long such a session can be opened."""
@@ -76,7 +81,7 @@ class Consortium:
         )
 
     def convene(self, manifest: Manifest) -> bytes:
-        """Return the document of a session of these parties that has no key holder."""
+        """Return the announcement of a session of these parties."""
         return announce(
             self.identities[self.holder],
             manifest,
@@ -97,30 +102,36 @@ def _names(role: str) -> Iterator[str]:
     yield from (f"{role} {number}" for number in count(2))
 
 
+class _Opened(Mapping[str, bytes]):
+    """What each party has once it has opened what is sealed to it: made when it is asked for, as all at once is big."""
+
+    def __init__(self, consortium: Consortium, session: Session, announcement: bytes, announced: Announcement) -> None:
+        self._consortium, self._session, self._announced = consortium, session, announced
+        self._digest = announcement_digest(announcement)
+        self._common = party_secrets(session.party_material, session.manifest.context)
+
+    def __getitem__(self, name: str) -> bytes:
+        header, sealed = seal_to_party(self._session, self._common, self._announced, self._digest, name)
+        (me,) = self._consortium.peers([name])
+        return unseal_for_party(header, sealed, self._announced, self._digest, self._consortium.identities[name], me)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._session.manifest.parties)
+
+    def __len__(self) -> int:
+        return len(self._session.manifest.parties)
+
+
 def sealed(session: Session) -> Delivery:
-    """Seal a session's keys to certified parties, open every bundle, and return what came out."""
-    manifest = session.manifest
-    consortium = Consortium(manifest.parties)
+    """Seal a session's keys to a certified aggregator and certified parties; return what they open."""
+    consortium = Consortium(session.manifest.parties)
     trust, holder, at = consortium.trust, consortium.holder, consortium.at
-    bundles = consortium.seal(session)
-    opened = {
-        name: open_party_bundle(
-            bundle,
-            consortium.identities[name],
-            trust,
-            holder=holder,
-            session=manifest.session,
-            context=manifest.context,
-            guard=SeenInMemory(),
-            at=at,
-        ).material
-        for name, bundle in bundles.parties.items()
-    }
+    announcement = consortium.convene(session.manifest)
+    announced = open_announcement(announcement, trust, holder=holder, at=at)
+    bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
     adder = consortium.identities[consortium.aggregator]
-    _, aggregator = open_aggregator_bundle(
-        bundles.aggregator, adder, trust, holder=holder, session=manifest.session, at=at
-    )
-    return Delivery(aggregator, opened)
+    _, aggregator = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
+    return Delivery(aggregator, _Opened(consortium, session, announcement, announced))
 
 
 def joint(session: Session) -> Delivery:

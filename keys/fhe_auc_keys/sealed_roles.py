@@ -25,7 +25,7 @@ from typing import Any
 
 from fhe_auc.computation import PartyTask, Result, SealedComputation
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError, VerificationError
-from fhe_auc.keystream import derived_key
+from fhe_auc.keystream import KeyStream, derived_key
 from fhe_auc.manifest import Manifest
 from fhe_auc.party_names import MAX_CHARACTERS
 from fhe_auc.rounds import Aggregator, Party, R, SessionRecord, require_signatures
@@ -211,8 +211,10 @@ class SealedParty(Party[R]):
     def _echoes(self, *parties: str) -> list[bytes]:
         """Return what parties that were given the same result tell the others: 32 bytes, nothing to outsiders."""
         key = derived_key(self._common_secret, self.digest, _ECHO_LABEL)
-        digest = hashlib.sha256(self._given).digest()
-        return [hmac.digest(key, encode((party, digest)), "sha256") for party in parties]
+        stream = KeyStream(hmac.digest(key, hashlib.sha256(self._given).digest(), "sha256"))
+        of_all = stream.words(len(self.manifest.parties), _ECHO_BYTES // 8).tobytes()
+        starts = dict(zip(self.manifest.parties, range(0, len(of_all), _ECHO_BYTES), strict=True))
+        return [of_all[starts[party] : starts[party] + _ECHO_BYTES] for party in parties]
 
     def _compare(self, echoes: tuple[bytes, ...], parties: tuple[str, ...]) -> None:
         """Raise `VerificationError` where one of these was given another result, `DeserialisationError` for too few."""

@@ -6,12 +6,17 @@ The aggregator runs alone in a process of its own, as at a real site: it loads i
 protocol messages through a pipe, one after the other, with all checks but signatures. The parties encrypt in the parent
 process; from the 21st on, what they send is sent again under other names. The last columns are what the submissions
 would take if they were kept, the CPU time that the aggregator spent on each, and on all.
+
+With ``--whole 10 10000`` one process plays all roles of so many parties, keys and certificates included, at the default
+thresholds: its largest resident memory, and CPU time.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -22,7 +27,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fhe_auc import ckks, registry, thresholds
+from fhe_auc import ckks, federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
@@ -98,15 +103,32 @@ def measure(protocol: str, backend: str, spec: str, counts: Sequence[int]) -> tu
     return found, len(submission), spent
 
 
+def play(protocol: str, backend: str, number: int) -> None:
+    rng = np.random.default_rng(1)
+    parties = [PartyData.from_arrays(f"site {i}", rng.random(5) < 0.5, rng.random(5)) for i in range(number)]
+    started = time.process_time()
+    federated_auc(parties, protocol=protocol, backend=backend)
+    spent, peak = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    print(f"| {protocol} | {backend} | {number:,} | {peak:.0f} MiB | {spent:.0f} s |", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure the aggregator's resident memory.")
     parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="report after so many submissions")
     parser.add_argument("--protocols", nargs="+", default=PROTOCOLS)
     parser.add_argument("--grids", nargs="+", default=GRIDS)
+    parser.add_argument("--whole", type=int, nargs="+", help="numbers of parties that one process plays")
     parser.add_argument("--aggregator", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.aggregator:
         aggregate()
+        return
+    if arguments.whole:
+        print("| protocol | backend | parties | all roles | CPU |\n" + "| --- " * 5 + "|", flush=True)
+        for each in product(arguments.protocols, ckks.available_backends(), arguments.whole):
+            alone = multiprocessing.get_context("spawn").Process(target=play, args=each)
+            alone.start()
+            alone.join()
         return
     counts = sorted(set(arguments.counts))
     after = "".join(f" after {n:,} |" for n in counts)
