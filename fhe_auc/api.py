@@ -15,6 +15,7 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
@@ -34,6 +35,7 @@ def federated_auc(
     min_rows: int = DEFAULT_MIN_ROWS,
     keys: str = "sealed",
     smudging_bits: int | None = None,
+    interval: float | None = DEFAULT_LEVEL,
     progress: Progress | None = None,
     cheat: str | None = None,
     **options: Any,
@@ -62,6 +64,9 @@ def federated_auc(
         of them can decrypt (backend openfhe, more rounds and bytes).
     smudging_bits : int, optional
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
+    interval : float or None
+        Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
+        McNeil's; other protocols do not release what an interval takes, and have none.
     progress : callable, optional
         Called with (phase, done, all).
     cheat : str, optional
@@ -96,6 +101,7 @@ def federated_auc(
         min_rows=min_rows,
         keys=keys,
         smudging_bits=smudging_bits,
+        interval=interval,
         options=options,
     )
     if bins is None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import VerificationError
+from fhe_auc.intervals import Interval
 from fhe_auc.study import Study
 
 if TYPE_CHECKING:
@@ -101,6 +102,11 @@ class Evaluation(Outcome):
         these, rounded.
     positives, negatives : int or None
         Pooled rows of each label, where the protocol releases them exactly.
+    standard_error : float or None
+        Of ``auc``, as an estimate from rows drawn independently; by the method that `interval` names.
+    interval : fhe_auc.intervals.Interval or None
+        Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol does
+        not release what it takes, or where the rows allow none (a warning says so).
     soundness : float or None
         Where that is proved: an aggregator that may do anything has a wrong AUC or resolution accepted with a
         probability below this.
@@ -116,6 +122,8 @@ class Evaluation(Outcome):
     resolution_fraction: Fraction | None = None
     positives: int | None = None
     negatives: int | None = None
+    standard_error: float | None = None
+    interval: Interval | None = None
     soundness: float | None = None
 
     def as_dict(self) -> dict[str, Any]:

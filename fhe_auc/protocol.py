@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
+from fhe_auc.intervals import check_level
 from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
@@ -47,6 +48,8 @@ class Request:
         "sealed": a key holder makes one secret key for all parties; "joint": each party makes a share of it.
     smudging_bits : int or None
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
+    interval : float or None
+        Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
     """
@@ -59,6 +62,7 @@ class Request:
     min_parties: int | None = None
     keys: str = "sealed"
     smudging_bits: int | None = None
+    interval: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -69,6 +73,8 @@ class Request:
             if (value := integer(given)) is None:
                 raise InputError(f"{name} must be an integer, got {given!r}")
             object.__setattr__(self, name, value)
+        if self.interval is not None:
+            check_level(self.interval)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in self.options.items()}
         object.__setattr__(self, "options", plain)
 

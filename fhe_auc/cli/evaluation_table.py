@@ -59,6 +59,7 @@ def print_evaluation(
     output.print_table(
         [
             _auc(evaluation, auc_note),
+            *_interval(evaluation, session.common["interval"]),
             *beside_auc,
             *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
@@ -120,6 +121,18 @@ def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
             error = f"numerical error < {quantities.bound_text(evaluation.precision)}"
         label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
     return output.styled(label, "bold"), output.styled(value, "bold"), own_note or note
+
+
+def _interval(evaluation: Evaluation, wanted: float | None) -> list[tuple[output.Cell, ...]]:
+    """Return the confidence interval, or why there is none where one was wanted."""
+    found = evaluation.interval
+    if found is not None:
+        note = f"{found.method}; takes rows as independent: repeated patients or alike sites make it too narrow"
+        ends = output.styled(f"{found.low:.4f} to {found.high:.4f}", "bold")
+        return [(output.styled(f"{100 * found.level:.6g} % interval", "bold"), ends, note)]
+    if wanted is None or evaluation.positives is not None:  # where a class is too small, a warning says so
+        return []
+    return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 
 
 def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
+from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 from fhe_auc.thresholds import MAX_PLACES
 
@@ -122,6 +123,18 @@ smudging_bits_option = whole_number(
 
 min_parties_option = whole_number(
     "--min-parties", 1, about="Go on without sites that do not answer, as long as N do. Default: all have to."
+)
+
+interval_option = click.option(
+    "--interval",
+    type=click.FloatRange(0.5, 0.9999),
+    default=DEFAULT_LEVEL,
+    help="Level of the AUC's confidence interval: DeLong's, from exact and verified with sealed keys; Hanley and "
+    "McNeil's with joint keys. Other protocols release too little for one.",
+)
+
+no_interval_option = click.option(
+    "--no-interval", is_flag=True, help="Leave the interval out: the session then costs less, and releases less."
 )
 
 max_rows_option = whole_number(

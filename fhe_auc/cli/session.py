@@ -29,7 +29,7 @@ class SessionOptions:
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
     to be found first. `options` are the protocol's. `common` are those of every session, by the names that
     `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
-    max_rows and min_rows.
+    max_rows, min_rows and interval.
     """
 
     plugin: Protocol[Any]
@@ -111,6 +111,8 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option
         @shared_options
+        @inputs.interval_option
+        @inputs.no_interval_option
         @inputs.round_scores_option
         @functools.wraps(command)
         def with_session(
@@ -118,9 +120,14 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             protocol: str,
             options: Mapping[str, int | float | str],
             chosen: Mapping[str, Any],
+            interval: float,
+            no_interval: bool,
             round_scores: int | None,
             **others: Any,
         ) -> Any:
+            if no_interval and inputs.given("interval"):
+                raise InputError("--interval and --no-interval contradict each other")
+            chosen = {**chosen, "interval": None if no_interval else interval}
             flags = inputs.with_flags(options, round_scores=round_scores)
             _check_together(flags, chosen)
             return command(*args, session=SessionOptions.checked(plugin(protocol), flags, **chosen), **others)

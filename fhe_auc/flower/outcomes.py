@@ -16,6 +16,7 @@ from fhe_auc import errors
 from fhe_auc.errors import EvaluationError, FheAucError, ResultCheckError, VerificationError
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
+from fhe_auc.intervals import Interval
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
 from fhe_auc.study import Study
@@ -50,6 +51,7 @@ def read(path: Path) -> Outcome:
         return QuantileThresholds(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
     found = _restored(told["evaluation"])
     found["verified"] = found["verified"]["aggregation"]
+    found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
     if found["histogram"] is not None:
         from fhe_auc.metrics import Histogram
 

@@ -8,7 +8,7 @@ process; from the 21st on, what they send is sent again under other names. The l
 would take if they were kept, the CPU time that the aggregator spent on each, and on all.
 
 With ``--whole 10 10000`` one process plays all roles of so many parties, keys and certificates included, at the default
-thresholds: its largest resident memory, and CPU time.
+thresholds, without an interval: its largest resident memory, and CPU time.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def play(protocol: str, backend: str, number: int) -> None:
     rng = np.random.default_rng(1)
     parties = [PartyData.from_arrays(f"site {i}", rng.random(5) < 0.5, rng.random(5)) for i in range(number)]
     started = time.process_time()
-    federated_auc(parties, protocol=protocol, backend=backend)
+    federated_auc(parties, protocol=protocol, backend=backend, interval=None)
     spent, peak = time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
     print(f"| {protocol} | {backend} | {number:,} | {peak:.0f} MiB | {spent:.0f} s |", flush=True)
 

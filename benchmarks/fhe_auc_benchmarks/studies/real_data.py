@@ -1,11 +1,12 @@
-"""How far the AUC of `verified` is from scikit-learn's on real rows, at the thresholds that are its default.
+"""How far AUC and standard error of `verified` are from those of real rows, at the thresholds that are its default.
 
     OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.real_data [--grid hybrid:4000] [--worst 10] [--split 0]
 
 The bundled sets, site by site, and what scikit-learn brings along, half of the rows to fit each of a few models and
 half to score: breast cancer, and one class against the rest of digits, wine and iris. Every AUC comes out of a whole
 session with one party for each bundled site, and with three parties otherwise. "Inside" counts the sets on which
-scikit-learn's AUC, in exact integers, lies within AUC ± half-width, all of them fractions.
+scikit-learn's AUC, in exact integers, lies within AUC ± half-width, all of them fractions. "SE off" is the relative
+difference of the standard error to DeLong's from the rows.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 from fhe_auc import datasets, federated_auc
 from fhe_auc.counts import PartyData
 from fhe_auc_benchmarks.pooled_rows import pooled
+from fhe_auc_benchmarks.studies.intervals import of_rows
 
 PARTIES = 3
 MODELS = {
@@ -47,6 +49,7 @@ class Found(NamedTuple):
     sklearn: float
     error: float
     half_width: float
+    error_off: float
     inside: bool
 
 
@@ -82,7 +85,9 @@ def measure(name: str, parties: list[PartyData], grid: str) -> Found:
     assert found.fraction is not None
     assert found.resolution_fraction is not None
     inside = abs(found.fraction - exact) <= found.resolution_fraction
-    return Found(name, len(y_true), truth, abs(found.auc - truth), found.resolution, inside)
+    standard_error = of_rows(y_true.astype(bool), y_score)
+    error_off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
+    return Found(name, len(y_true), truth, abs(found.auc - truth), found.resolution, error_off, inside)
 
 
 def main() -> None:
@@ -93,13 +98,15 @@ def main() -> None:
     arguments = parser.parse_args()
     bundled = [measure(name, datasets.load(name), arguments.grid) for name in datasets.NAMES]
     others = sorted((measure(*each, arguments.grid) for each in unseen(arguments.split)), key=lambda each: -each.error)
-    print("| data | rows | scikit-learn | off by | half-width |\n" + "| --- " * 5 + "|")
+    print("| data | rows | scikit-learn | off by | half-width | SE off |\n" + "| --- " * 6 + "|")
     for each in (*bundled, *others[: arguments.worst]):
-        numbers = f"{each.sklearn:.6f} | {each.error:.1e} | {each.half_width:.1e}"
+        numbers = f"{each.sklearn:.6f} | {each.error:.1e} | {each.half_width:.1e} | {each.error_off:.2%}"
         print(f"| {each.data} | {each.rows:,} | {numbers} |")
     within = sum(each.error <= 1e-4 for each in others)
     inside = sum(each.inside for each in (*bundled, *others))
     print(f"\n{len(others)} sets that were not bundled: {within} off by at most 1e-4")
+    off = [each.error_off for each in (*bundled, *others)]
+    print(f"SE off by at most 0.5 %: {sum(each <= 5e-3 for each in off)} of {len(off)}, and by {max(off):.2%} at most")
     print(f"inside: {inside} of {len(bundled) + len(others)}")
 
 

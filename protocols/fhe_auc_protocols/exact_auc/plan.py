@@ -1,7 +1,8 @@
 """The parameters of an exact AUC: what is released, plaintext primes, flooding, and what is left of the modulus.
 
-Integers are released, each of absolute value at most A (`auc_sums.largest_sum`), so the product T of the plaintext
-primes is at least 2A + 1. Every prime is above 2^41, on which the authenticators' soundness rests.
+Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
+(`auc_sums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators' soundness,
+d/(t − 1), is then below 2^-40.
 
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
                   an opening (`fhe_auc.sums`)
@@ -49,14 +50,19 @@ from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
 from fhe_auc.sums.terms import Release
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release, largest_sum
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release, least_modulus
 
-LEAST_PRIME_BITS = 41
-"""Every plaintext prime is above 2^41."""
+SOUNDNESS_BITS = 40
+"""A wrong integer is accepted with a probability below 2^-40."""
 
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
 _SMUDGING_SHARE = 3 / 4  # of the capacity, for all parties together: flooding takes a fifth (`bfv.parameters`)
+
+
+def least_prime(release: Release) -> int:
+    """Return what every plaintext prime is above, so that the authenticators are as sound as `SOUNDNESS_BITS` says."""
+    return max(each.degree for each in release.sums) << SOUNDNESS_BITS
 
 
 class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -79,7 +85,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     joint_keys: bool
     """Whether each party holds a share of the secret key, instead of all the same key."""
     parameters: BfvParameters
-    """Their plaintext moduli are primes above 2^41, as many as the sums need."""
+    """Their plaintext moduli are primes above `least_prime`, as many as the sums need."""
     kept: int
     """Primes of Q that results are switched down to."""
     flooding_bits: int
@@ -88,15 +94,17 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
 
     def __post_init__(self) -> None:
-        if self.release != auc_release(self.thresholds):
-            raise CapacityError("the plan releases other sums than those of an AUC")
+        if self.release != auc_release(self.thresholds, interval=self.has_interval):
+            raise CapacityError("the plan releases other sums than those of an AUC and its standard error")
+        if self.joint_keys and self.has_interval:
+            raise CapacityError("with joint keys there are no sums of degree 3")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
-        if min(moduli) < 2**LEAST_PRIME_BITS:
-            raise CapacityError(f"the plan has a prime below 2^{LEAST_PRIME_BITS}")
-        if self.modulus <= 2 * largest_sum(self.max_rows):
+        if min(moduli) < least_prime(self.release):
+            raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
+        if self.modulus < least_modulus(self.max_rows, interval=self.has_interval):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.multiplies != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
@@ -134,6 +142,11 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def thresholds(self) -> int:
         """Points of the session's grid."""
         return self.release.sketch.vectors[0][1]
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the sums for DeLong's standard error are released too."""
+        return max(each.degree for each in self.release.sums) > 2
 
     @property
     def primes(self) -> int:

@@ -11,11 +11,11 @@ from fhe_auc.errors import CapacityError
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release, largest_sum
-from fhe_auc_protocols.exact_auc.plan import LEAST_PRIME_BITS, ExactPlan
+from fhe_auc_protocols.exact_auc.auc_sums import auc_release, least_modulus
+from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 
-_LARGE_PRIME_BITS = 49
-"""A prime just above 2^49 has 50 bits, the most there may be."""
+_LARGE_PRIME = 2**49
+"""A prime just above it has 50 bits, the most there may be."""
 
 
 def plan_exact(
@@ -24,12 +24,13 @@ def plan_exact(
     parties: int,
     backend: BackendName,
     max_rows: int = DEFAULT_MAX_ROWS,
+    interval: bool = False,
     authenticated: bool = True,
     joint_keys: bool = False,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
     smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> ExactPlan:
-    """Return the plan; parameters as of `ExactPlan`.
+    """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
 
     Results keep the fewest primes of Q with which the plan holds.
 
@@ -37,10 +38,13 @@ def plan_exact(
     """
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
-    parameters = _parameters(backend, max_rows, joint_keys)
+    interval = interval and not joint_keys
+    release = auc_release(thresholds, interval=interval)
+    least = least_modulus(max_rows, interval=interval)
+    parameters = _parameters(backend, max_rows, least, least_prime(release), joint_keys)
     planned = partial(
         ExactPlan,
-        release=auc_release(thresholds),
+        release=release,
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,
@@ -56,18 +60,17 @@ def plan_exact(
     return planned(kept=every)
 
 
-def _parameters(backend: BackendName, max_rows: int, joint_keys: bool) -> BfvParameters:
-    """Return ring, moduli and primes: one prime where it is enough, else several of the smaller kind."""
-    least = 2 * largest_sum(max_rows) + 1
+def _parameters(backend: BackendName, max_rows: int, least: int, small_prime: int, joint_keys: bool) -> BfvParameters:
+    """Return ring, moduli and primes of a product from `least`: one where that is enough, else several small ones."""
     chains = CHAINS[backend] if joint_keys else SUM_CHAINS[backend]
     small, *larger = chains
-    for chain, bits, most in (
-        (small, LEAST_PRIME_BITS, 1),
-        *((chain, _LARGE_PRIME_BITS, 1) for chain in larger),
-        (small, LEAST_PRIME_BITS, MAX_PLAIN_MODULI),
+    for chain, above, most in (
+        (small, small_prime, 1),
+        *((chain, _LARGE_PRIME, 1) for chain in larger),
+        (small, small_prime, MAX_PLAIN_MODULI),
     ):
         for count in range(1, most + 1):
-            moduli = primes_above(2**bits, count, chain.ring_dimension)
+            moduli = primes_above(above, count, chain.ring_dimension)
             if math.prod(moduli) >= least:
                 return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
     raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")

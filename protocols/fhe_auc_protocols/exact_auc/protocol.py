@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -16,12 +16,13 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.intervals import check_level
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
-from fhe_auc_protocols.exact_auc.party_task import ExactTask
+from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
@@ -65,8 +66,9 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         return replace(request, thresholds=own)
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
-        """Return to how many decimals scores are rounded, if they are."""
-        return {name: _checked_decimals(value) for name, value in request.options.items()}
+        """Return to how many decimals scores are rounded, and the level of the interval, if there are any."""
+        level = {} if request.interval is None else {INTERVAL: request.interval}
+        return {**{name: _checked_decimals(value) for name, value in request.options.items()}, **level}
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
@@ -74,6 +76,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
+            interval=request.interval is not None,
             authenticated=self.authenticated,
             backend=backend,
             joint_keys=request.keys == "joint",
@@ -100,6 +103,14 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         plan: ExactPlan = super().plan_of(manifest)
         if plan.authenticated != self.authenticated:
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
+        level = manifest.options.get(INTERVAL)
+        if level is None:
+            fits = not plan.has_interval
+        else:
+            check_level(cast("float", level))
+            fits = plan.has_interval or plan.joint_keys
+        if not fits:
+            raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
         if places is not None and not np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places))):

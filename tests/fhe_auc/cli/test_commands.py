@@ -54,6 +54,8 @@ KEYS = {
     "resolution_fraction",
     "positives",
     "negatives",
+    "standard_error",
+    "interval",
     "soundness",
     "security_bits",
     "keys",
@@ -408,8 +410,9 @@ def test_plan_shows_the_exact_protocols(protocol: str) -> None:
     arguments = ("plan", "--parties", "10", "--protocol", protocol)
     answer = json.loads(call(*arguments, "--round-scores", "3", "--json").stdout)
     assert (answer["thresholds"], answer["options"]) == (1001, {"round_scores": 3})
+    asked: dict[str, Any] = {"thresholds": 1001, "parties": 10, "authenticated": protocol == "verified"}
     for backend, shown in answer["plans"].items():
-        found = plan_exact(thresholds=1001, parties=10, backend=backend, authenticated=protocol == "verified")
+        found = plan_exact(**asked, backend=backend, interval=True)
         assert shown["plain_moduli"] == list(found.parameters.plain_moduli)
         assert (shown["sketch_entries"], shown["upload_bytes"]) == (found.computed.sketch.size, found.submission_bytes)
         assert shown["flooding_bits"] == found.flooding_margin >= 40

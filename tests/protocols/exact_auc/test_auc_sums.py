@@ -13,16 +13,16 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc.errors import ResultCheckError, UndefinedAucError
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums, auc_release, largest_sum, sketch_of
+from fhe_auc_protocols.exact_auc.auc_sums import auc_of_sums, auc_release, least_modulus, sketch_of
 from tests.support import plain_sums
 from tests.support.blinded_auc import counts_of
 
 bins = st.integers(1, 6).flatmap(lambda k: st.tuples(*[st.lists(st.integers(0, 4), min_size=k, max_size=k)] * 2))
 
 
-def sums_of(positives: list[int], negatives: list[int]) -> list[int]:
+def sums_of(positives: list[int], negatives: list[int], *, interval: bool = False) -> list[int]:
     """What is released of rows per bin, from the definition of the release."""
-    release = auc_release(len(positives))
+    release = auc_release(len(positives), interval=interval)
     vectors = plain_sums.vectors_of(release.sketch, sketch_of(counts_of(positives, negatives)).tolist())
     return [plain_sums.value(each, vectors) for each in release.sums]
 
@@ -34,36 +34,50 @@ def test_released_are_pairs_ordered_rightly_minus_wrongly_pairs_of_one_bin_and_r
     ones, zeros = ([k for k, number in enumerate(side) for _ in range(number)] for side in rows)
     pairs = list(itertools.product(ones, zeros))
     right, wrong = sum(x > y for x, y in pairs), sum(x < y for x, y in pairs)
-    assert sums_of(*rows) == [right - wrong, len(pairs) - right - wrong, len(ones), len(zeros)]
+    released = [right - wrong, len(pairs) - right - wrong, len(ones), len(zeros)]
+    assert sums_of(*rows) == released
+    # For each row, the rows of the other class that it is ordered rightly against, minus wrongly, squared.
+    q10 = sum(sum((x > y) - (x < y) for y in zeros) ** 2 for x in ones)
+    q01 = sum(sum((x > y) - (x < y) for x in ones) ** 2 for y in zeros)
+    assert sums_of(*rows, interval=True) == [*released, q10, q01]
 
 
 @given(bins.filter(lambda rows: sum(rows[0]) * sum(rows[1]) > 0))
 def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     rows: tuple[list[int], list[int]],
 ) -> None:
-    found = auc_of_sums(sums_of(*rows), 100)
+    found = auc_of_sums(sums_of(*rows), 100, 10**6)
     expected = trapezoid(counts_of(*rows))
-    assert found == (expected.fraction, Fraction(expected.tie, expected.den), sum(rows[0]), sum(rows[1]))
+    four = (expected.fraction, Fraction(expected.tie, expected.den), sum(rows[0]), sum(rows[1]))
+    assert found == (*four, None, None)
+    with_interval = sums_of(*rows, interval=True)
+    assert auc_of_sums(with_interval, 100, 10**6) == (*four, *with_interval[4:])
     labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
     scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
     assert float(found.auc) == pytest.approx(roc_auc_score(labels, scores), abs=1e-14)
 
 
-def test_no_sum_of_so_many_rows_is_larger_than_the_largest_and_one_is_as_large() -> None:
-    for rows in range(2, 9):
+@pytest.mark.parametrize("interval", [False, True])
+def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart_and_no_more(interval: bool) -> None:
+    for rows in range(2, 10):
         found = [
-            max(map(abs, sums_of(list(dealt[:2]), list(dealt[2:]))))
+            sums_of(list(dealt[:2]), list(dealt[2:]), interval=interval)
             for dealt in itertools.product(range(rows + 1), repeat=4)
             if sum(dealt) <= rows
         ]
-        assert max(found) == largest_sum(rows)
+        differences, *others = zip(*found, strict=True)
+        values = max(max(differences) - min(differences), *(max(each) for each in others))
+        assert min(min(each) for each in others) == 0
+        # Where a third of the rows is no integer, no split of them reaches the bound.
+        assert values + 1 == least_modulus(rows, interval=interval) or (interval and rows % 3)
+        assert values < least_modulus(rows, interval=interval)
 
 
 @pytest.mark.parametrize("ones", [True, False])
 def test_rows_of_one_class_have_no_auc(ones: bool) -> None:
     missing = "negative" if ones else "positive"
     with pytest.raises(UndefinedAucError, match=f"hold no {missing} row"):
-        auc_of_sums([0, 0, 5 * ones, 5 * (not ones)], 10)
+        auc_of_sums([0, 0, 5 * ones, 5 * (not ones)], 10, 101)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +94,15 @@ def test_rows_of_one_class_have_no_auc(ones: bool) -> None:
         ([0, 26, 5, 5], "not an AUC"),
         ([0, -1, 5, 5], "not an AUC"),
         ([1, 0, 0, 5], "not an AUC"),
+        ([5, 0, 5, 5, 4, 100], "not an AUC"),  # Q10·P below the difference's square
+        ([5, 0, 5, 5, 100, 4], "not an AUC"),
+        ([5, 0, 5, 5, 126, 100], "not an AUC"),  # Q10 above P·N²
+        ([5, 0, 5, 5, 100, 126], "not an AUC"),
+        ([5, 0, 5, 5, -1, 100], "not an AUC"),
     ],
 )
 def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: list[int], shown: str) -> None:
     with pytest.raises(ResultCheckError, match=shown) as caught:
-        auc_of_sums(sums, 10)
+        auc_of_sums(sums, 10, 10**15)
     assert str(10**12) not in str(caught.value)
     assert caught.value.check == "range"

@@ -54,6 +54,35 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     assert plan.soundness == 2 / (moduli[0] - 1) < 2**-40
 
 
+CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "moduli"),
+    [
+        (2, (CUBIC,)),
+        (28_132, (CUBIC,)),  # 4·28,132³/27 < CUBIC < 4·28,133³/27
+        (28_133, (LARGE,)),
+        (156_047, (LARGE,)),
+        (156_048, (CUBIC, NEXT_CUBIC)),
+        (10**8, (CUBIC, NEXT_CUBIC)),
+    ],
+)
+def test_an_interval_takes_primes_for_the_cube_of_the_rows(max_rows: int, moduli: tuple[int, ...]) -> None:
+    plan = plan_exact(**SMALL, max_rows=max_rows, interval=True)
+    assert plan.parameters.plain_moduli == moduli
+    assert plan.soundness == 3 / (moduli[0] - 1) < 2**-40
+    assert plan.flooding_margin >= 40
+    assert math.prod(moduli) > 4 * max_rows**3 / 27
+
+
+def test_with_joint_keys_there_are_no_cubic_sums() -> None:
+    plan, cubic = plan_exact(**JOINT, interval=True), auc_release(1000, interval=True)
+    assert plan.release == auc_release(1000)
+    with pytest.raises(CapacityError, match="with joint keys there are no sums of degree 3"):
+        msgspec.structs.replace(plan, release=cubic, max_rows=100)
+
+
 def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> None:
     sealed, joint = ({row.name: row.why for row in plan_exact(**of).describe()} for of in (SMALL, JOINT))
     assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
@@ -135,6 +164,8 @@ def test_uploads_are_residues_side_by_side(bins: int) -> None:
 
 def test_sizes_are_those_that_were_promised() -> None:
     verified, exact = (plan_exact(**SMALL, authenticated=each) for each in (True, False))
+    interval = plan_exact(**SMALL, interval=True)  # of up to 10^6 rows
+    assert (interval.submission_bytes, interval.result_bytes) == (42_106, 229_376)
     assert verified.submission_bytes == 21_021
     assert exact.submission_bytes == 10_500
     assert verified.result_bytes == exact.result_bytes == 2 * 8192 * 7

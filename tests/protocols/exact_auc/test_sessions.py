@@ -18,6 +18,7 @@ from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
 from fhe_auc.serialise import decode
@@ -26,6 +27,7 @@ from fhe_auc_keys.local_consortium import Consortium
 from fhe_auc_keys.sealed_roles import SealedParty
 from fhe_auc_keys.session_keys import PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
+from tests.support import delong
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,
@@ -263,10 +265,10 @@ def test_numbers_may_be_numpys() -> None:
 
 @both_protocols
 def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
-    (coarse,) = federated_auc(rows(2, 12), protocol=protocol, thresholds=[2.0, 3.0]).warnings
+    (coarse,) = federated_auc(rows(2, 12), protocol=protocol, thresholds=[2.0, 3.0], interval=None).warnings
     assert "half-width 0.5" in coarse
     assert "equal, nothing helps; where scores differ, take thresholds that fit them" in coarse
-    (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3).warnings
+    (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3, interval=None).warnings
     assert alone.startswith("there is only one party")
 
 
@@ -314,6 +316,91 @@ def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: 
 
     peak(2)  # loads what is loaded once
     assert peak(80) - peak(20) < 60 * 20_000
+
+
+# --- Intervals --------------------------------------------------------------------------------------------------------
+
+
+@both_backends
+@both_protocols
+@pytest.mark.parametrize("max_rows", [2000, 10**6])
+def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, backend: str, max_rows: int) -> None:
+    play = Play(protocol, rows(4, 30), max_rows=max_rows, interval=0.9, backend=backend)
+    pool = pooled(play.sites)
+    at = np.searchsorted(GRID, pool.y_score, side="right")
+    auc, expected = delong.of_rows(at[pool.y_true], at[~pool.y_true])
+    for found in play.read():
+        assert found.auc == pytest.approx(auc, abs=1e-12)
+        assert found.standard_error == pytest.approx(expected, rel=1e-9)
+        assert found.interval is not None
+        assert (found.interval.level, found.interval.method) == (0.9, "DeLong")
+        assert found.interval.low < found.auc < found.interval.high
+        assert found_in(found) == pairs_of(play.sites)
+
+
+@needs_openfhe
+@both_protocols
+def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> None:
+    for found in Play(protocol, rows(3, 31), interval=0.95, keys="joint").read():
+        assert found.fraction is not None
+        assert found.positives is not None
+        assert found.negatives is not None
+        expected = hanley_mcneil(found.fraction, found.positives, found.negatives)
+        assert found.standard_error == expected
+        assert found.interval == on_logit_scale(found.fraction, expected, 0.95, "Hanley and McNeil")
+
+
+@pytest.mark.parametrize("name", datasets.NAMES)
+@pytest.mark.parametrize(("grid", "close"), [("hybrid:1000", 5e-3), ("hybrid:4000", 1e-3)])
+def test_on_the_bundled_sets_thresholds_hardly_change_the_standard_error(name: str, grid: str, close: float) -> None:
+    parties = datasets.load(name)
+    pool = pooled(parties)
+    expected = delong.of_rows(pool.y_score[pool.y_true], pool.y_score[~pool.y_true])[1]
+    found = federated_auc(parties, protocol="exact", thresholds=grid, max_rows=20_000)
+    assert found.standard_error == pytest.approx(expected, rel=close)
+
+
+@pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])
+def test_few_rows_of_a_class_are_told_beside_the_interval(number: int, warned: bool) -> None:
+    ones, zeros = np.linspace(0.3, 0.9, number), np.linspace(0.1, 0.7, 50)
+    found = federated_auc([(np.repeat([1, 0], [number, 50]), np.concatenate([ones, zeros])), ([0], [0.5])])
+    assert found.interval is not None
+    assert any("fewer than 30 positive or negative rows" in warning for warning in found.warnings) == warned
+
+
+@both_protocols
+@pytest.mark.parametrize(
+    "sites",
+    [
+        [([0, 0, 1], [0.1, 0.3, 0.2]), ([0], [0.4])],  # one positive row
+        [([0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9])],  # the classes do not overlap
+        [([0, 0, 1, 1], [0.5, 0.5, 0.5, 0.5])],
+    ],
+)
+def test_where_rows_allow_no_interval_a_warning_says_so(
+    protocol: str, sites: list[tuple[list[int], list[float]]]
+) -> None:
+    found = federated_auc(sites, protocol=protocol)
+    assert found.interval is None
+    assert any("there is no confidence interval" in warning for warning in found.warnings)
+
+
+def test_a_session_without_an_interval_releases_four_integers() -> None:
+    found = federated_auc(rows(2, 32), interval=None)
+    assert (found.interval, found.standard_error) == (None, None)
+    assert not any("interval" in warning for warning in found.warnings)
+    assert [each.name for each in Play("verified", rows(2, 32)).plan.release.sums] == ["difference", "ties", "P", "N"]
+
+
+def test_a_manifest_whose_plan_and_interval_do_not_fit_is_refused() -> None:
+    with_it, without = (Play("verified", rows(2, 33), interval=level) for level in (0.95, None))
+    for play, options in ((with_it, {}), (without, {"interval": 0.95})):
+        bad = msgspec.structs.replace(play.manifest, options=options)
+        with pytest.raises(InputError, match="has an interval, and its plan not the sums for it, or the reverse"):
+            play.party(play.sites[0], bad)
+    for level in (2.0, "wide"):
+        with pytest.raises(InputError, match="the level of an interval"):
+            with_it.party(with_it.sites[0], msgspec.structs.replace(with_it.manifest, options={"interval": level}))
 
 
 # --- What travels -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Confidence intervals of an AUC, from sums over bins: DeLong's, and Hanley and McNeil's where there are no cubic sums.
+
+With p_k and n_k the positive and negative rows of bin k, bins ascending in score, P and N the totals, A the AUC:
+
+    Q10 = Σ p_k·(N_{<k} − N_{>k})²          S10 = (Q10/N² − P·(2A − 1)²) / (4(P − 1))
+    Q01 = Σ n_k·(P_{>k} − P_{<k})²          S01 = (Q01/P² − N·(2A − 1)²) / (4(N − 1))
+
+    SE² = S10/P + S01/N                     DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988), 837-845
+    SE² = (A(1 − A) + (P − 1)(A/(2 − A) − A²) + (N − 1)(2A²/(1 + A) − A²)) / (P·N)
+                                            Hanley and McNeil, Radiology 143 (1982), 29-36
+
+The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
+take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. Intervals are
+made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+from fhe_auc.errors import InputError
+
+DELONG = "DeLong"
+HANLEY_MCNEIL = "Hanley and McNeil"
+
+DEFAULT_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A confidence interval: with this level, by this method, from `low` to `high`, both between 0 and 1."""
+
+    level: float
+    low: float
+    high: float
+    method: str
+
+
+def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> float | None:
+    """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
+    if min(positives, negatives) < 2:
+        return None
+    off = (2 * auc - 1) ** 2
+    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
+    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
+    return math.sqrt(s10 / positives + s01 / negatives)
+
+
+def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:
+    """Return Hanley and McNeil's standard error of the AUC of so many rows."""
+    of_positives, of_negatives = auc / (2 - auc) - auc**2, 2 * auc**2 / (1 + auc) - auc**2
+    variance = auc * (1 - auc) + (positives - 1) * of_positives + (negatives - 1) * of_negatives
+    return math.sqrt(variance / (positives * negatives))
+
+
+def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: str) -> Interval | None:
+    """Return the interval; None where the AUC is 0 or 1, or the standard error 0: a normal distribution says nothing.
+
+    Raises `InputError` as `check_level`.
+    """
+    check_level(level)
+    if not 0 < auc < 1 or not standard_error:
+        return None
+    centre = math.log(auc / (1 - auc))
+    reach = NormalDist().inv_cdf((1 + level) / 2) * standard_error / float(auc * (1 - auc))
+    low, high = (1 / (1 + math.exp(-end)) for end in (centre - reach, centre + reach))
+    return Interval(level, low, high, method)
+
+
+def check_level(level: object) -> None:
+    """Raise `InputError` unless that is the level of an interval: a number from 0.5 to 0.9999."""
+    if not isinstance(level, float) or not 0.5 <= level <= 0.9999:
+        raise InputError(f"the level of an interval is a number from 0.5 to 0.9999, such as 0.95, got {level!r}")
