@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fhe_auc.errors import InputError
 
 DELONG = "DeLong"
@@ -47,6 +50,18 @@ def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) ->
     s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
     s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
     return math.sqrt(s10 / positives + s01 / negatives)
+
+
+def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
+    """Return the AUC of rows a bin, bins ascending in score, and its standard error by `delong`.
+
+    Both are arrays of integers of one shape, (bins,), each with a row at least.
+    """
+    p, n = (np.asarray(side, np.int64).astype(object) for side in (positives, negatives))  # cubes may exceed 64 bits
+    worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
+    ones, zeros = int(p.sum()), int(n.sum())
+    auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * ones * zeros)
+    return auc, delong(auc, ones, zeros, int((p * worse**2).sum()), int((n * better**2).sum()))
 
 
 def hanley_mcneil(auc: Fraction, positives: int, negatives: int) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.intervals import DEFAULT_LEVEL, DELONG, Interval, of_bins, on_logit_scale
 from fhe_auc.metrics import CalibrationCurve, Estimate, Histogram, PrecisionRecallCurve, RocCurve
 
 __all__ = ["Decision", "Facts", "Measure", "ReportCard", "as_dict", "report_card"]
@@ -51,7 +52,8 @@ class ReportCard:
     """Every number of the report, from cleaned counts. Make it with `report_card`.
 
     `measures` need no threshold; the first is the AUC. `best` is at the threshold with the best F1, `chosen` at the
-    reader's own. `calibration` is in ten bins of about equally many rows.
+    reader's own. `calibration` is in ten bins of about equally many rows. `interval` is DeLong's of the AUC, 95 %; None
+    where the counts are no integers, or allow none.
     """
 
     histogram: Histogram
@@ -61,6 +63,7 @@ class ReportCard:
     roc: RocCurve
     precision_recall: PrecisionRecallCurve
     calibration: CalibrationCurve
+    interval: Interval | None
 
     @property
     def auc(self) -> Estimate:
@@ -180,7 +183,16 @@ def report_card(histogram: Histogram, *, threshold: float = 0.5) -> ReportCard:
         roc=metrics.roc_curve(usable),
         precision_recall=metrics.precision_recall_curve(usable),
         calibration=metrics.calibration_curve(usable, n_bins=_CALIBRATION_BINS, strategy="quantile"),
+        interval=_interval(usable),
     )
+
+
+def _interval(histogram: Histogram) -> Interval | None:
+    sides = histogram.positives, histogram.negatives
+    if any((side % 1).any() for side in sides):
+        return None
+    auc, standard_error = of_bins(*sides)
+    return None if standard_error is None else on_logit_scale(auc, standard_error, DEFAULT_LEVEL, DELONG)
 
 
 def _decision(title: str, histogram: Histogram, threshold: float) -> Decision:
@@ -210,6 +222,7 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
         "warnings": list(facts.warnings),
         "noisy": facts.noisy,
         "session": {str(name): _plain(value) for name, value in facts.session.items()},
+        "auc_interval": None if facts.noisy or card.interval is None else asdict(card.interval),
         "metrics": _measures(card.measures),
         "decisions": {
             "best_f1": _plain_decision(card.best),

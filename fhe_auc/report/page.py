@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 
 from fhe_auc.files import write_atomically
+from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Estimate
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
 from fhe_auc.report.figures import FIGURES, draw, png, svg
@@ -41,6 +42,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         title=_shown(facts.title),
         warnings=_warnings(facts.warnings),
         auc=f"{metrics.auc.value:.3f}",
+        auc_interval=_headline_interval(metrics.interval, noisy=facts.noisy),
         auc_range=_headline_range(metrics.auc, noisy=facts.noisy),
         in_words=_in_words(metrics),
         rows=f"{'about ' if facts.noisy else ''}{metrics.histogram.counts.sum():,.0f}",
@@ -95,12 +97,21 @@ def _warnings(warnings: Iterable[str]) -> str:
     )
 
 
+def _headline_interval(interval: Interval | None, *, noisy: bool) -> str:
+    if noisy or interval is None:
+        return "no confidence interval"
+    return (
+        f"{100 * interval.level:.0f} % confidence interval {interval.low:.3f} to {interval.high:.3f} "
+        f"({interval.method}), if rows are independent"
+    )
+
+
 def _headline_range(auc: Estimate, *, noisy: bool) -> str:
     if noisy:
         return "computed from counts with random noise, which no range on this page covers"
     if auc.half_width < _NEGLIGIBLE:
         return "the bins leave nothing open"
-    return f"between {auc.low:.3f} and {auc.high:.3f}, wherever rows lie inside their bins"
+    return f"the AUC of these rows lies between {auc.low:.3f} and {auc.high:.3f}, wherever they lie inside their bins"
 
 
 def _in_words(card: ReportCard) -> str:

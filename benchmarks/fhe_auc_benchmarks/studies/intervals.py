@@ -13,28 +13,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from fractions import Fraction
 
 import numpy as np
 from scipy.stats import norm
 
 from fhe_auc import thresholds
 from fhe_auc.counts import PartyData, count
-from fhe_auc.intervals import DELONG, delong, on_logit_scale
+from fhe_auc.intervals import DELONG, of_bins, on_logit_scale
 
 ROWS = (100, 300, 1000, 10_000)
 SHARES = (0.1, 0.5)
 AUCS = (0.6, 0.75, 0.85, 0.95)
-
-
-def of_bins(ones: np.ndarray, zeros: np.ndarray) -> tuple[Fraction, float | None]:
-    """Return AUC and standard error from positive and negative rows a bin."""
-    p, n = ones.astype(object), zeros.astype(object)  # integers of Python: cubes of rows may exceed 64 bits
-    worse, better = 2 * np.cumsum(n) - n - n.sum(), p.sum() - 2 * np.cumsum(p) + p
-    positives, negatives = int(p.sum()), int(n.sum())
-    auc = Fraction(1, 2) + Fraction(int((p * worse).sum()), 2 * positives * negatives)
-    squares = int((p * worse**2).sum()), int((n * better**2).sum())
-    return auc, delong(auc, positives, negatives, *squares)
 
 
 def of_rows(y_true: np.ndarray, y_score: np.ndarray) -> float:

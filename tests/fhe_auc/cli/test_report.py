@@ -31,7 +31,8 @@ from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, po
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
-NUMBERS = ("metrics", "decisions", "roc_curve", "precision_recall_curve", "calibration_curve", "histogram")
+CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve")
+NUMBERS = ("auc_interval", "metrics", "decisions", *CURVES, "histogram")
 
 needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 

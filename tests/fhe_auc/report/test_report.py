@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from scipy.special import expit, logit
 
 from fhe_auc import metrics, report
 from fhe_auc.counts import PartyData
@@ -24,6 +25,7 @@ from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
+from tests.support import delong
 
 FACTS = report.Facts(
     title="Three sites",
@@ -219,13 +221,35 @@ def test_noisy_counts_make_a_report() -> None:
     Page(report.render(report.report_card(Histogram(true.edges, *noisy)), FACTS))
 
 
+def test_the_interval_is_delongs_on_the_rows_as_the_bins_tell_them_apart() -> None:
+    ours, data = card(), rows()
+    at = np.searchsorted(ours.histogram.edges, data.y_score, side="right")
+    auc, standard_error = delong.of_rows(at[data.y_true], at[~data.y_true])
+    reach = 1.959964 * standard_error / (auc * (1 - auc))
+    low, high = expit(logit(auc) - reach), expit(logit(auc) + reach)
+    assert ours.interval is not None
+    assert (ours.interval.low, ours.interval.high) == (pytest.approx(low, abs=1e-7), pytest.approx(high, abs=1e-7))
+    told = report.as_dict(ours, FACTS)["auc_interval"]
+    assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": "DeLong"}
+    assert report.as_dict(ours, dataclasses.replace(FACTS, noisy=True))["auc_interval"] is None
+    assert f"{low:.3f} to {high:.3f} (DeLong)" in " ".join(Page(report.render(ours, FACTS)).texts)
+
+
+def test_counts_that_allow_no_interval_have_none() -> None:
+    for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
+        ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
+        assert ours.interval is None
+        assert "no confidence interval" in " ".join(Page(report.render(ours, FACTS)).texts)
+
+
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (
         " ".join(" ".join(Page(report.render(card(), facts)).texts).split())
         for facts in (FACTS, dataclasses.replace(FACTS, noisy=True))
     )
     for claim in (
-        "wherever rows lie inside their bins",
+        "wherever they lie inside their bins",
+        "95 % confidence interval 0.",
         "metric of the counted rows lies inside it",
         "from 4,000 rows",
     ):
