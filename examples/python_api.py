@@ -24,7 +24,7 @@ def main() -> None:
     ]
 
     evaluation = federated_auc(hospitals)
-    print(f"encrypted     {evaluation.auc:.6f} ± {evaluation.resolution:.6f}")
+    print(f"encrypted     {evaluation.auc:.6f} ± {evaluation.binning_error:.6f}")
     print(f"backend       {evaluation.backend}, {evaluation.security_bits}-bit security")
     print(f"upload        {evaluation.upload_bytes_per_party / 1000:.0f} kB a hospital")
 
@@ -32,7 +32,7 @@ def main() -> None:
     y_true, y_score = (np.concatenate(column) for column in zip(*hospitals, strict=True))
     pooled = roc_auc_score(y_true, y_score)
     print(f"scikit-learn  {pooled:.6f}")
-    if abs(evaluation.auc - pooled) > evaluation.resolution + evaluation.precision:
+    if abs(evaluation.auc - pooled) > evaluation.binning_error + evaluation.numerical_error:
         raise SystemExit("scikit-learn's AUC lies outside the interval")
 
 

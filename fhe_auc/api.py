@@ -193,7 +193,7 @@ def run(
     found out about thresholds before, by name.
     """
     evaluation = _first(_played(plugin, request, parties, progress, cheat, found))
-    if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.precision > 0:
+    if sum(len(data.y_score) for data in parties) < request.min_rows and evaluation.numerical_error > 0:
         # No role could know, but here all rows are in one process.
         few = f"fewer than min_rows = {request.min_rows:,} pooled rows: the error may exceed the stated one"
         return replace(evaluation, warnings=(*evaluation.warnings, few))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
 
 
-FRACTIONS = ("fraction", "resolution_fraction")
+FRACTIONS = ("fraction", "binning_error_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
 
 FIRST_SESSION = "boundaries: "
@@ -83,12 +84,13 @@ class Evaluation(Outcome):
     ----------
     auc : float
         Area under the pooled ROC curve by the trapezoid rule, in [0, 1] (ties inside a bin count half).
-    resolution : float
-        Half-width: scikit-learn's AUC on the pooled rows lies in ``auc ± resolution`` (exact thresholds: 0), up to
-        the numerical error ``precision``. NaN where noise was added for privacy: nothing bounds that for certain.
-    precision : float
-        The planner's bound on the numerical error of ``auc`` against exact integer arithmetic, for pools of at least
-        the session's ``min_rows`` rows; NaN as for ``resolution``.
+    binning_error : float
+        What thresholds leave open: scikit-learn's AUC on the pooled rows is at most so far from ``auc`` (0 where every
+        score is a threshold), beside `numerical_error`. It says nothing of other rows: `interval` does. NaN where noise
+        was added for privacy: nothing bounds that for certain.
+    numerical_error : float
+        The planner's bound on the error of ``auc`` against exact integer arithmetic, for pools of at least the
+        session's ``min_rows`` rows; NaN as for ``binning_error``.
     thresholds : int
         Number of decision points.
     verified : bool
@@ -97,9 +99,9 @@ class Evaluation(Outcome):
     histogram : fhe_auc.metrics.Histogram or None
         Pooled rows of each label in each bin, where the protocol gives them to the parties; with privacy noise they may
         be negative.
-    fraction, resolution_fraction : fractions.Fraction or None
-        AUC and half-width exactly, reduced, where the protocol computes in integers; ``auc`` and ``resolution`` are
-        these, rounded.
+    fraction, binning_error_fraction : fractions.Fraction or None
+        AUC and binning error exactly, reduced, where the protocol computes in integers; ``auc`` and ``binning_error``
+        are these, rounded.
     positives, negatives : int or None
         Pooled rows of each label, where the protocol releases them exactly.
     standard_error : float or None
@@ -108,27 +110,39 @@ class Evaluation(Outcome):
         Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol does
         not release what it takes, or where the rows allow none (a warning says so).
     soundness : float or None
-        Where that is proved: an aggregator that may do anything has a wrong AUC or resolution accepted with a
+        Where that is proved: an aggregator that may do anything has a wrong AUC or binning error accepted with a
         probability below this.
     """
 
     auc: float
-    resolution: float
-    precision: float
+    binning_error: float
+    numerical_error: float
     thresholds: int
     verified: bool
     histogram: Histogram | None = None
     fraction: Fraction | None = None
-    resolution_fraction: Fraction | None = None
+    binning_error_fraction: Fraction | None = None
     positives: int | None = None
     negatives: int | None = None
     standard_error: float | None = None
     interval: Interval | None = None
     soundness: float | None = None
 
+    @property
+    def resolution(self) -> float:
+        """Old name of `binning_error`; goes in the next version."""
+        warnings.warn("Evaluation.resolution is now binning_error", DeprecationWarning, stacklevel=2)
+        return self.binning_error
+
+    @property
+    def precision(self) -> float:
+        """Old name of `numerical_error`; goes in the next version."""
+        warnings.warn("Evaluation.precision is now numerical_error", DeprecationWarning, stacklevel=2)
+        return self.numerical_error
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain types, ready for ``json.dumps``."""
-        first = {"auc": self.auc, "resolution": self.resolution, "precision": self.precision}
+        first = {"auc": self.auc, "binning_error": self.binning_error, "numerical_error": self.numerical_error}
         plain = first | asdict(self)  # what one looks for comes first
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)

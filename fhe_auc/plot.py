@@ -124,16 +124,16 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def _draw_interval(axes: Axes, evaluation: Evaluation, pooled_auc: float) -> None:
     """Draw the interval close up, since against the spread of the sites it is a mere line."""
-    axes.set_title("All rows together: AUC ± resolution", fontsize=10, loc="left")
-    axes.errorbar(evaluation.auc, 1, xerr=evaluation.resolution, fmt="o", color=INK, capsize=6, markersize=6)
+    axes.set_title("All rows together: AUC, and how far off binning may be", fontsize=10, loc="left")
+    axes.errorbar(evaluation.auc, 1, xerr=evaluation.binning_error, fmt="o", color=INK, capsize=6, markersize=6)
     axes.plot(pooled_auc, 0, "D", color="white", markeredgecolor=INK, markersize=7)
     axes.axvline(pooled_auc, color=GREY, linestyle=":", linewidth=1, zorder=0)
-    reach = 1.3 * max(evaluation.resolution, abs(evaluation.auc - pooled_auc), 10 * evaluation.precision)
+    reach = 1.3 * max(evaluation.binning_error, abs(evaluation.auc - pooled_auc), 10 * evaluation.numerical_error)
     axes.set_xlim(evaluation.auc - reach, evaluation.auc + reach)
     axes.locator_params(axis="x", nbins=6)
     axes.ticklabel_format(axis="x", useOffset=False)
     axes.set_ylim(-0.6, 1.6)
-    encrypted = f"encrypted\n{evaluation.auc:.6g}\n± {evaluation.resolution:.3g}"
+    encrypted = f"encrypted\n{evaluation.auc:.6g},\noff ≤ {evaluation.binning_error:.3g}"
     axes.set_yticks([1, 0], [encrypted, f"scikit-learn,\npooled rows\n{pooled_auc:.6g}"], fontsize=9)
     axes.set_xlabel("AUC")
     tidy(axes)

@@ -3,7 +3,7 @@
 Every grid is a read-only array of float64, shape (m,), with m from 2 to 2^20; `ThresholdError` is raised for any other
 m. None looks at any party's data, so that a grid gives nothing away. Which one to take: [FHE] uses uniform points, but
 a classifier of rare events puts all its scores near 0, into a few of their bins; `hybrid` tells those apart too
-(docs/evidence/precision.md). What holds on any data is the half-width that comes with the AUC (`fhe_auc.trapezoid`).
+(docs/evidence/precision.md). What holds on any data is the binning error that comes with the AUC (`fhe_auc.trapezoid`).
 [DPAUC] says nothing about its points; `dpauc` is the grid with which its tables come out.
 
 `quantile:SIZE` is no grid but a wish: thresholds between which about equally many pooled rows lie, which a session of

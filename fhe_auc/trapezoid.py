@@ -1,4 +1,4 @@
-"""The trapezoid in the clear: pooled counts to the AUC and its half-width, in exact integers.
+"""The trapezoid in the clear: pooled counts to the AUC and its binning error, in exact integers.
 
     num = sum_k T_k F_k        den = 2 P N                tie = sum_k p_k F_k         AUC = num / den
 
@@ -48,8 +48,8 @@ class Trapezoid:
         return self.num / self.den
 
     @property
-    def resolution(self) -> float:
-        """Half-width in [0, 1/2]: the AUC of the rows themselves (ties counted half) lies in ``auc ± resolution``.
+    def binning_error(self) -> float:
+        """In [0, 1/2]: the AUC of the rows themselves (ties counted half) is at most so far from `auc`.
 
         Only pairs inside one bin are undecided, and each of them counts half in `auc`.
         """

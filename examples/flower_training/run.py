@@ -46,10 +46,10 @@ def main() -> None:
     pooled = roc_auc_score(y_true, y_score)  # training moves scores, and keeps their order
     one_class = sum(len(set(clinic.y_true.tolist())) == 1 for clinic in clinics)
     print(f"AUC of all rows                 {pooled:.6f}")
-    print(f"encrypted, as every site has it {evaluation.auc:.6f} ± {evaluation.resolution:.6f}")
+    print(f"encrypted, as every site has it {evaluation.auc:.6f}, binning error ≤ {evaluation.binning_error:.6f}")
     print(f"average of the sites' AUCs      {averaged:.6f}  off by {abs(averaged - pooled):.6f}")
     print(f"                                {one_class} of {len(clinics)} clinics have one class only, and no AUC")
-    if abs(evaluation.auc - pooled) > evaluation.resolution + evaluation.precision:
+    if abs(evaluation.auc - pooled) > evaluation.binning_error + evaluation.numerical_error:
         raise SystemExit("the AUC of all rows lies outside the interval")
 
 

@@ -115,8 +115,8 @@ class CountsTask(PartyTask[Residues, Residues, Evaluation]):
         exact = trapezoid(Counts(*pooled))
         return Evaluation(
             auc=exact.auc,
-            resolution=exact.resolution,
-            precision=0.0,
+            binning_error=exact.binning_error,
+            numerical_error=0.0,
             protocol=self._manifest.protocol,
             backend=self._plan.parameters.backend,
             parties=len(counted),

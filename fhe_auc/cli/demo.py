@@ -11,7 +11,7 @@ import numpy as np
 
 from fhe_auc import registry
 from fhe_auc.cli import output
-from fhe_auc.cli.evaluation_table import print_evaluation
+from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
@@ -56,8 +56,11 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
     help="Let the aggregator lie in this way, and see whether the protocol notices; an unknown one lists all.",
 )
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
+@costs_option
 @output.json_option
-def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, as_json: bool) -> None:
+def demo(
+    session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, costs: bool, as_json: bool
+) -> None:
     """Compute an encrypted AUC on real data, and check it.
 
     Each clinic is a party and encrypts its own counts. To check the result, and only here, the rows are then pooled
@@ -103,6 +106,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
             evaluation,
             wall_seconds,
             session,
+            costs=costs,
             beside_auc=_check(evaluation, sklearn_auc),
             auc_note="" if cheat is None else "what the parties have accepted",
             sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
@@ -147,10 +151,10 @@ def _pooled_auc(parties: Sequence[PartyData]) -> float:
 
 def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:
     away = abs(evaluation.auc - sklearn_auc)
-    inside = away <= evaluation.resolution + evaluation.precision + _ROUNDING
-    verdict = f"scikit-learn's value lies {'inside the interval' if inside else 'OUTSIDE'}"
+    inside = away <= evaluation.binning_error + evaluation.numerical_error + _ROUNDING
+    verdict = f"scikit-learn's value lies {'within the binning error' if inside else 'OUTSIDE'}"
     style = "green" if inside else "red"
-    if math.isnan(evaluation.resolution):
+    if math.isnan(evaluation.binning_error):
         verdict, style = "from noise, which has no bound, and from the thresholds", ""
     return [
         ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),

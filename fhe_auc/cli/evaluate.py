@@ -6,7 +6,7 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import print_evaluation
+from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 
 
@@ -26,8 +26,9 @@ from fhe_auc.cli.session import SessionOptions, session_options
 )
 @inputs.party_files
 @session_options(registry.evaluating)
+@costs_option
 @output.json_option
-def evaluate(files: inputs.PartyFiles, session: SessionOptions, as_json: bool) -> None:
+def evaluate(files: inputs.PartyFiles, session: SessionOptions, costs: bool, as_json: bool) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
     By default as a fraction of integers that a lying aggregator cannot change unnoticed.
@@ -43,4 +44,4 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, as_json: bool) -
     if as_json:
         output.print_json(evaluation.as_dict())
     else:
-        print_evaluation(evaluation, wall_seconds, session)
+        print_evaluation(evaluation, wall_seconds, session, costs=costs)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
+import click
+
 from fhe_auc import quantities, registry
 from fhe_auc.cli import output
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation
+from fhe_auc.intervals import Interval
 
 _PHASES = {
     "keys": "before the first round: choose parameters, certify, make and seal keys",
@@ -34,17 +37,21 @@ _KEYS = {
 }
 
 
+costs_option = click.option("--costs", is_flag=True, help="Show rounds, bytes, and the time of each phase too.")
+
+
 def print_evaluation(
     evaluation: Evaluation,
     wall_seconds: float,
     session: SessionOptions,
     *,
+    costs: bool,
     beside_auc: Iterable[tuple[output.Cell, ...]] = (),
     auc_note: str = "",
     sent_note: str = "",
     whole: str = "all roles in this process, one after another",
 ) -> None:
-    """Print an evaluation for a person to read, on stdout.
+    """Print an evaluation for a person to read, on stdout; with `costs` also bytes, rounds, and the time of each phase.
 
     `beside_auc` are more rows (label, value, note) below the AUC; `auc_note`, where given, replaces its usual note, and
     `sent_note` says more on the bytes; `whole` is the note on `wall_seconds`, the time that the session took.
@@ -56,37 +63,44 @@ def print_evaluation(
     encryption = (f"{evaluation.security_bits}-bit security", evaluation.backend)
     if evaluation.security_bits == 0:
         encryption = ("none", "noise protects what parties send")
+    whole_session = ("whole session", quantities.seconds_text(wall_seconds), whole)
     output.print_table(
         [
             _auc(evaluation, auc_note),
-            *_interval(evaluation, session.common["interval"]),
+            *interval_rows(evaluation.interval),
+            *_no_interval(evaluation, session.common["interval"]),
+            *binning_error_rows(evaluation),
+            *_rows(evaluation),
             *beside_auc,
             *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
-            *_rows(evaluation),
+            *_fraction(evaluation),
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
+            *(_settings(evaluation) if costs or evaluation.security_bits == 0 else ()),  # of noise: what protects
             ("encryption", *encryption),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
-            *_settings(evaluation),
-            ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
-            ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
-            ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
+            *(_costs(evaluation, sent_note) if costs else [whole_session]),
         ]
     )
     output.print_text()
-    rows: list[tuple[output.Cell, ...]] = [
-        (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
-        for phase, seconds in _in_order(evaluation.seconds)
-    ]
-    output.print_table(
-        [*rows, ("whole session", quantities.seconds_text(wall_seconds), whole)],
-        header=("phase", "time", "who does what"),
-        numbers=1,
-    )
-    output.print_text()
+    if costs:
+        rows: list[tuple[output.Cell, ...]] = [
+            (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
+            for phase, seconds in _in_order(evaluation.seconds)
+        ]
+        output.print_table([*rows, whole_session], header=("phase", "time", "who does what"), numbers=1)
+        output.print_text()
     output.print_warnings(evaluation.warnings)
+
+
+def _costs(evaluation: Evaluation, sent_note: str) -> list[tuple[output.Cell, ...]]:
+    return [
+        ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
+        ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
+        ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
+    ]
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
@@ -112,41 +126,57 @@ def _step(decimals: int) -> str:
 
 
 def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
-    value = interval_text(evaluation)
-    if math.isnan(evaluation.resolution):
+    label, note = "AUC, encrypted", "of all parties' rows together"
+    if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
-    else:
-        error = "sums are exact"
-        if evaluation.precision:
-            error = f"numerical error < {quantities.bound_text(evaluation.precision)}"
-        label, note = "AUC, encrypted", f"the AUC of all rows lies within ({error})"
-    return output.styled(label, "bold"), output.styled(value, "bold"), own_note or note
+    return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), own_note or note
 
 
-def _interval(evaluation: Evaluation, wanted: float | None) -> list[tuple[output.Cell, ...]]:
-    """Return the confidence interval, or why there is none where one was wanted."""
-    found = evaluation.interval
-    if found is not None:
-        note = f"{found.method}; takes rows as independent: repeated patients or alike sites make it too narrow"
-        ends = output.styled(f"{found.low:.4f} to {found.high:.4f}", "bold")
-        return [(output.styled(f"{100 * found.level:.6g} % interval", "bold"), ends, note)]
+def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
+    """Return the row of a confidence interval, if there is one."""
+    if interval is None:
+        return []
+    note = f"{interval.method}; takes rows as independent: repeated patients or alike sites make it too narrow"
+    label, ends = f"{100 * interval.level:.6g} % interval", f"{interval.low:.4f} to {interval.high:.4f}"
+    return [(output.styled(label, "bold"), output.styled(ends, "bold"), note)]
+
+
+def _no_interval(evaluation: Evaluation, wanted: float | None) -> list[tuple[output.Cell, ...]]:
+    """Say why there is no interval where one was wanted and the protocol has none."""
     if wanted is None or evaluation.positives is not None:  # where a class is too small, a warning says so
         return []
     return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 
 
+def binning_error_rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    """Return the row that says what thresholds leave open, if that is known."""
+    if math.isnan(evaluation.binning_error):
+        return []
+    # What is rounded off the AUC must not push it out of the bound.
+    off = evaluation.binning_error + abs(evaluation.auc - round(evaluation.auc, 6)) + evaluation.numerical_error
+    bound = math.ceil(round(off * 1e6, 6)) / 1e6  # 0.027 may be 0.0270…04
+    note = "what thresholds leave open: the AUC of these rows, unbinned, is no further away"
+    if evaluation.numerical_error:
+        note += f" (numerical error < {quantities.bound_text(evaluation.numerical_error)})"
+    return [("binning error", f"≤ {bound:.6f}", note)]
+
+
 def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    """Return what a protocol in integers releases beside the AUC, and the AUC over its thresholds as it is."""
-    found: list[tuple[output.Cell, ...]] = []
+    """Return how many rows there are, where the protocol releases it."""
     positives, negatives = evaluation.positives, evaluation.negatives
-    if positives is not None and negatives is not None:
-        split = f"{positives:,} positive, {negatives:,} negative; released exactly"
-        found.append(("rows", f"{positives + negatives:,}", split))
-    if evaluation.fraction is not None:
-        decimals = evaluation.settings.get("round_scores")
-        of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
-        found.append(("fraction", "exact", f"{evaluation.fraction} {of}"))
-    return found
+    if positives is None or negatives is None:
+        return []
+    split = f"{positives:,} positive, {negatives:,} negative; released exactly"
+    return [("rows", f"{positives + negatives:,}", split)]
+
+
+def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    """Return the AUC over its thresholds as it is, where the protocol computes in integers."""
+    if evaluation.fraction is None:
+        return []
+    decimals = evaluation.settings.get("round_scores")
+    of = "over these thresholds" if decimals is None else f"of scores rounded to multiples of {_step(decimals)}"
+    return [("fraction", "exact", f"{evaluation.fraction} {of}")]
 
 
 def _settings(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
@@ -163,14 +193,3 @@ def _sent(evaluation: Evaluation) -> str:
     if not evaluation.key_bytes_per_party:
         return ""
     return f"of which {quantities.bytes_text(evaluation.key_bytes_per_party)} are its parts of the joint keys"
-
-
-def interval_text(evaluation: Evaluation) -> str:
-    """Write AUC ± resolution; the AUC alone where there is no resolution."""
-    if math.isnan(evaluation.resolution):
-        return f"{evaluation.auc:.6f}"
-    shown = round(evaluation.auc, 6)
-    # What is rounded off must not push the AUC out of the interval.
-    half_width = (evaluation.resolution + abs(evaluation.auc - shown) + evaluation.precision) * 1e6
-    upwards = math.ceil(round(half_width, 6)) / 1e6  # 0.027 may be 0.0270…04
-    return f"{shown:.6f} ± {upwards:.6f}"

@@ -35,7 +35,7 @@ class Pooled:
     @property
     def exact(self) -> bool:
         """Whether the counts carry no noise."""
-        return not math.isnan(self.evaluation.resolution)
+        return not math.isnan(self.evaluation.binning_error)
 
 
 def pool(session: SessionOptions, parties: Sequence[PartyData]) -> Pooled:

@@ -12,7 +12,7 @@ import click
 
 from fhe_auc import __version__, registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import interval_text
+from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows
 from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, pool
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
@@ -30,7 +30,7 @@ _KEYS = {
 }
 
 _ABOUT_AUC = {
-    True: "the AUC of all rows lies within (sums are exact)",
+    True: "of all parties' rows together",
     False: "the noise is random and has no bound; the ranges below leave it out",
 }
 
@@ -199,9 +199,9 @@ def _number(value: object) -> str:
 def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
     estimates = {measure.name: measure for measure in card.measures}
-    auc = interval_text(pooled.evaluation) if pooled.exact else f"{card.auc.value:.6f}"
     rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(auc, "bold"), _ABOUT_AUC[pooled.exact]),
+        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.6f}", "bold"), _ABOUT_AUC[pooled.exact]),
+        *(interval_rows(card.interval) + binning_error_rows(pooled.evaluation) if pooled.exact else ()),
         *(
             (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
             for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))

@@ -69,7 +69,7 @@ def _restored(told: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(told)
     found["warnings"] = tuple(found["warnings"])
     found["study"] = None if found["study"] is None else Study(**found["study"])
-    for name in ("auc", "resolution", "precision"):
+    for name in ("auc", "binning_error", "numerical_error"):
         if name in found and found[name] is None:
             found[name] = math.nan
     for name in FRACTIONS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fhe_auc.manifest import Manifest
 
-_COARSE = 0.01  # a half-width above this is worth a warning
+_COARSE = 0.01  # a binning error above this is worth a warning
 _ALL_DIGITS = (
     "all digits of the AUC are released: assume that parties can work out how many pooled rows have each label; only "
     "differential privacy (as of dpauc-laplace) bounds what a result tells"
@@ -21,20 +21,20 @@ def of_parties(manifest: Manifest, parties: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-def of_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
-    """Return the warnings on any AUC of so many parties, with this half-width."""
+def of_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:
+    """Return the warnings on any AUC of so many parties, with this binning error."""
     found = of_parties(manifest, parties)
-    if resolution > _COARSE:
+    if binning_error > _COARSE:
         remedy = "take thresholds that fit them, by number or by range (uniform and hybrid cover 0 to 1)"
         if "round_scores" in manifest.options:
             remedy = "round them to more decimals"
         found += (
-            f"many pairs of rows are not told apart (half-width {resolution:.3g}): where their scores are equal, "
+            f"many pairs of rows are not told apart (binning error {binning_error:.3g}): where their scores are equal, "
             f"nothing helps; where scores differ, {remedy}",
         )
     return found
 
 
-def of_precise_auc(manifest: Manifest, parties: int, resolution: float) -> tuple[str, ...]:
+def of_precise_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str, ...]:
     """Return the warnings on an AUC of which all digits are released, and no counts beside it."""
-    return (*of_auc(manifest, parties, resolution), _ALL_DIGITS)
+    return (*of_auc(manifest, parties, binning_error), _ALL_DIGITS)

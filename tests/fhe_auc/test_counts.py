@@ -252,9 +252,9 @@ def test_the_exact_auc_lies_within_the_resolution(pairs: list[tuple[bool, float]
     y_true, y_score = unzip(pairs)
     area = trapezoid(count(party(y_true, y_score), GRID))
     assert abs(area.fraction - mann_whitney(y_true, y_score)) <= Fraction(area.tie, area.den)
-    assert abs(area.auc - roc_auc_score(y_true, y_score)) <= area.resolution + 1e-12
+    assert abs(area.auc - roc_auc_score(y_true, y_score)) <= area.binning_error + 1e-12
     assert 0 <= area.num <= area.den
-    assert 0 <= area.resolution <= 0.5
+    assert 0 <= area.binning_error <= 0.5
 
 
 @given(rows_of_both_labels)

@@ -49,7 +49,7 @@ def test_scikit_learns_auc_lies_within_the_resolution(name: str, spec: str) -> N
     parties = datasets.load(name)
     rows = pooled(parties)
     area = trapezoid(pooled_counts(parties, thresholds.parse(spec)))
-    assert abs(area.auc - roc_auc_score(rows.y_true, rows.y_score)) <= area.resolution + 1e-12
+    assert abs(area.auc - roc_auc_score(rows.y_true, rows.y_score)) <= area.binning_error + 1e-12
 
 
 def test_the_clinics_include_one_class_and_one_row_parties() -> None:

@@ -21,11 +21,11 @@ PARTIES = [
 ]
 
 
-def make_evaluation(auc: float = 0.8274116, resolution: float = 0.0015758) -> Evaluation:
+def make_evaluation(auc: float = 0.8274116, binning_error: float = 0.0015758) -> Evaluation:
     return Evaluation(
         auc=auc,
-        resolution=resolution,
-        precision=6.9e-8,
+        binning_error=binning_error,
+        numerical_error=6.9e-8,
         protocol="semi-honest",
         backend="tenseal",
         parties=3,
@@ -79,7 +79,7 @@ def test_sites_of_one_label_have_no_auc_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("auc", "resolution", "pooled", "parties"),
+    ("auc", "binning_error", "pooled", "parties"),
     [
         (0.8274116, 0.0015758, 0.8272, PARTIES),
         (0.635, 0.027, 0.634744, PARTIES * 2),
@@ -88,9 +88,9 @@ def test_sites_of_one_label_have_no_auc_of_their_own() -> None:
     ],
 )
 def test_no_text_overlaps_another_or_leaves_the_figure(
-    auc: float, resolution: float, pooled: float, parties: list[PartyData], assert_texts_apart: Callable[..., None]
+    auc: float, binning_error: float, pooled: float, parties: list[PartyData], assert_texts_apart: Callable[..., None]
 ) -> None:
-    figure = plot.draw(make_evaluation(auc, resolution), parties, pooled, title="three sites in two countries")
+    figure = plot.draw(make_evaluation(auc, binning_error), parties, pooled, title="three sites in two countries")
     assert_texts_apart(figure, least=31)
 
 

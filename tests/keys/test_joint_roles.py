@@ -79,7 +79,7 @@ def test_the_auc_is_that_of_exact_integers_and_of_sealed_keys(parties: int, rows
     _, evaluations = played(sites, grid)
     assert {evaluation.auc for evaluation in evaluations} == {evaluations[0].auc}
     assert abs(evaluations[0].auc - sealed_auc(sites, grid)) < PRECISION
-    assert evaluations[0].precision <= PRECISION
+    assert evaluations[0].numerical_error <= PRECISION
     assert (evaluations[0].keys, evaluations[0].rounds, evaluations[0].parties) == ("joint", 4, parties)
 
 

@@ -30,7 +30,7 @@ def test_one_party_of_ten_decides_the_auc_and_no_protocol_claims_otherwise(proto
     truth = roc_auc_score(
         *(np.concatenate([getattr(each, what) for each in parties]) for what in ("y_true", "y_score"))
     )
-    assert abs(before.auc - truth) < before.resolution + 1e-6
+    assert abs(before.auc - truth) < before.binning_error + 1e-6
     assert 0.75 < before.auc < 0.78
     assert after.auc > 0.99
     checked = protocol in ("malicious", "verified")

@@ -96,7 +96,7 @@ def test_saved_and_restored_between_all_rounds_a_party_gets_what_it_would_have_g
     outcome = party.result()
     assert outcome.rounds == play.aggregator.rounds
     assert set(outcome.seconds) >= {"submit", "recover"}  # what was measured before a restart is not forgotten
-    if isinstance(outcome, Evaluation) and not np.isnan(outcome.resolution):
+    if isinstance(outcome, Evaluation) and not np.isnan(outcome.binning_error):
         exact = trapezoid(reduce(add, (count(data, GRID) for data in site_rows))).auc
         assert outcome.auc == pytest.approx(exact, abs=1e-6)
 

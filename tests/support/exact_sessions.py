@@ -53,7 +53,7 @@ def pairs_of(parties: Sequence[PartyData], grid: Any = GRID) -> tuple[Fraction, 
 
 
 def found_in(result: Evaluation) -> tuple[Fraction | None, Fraction | None, int | None, int | None]:
-    return result.fraction, result.resolution_fraction, result.positives, result.negatives
+    return result.fraction, result.binning_error_fraction, result.positives, result.negatives
 
 
 class Play:

@@ -152,7 +152,7 @@ def _accuracy(measured: Benchmark) -> Figure:
         sizes = [each.thresholds for each in points]
         axes.plot(sizes, [each.error for each in points], marker=marker, linestyle=line, color=INK,
                   label=f"{grid}: off by")  # fmt: skip
-        axes.plot(sizes, [each.resolution for each in points], marker=marker, linestyle=":", color=GREY,
+        axes.plot(sizes, [each.binning_error for each in points], marker=marker, linestyle=":", color=GREY,
                   markerfacecolor="white", label=f"{grid}: half-width stated")  # fmt: skip
     numerical: dict[int, float] = {}
     for each in measured.measurements:

@@ -143,7 +143,7 @@ class Accuracy(NamedTuple):
     grid: str
     thresholds: int
     error: float
-    resolution: float
+    binning_error: float
 
 
 def accuracies(grids: Sequence[str], sizes: Sequence[int], dataset: str) -> list[Accuracy]:
@@ -154,5 +154,5 @@ def accuracies(grids: Sequence[str], sizes: Sequence[int], dataset: str) -> list
     for grid in grids:
         for size in sizes:
             exact = trapezoid(count(everybody, thresholds.GRIDS[grid](size)))
-            found.append(Accuracy(grid, size, abs(exact.auc - truth), exact.resolution))
+            found.append(Accuracy(grid, size, abs(exact.auc - truth), exact.binning_error))
     return found

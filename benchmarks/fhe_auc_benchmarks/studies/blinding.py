@@ -21,7 +21,7 @@ Assumptions:
 
 A candidate d survives when there are an integer r = Z1/d in the public range and integers num, tie of equal parity
 near Z0/Z1·d, each within its tolerance. For comparison, "exact AUC" counts the dens that remain for somebody who is
-told AUC and resolution as exact fractions and nothing of r; only noise in the two can leave more.
+told AUC and binning error as exact fractions and nothing of r; only noise in the two can leave more.
 
 The table goes to standard output, every session's counts to standard error as they come.
 
@@ -175,7 +175,7 @@ def remaining(seen: Observation, dens: NDArray[np.int64]) -> int:
 
 
 def with_exact_fractions(truth: Trapezoid, rows: int) -> int:
-    """Count the dens with which AUC and resolution, known exactly, are fractions of integers of equal parity."""
+    """Count the dens with which AUC and binning error, known exactly, are fractions of integers of equal parity."""
     products = possible_products(PRIOR * rows)
     step = truth.den // math.gcd(truth.den, truth.tie, (truth.num - truth.tie) // 2)
     step //= math.gcd(step, 2)  # den/2 = PN is a multiple of this

@@ -1,7 +1,7 @@
 """How far the decrypted AUC lies from exact integers, flooding on; and the threshold grids from scikit-learn.
 
     python -m fhe_auc_benchmarks.studies.precision                one line per cell, as it is measured: the cell, worst
-                                                                  errors of AUC and resolution, sessions refused, bound
+                                                                  errors of AUC and binning error, refused, bound
     python -m fhe_auc_benchmarks.studies.precision --markdown     the tables of docs/evidence/precision.md, at the end
 
 What is run is the engine's own circuit (`fhe_auc_protocols.blinded_auc.encrypted_trapezoid.blinded_totals`), serialised
@@ -167,13 +167,13 @@ def measure(
                     cell = Cell(backend, size, parties, pooled, balance, multiplier)
                     worst = found[cell]
                     try:
-                        auc, resolution = engine.session(others, submission, randomness)
+                        auc, binning_error = engine.session(others, submission, randomness)
                     except (ResultCheckError, UndefinedAucError):
                         found[cell] = worst._replace(refused=worst.refused + 1)
                         continue
                     found[cell] = Measured(
                         max(worst.error, abs(auc - exact.auc)),
-                        max(worst.resolution_error, abs(resolution - exact.resolution)),
+                        max(worst.resolution_error, abs(binning_error - exact.binning_error)),
                         worst.refused,
                     )
     return engine.plan, dict(found)
@@ -196,10 +196,10 @@ class GridRow(NamedTuple):
 
     def cells(self) -> list[str]:
         first, *_ = self.found.values()
-        inside = all(abs(each.auc - self.sklearn) <= each.resolution + 1e-6 for each in self.found.values())
+        inside = all(abs(each.auc - self.sklearn) <= each.binning_error + 1e-6 for each in self.found.values())
         return [
             *(self.data, self.grid, f"{first.auc:.9f}", f"{self.sklearn:.9f}", f"{first.auc - self.sklearn:+.1e}"),
-            *(f"{first.resolution:.1e}", "yes" if inside else "NO"),
+            *(f"{first.binning_error:.1e}", "yes" if inside else "NO"),
             *(f"{abs(each.auc - self.exact):.1e}" for each in self.found.values()),
         ]
 
@@ -297,15 +297,15 @@ def print_tables(
         for workload, chosen in plans.items()
     )
     print(table(["backend", "thresholds", "log2 Δ'", "ρ", "smallest r", "flooding σ"], list(dict.fromkeys(parameters))))
-    resolution = {b: max(m.resolution_error for m in matching(found, balance=b)) for b in BALANCES}
-    errors = ", ".join(f"{balance}: {error:.1e}" for balance, error in resolution.items())
-    print(f"Worst error of the resolution: {errors}.\n")
+    binning_error = {b: max(m.resolution_error for m in matching(found, balance=b)) for b in BALANCES}
+    errors = ", ".join(f"{balance}: {error:.1e}" for balance, error in binning_error.items())
+    print(f"Worst error of the binning error: {errors}.\n")
 
 
 def print_grid_tables() -> None:
     backends = ckks.available_backends()
     print("Bundled sets, real sessions with the sites as parties; the error against exact integers by backend:\n")
-    columns = ["data", "grid", "AUC", "scikit-learn", "difference", "resolution", "inside", *backends]
+    columns = ["data", "grid", "AUC", "scikit-learn", "difference", "binning_error", "inside", *backends]
     print(table(columns, [row.cells() for row in measure_grids()]))
     print("Bundled sets at uniform:100, |AUC error| against exact integers however the rows are dealt out:")
     print(f"{' / '.join(backends)} (one-class parties)\n")

@@ -83,11 +83,11 @@ def measure(name: str, parties: list[PartyData], grid: str) -> Found:
     assert abs(float(exact) - truth) < 1e-12, name
     found = federated_auc(parties, protocol="verified", thresholds=grid)
     assert found.fraction is not None
-    assert found.resolution_fraction is not None
-    inside = abs(found.fraction - exact) <= found.resolution_fraction
+    assert found.binning_error_fraction is not None
+    inside = abs(found.fraction - exact) <= found.binning_error_fraction
     standard_error = of_rows(y_true.astype(bool), y_score)
     error_off = abs((found.standard_error or 0) / standard_error - 1) if standard_error else 0.0
-    return Found(name, len(y_true), truth, abs(found.auc - truth), found.resolution, error_off, inside)
+    return Found(name, len(y_true), truth, abs(found.auc - truth), found.binning_error, error_off, inside)
 
 
 def main() -> None:

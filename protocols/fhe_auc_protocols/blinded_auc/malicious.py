@@ -129,7 +129,7 @@ class MaliciousTask(BlindedTask):
         return self.plan.packing.pack(*split_shares.class_vectors(self.executions(common_secret), self.counts()))
 
     def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover_verified`."""
+        """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.recover_verified`."""
         recovered = recover_verified(decrypted, self.plan, self.executions(common_secret))
         workload = self.plan.workload
         settings = {"executions": workload.classes // 2, "splits": workload.splits, "tolerance": self.plan.tolerance}

@@ -66,13 +66,13 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
             warnings = (_RARER_CLASS, *warnings)
         return Evaluation(
             auc=recovered.auc,
-            resolution=recovered.resolution,
-            precision=error_bound(self.plan),
+            binning_error=recovered.binning_error,
+            numerical_error=error_bound(self.plan),
             protocol=self._manifest.protocol,
             backend=self.plan.parameters.backend,
             parties=parties,
             thresholds=self.plan.thresholds,
             security_bits=SECURITY_BITS,
-            warnings=of_precise_auc(self._manifest, parties, recovered.resolution) + warnings,
+            warnings=of_precise_auc(self._manifest, parties, recovered.binning_error) + warnings,
             **own,
         )

@@ -1,4 +1,4 @@
-"""Decrypted results checked, and what a party reads off them: the AUC and its half-width, or an error and no number.
+"""Decrypted results checked, and what a party reads off them: the AUC and its binning error, or an error and no number.
 
 `recover` is for an aggregator that follows the protocol (`semi_honest`): rows beyond the session's bounds, damage and
 wrong keys show. `recover_verified` is for one that may lie (`malicious`): whatever it has done shows.
@@ -44,7 +44,7 @@ class Recovered(NamedTuple):
 
     auc: float
     """In [0, 1]."""
-    resolution: float
+    binning_error: float
     """Half-width that ties leave, not negative."""
 
 

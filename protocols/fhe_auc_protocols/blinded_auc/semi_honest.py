@@ -9,7 +9,7 @@ T, p, F and the totals are those of `fhe_auc.counts` and `fhe_auc.trapezoid`; P 
 second imaginary part is redundancy: no wrap-around of the modulus keeps Im = κ·Re, so a result beyond capacity is
 refused instead of read. Parties decrypt r·(num + i·tie) and r·den·(1 + iκ) and divide; r is the aggregator's secret.
 
-The aggregator sees ciphertexts only. Parties learn the AUC, the resolution, and den times a multiplier r unknown to
+The aggregator sees ciphertexts only. Parties learn the AUC, the binning error, and den times a multiplier r unknown to
 them. That is a blur, not a theorem: few values of den fit so precise an AUC, so assume that parties can work out P·N. A
 lying aggregator is not caught, and anyone with the secret key can read whatever ciphertext the aggregator hands over:
 the aggregator must not collude with a party.
@@ -58,7 +58,7 @@ class SemiHonest(BlindedAuc):
 
 
 class SemiHonestTask(BlindedTask):
-    """Counts a party's rows, and reads AUC and resolution off the blinded totals.
+    """Counts a party's rows, and reads AUC and binning error off the blinded totals.
 
     Raises `InputError`: the manifest's plan is not one for whole counts, or the party alone has more rows than the
     session may have.
@@ -74,7 +74,7 @@ class SemiHonestTask(BlindedTask):
         return self.plan.packing.pack(*class_vectors(self.counts()))
 
     def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and resolution; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
+        """Return AUC and binning error; errors as `fhe_auc_protocols.blinded_auc.result_check.recover`."""
         return self.evaluation(recover(decrypted, self.plan), len(counted), verified=False)
 
 

@@ -13,9 +13,9 @@ and X of every position turned by a phase φ, Y by -φ. All this is common to al
 parties' sums come out as
 
     num' = r·(R0R1·(num + i·tie) + R2R3·den)      den' = r·R4R5·den
-    AUC + i·resolution = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)
+    AUC + i·binning error = (num'/den' - R2R3/(R4R5)) · R4R5/(R0R1)
 
-Whoever changes num' or den' without knowing the R shifts AUC + i·resolution of every execution by another complex
+Whoever changes num' or den' without knowing the R shifts AUC + i·binning error of every execution by another complex
 number. [FHE] has real multipliers. With complex ones real and imaginary part have to agree by luck, so that the chance
 that two executions do is about the square of what it was (docs/security/malicious.md), and costs
 nothing: slots are complex anyway. Phases of positions leave no sense in sums such as ΣX², where they do not cancel.
@@ -124,7 +124,7 @@ class Execution:
         return np.take_along_axis(rows, self.order, axis=1).astype(np.complex128, copy=False)
 
     def recover(self, num: complex, den: complex) -> complex:
-        """Return AUC + i·resolution from the two class totals, whatever they come multiplied by."""
+        """Return AUC + i·binning error from the two class totals, whatever they come multiplied by."""
         main, extra, totals = self.products
         return complex((num / den - extra / totals) * totals / main)
 

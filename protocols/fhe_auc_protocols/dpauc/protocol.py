@@ -104,8 +104,8 @@ class DpaucParty(SummingParty[Evaluation, Budget]):
             raise UndefinedAucError("the flipped labels hold one class only, so there is no AUC; more rows are needed")
         return Evaluation(
             auc=min(max(auc, 0.0), 1.0),
-            resolution=math.nan,
-            precision=math.nan,
+            binning_error=math.nan,
+            numerical_error=math.nan,
             protocol=self.manifest.protocol,
             backend="none",
             parties=sums.parties,

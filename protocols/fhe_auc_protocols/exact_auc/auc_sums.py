@@ -4,7 +4,7 @@ With bins ascending in score, p_k and n_k the pooled positive and negative rows 
 
     difference D = Σ p_k·(N_{<k} − N_{>k})      pairs that the model orders rightly, minus those that it orders wrongly
     tie          = Σ p_k·n_k                    pairs of one bin, which count half
-    AUC = ½ + D/(2PN)      half-width = tie/(2PN): the AUC of the rows themselves lies within AUC ± half-width
+    AUC = ½ + D/(2PN)      binning error = tie/(2PN): the AUC of the rows themselves lies within AUC ± binning error
 
 With an interval there are two more, for DeLong's standard error (`fhe_auc.intervals.delong`):
 
@@ -67,7 +67,7 @@ class AucOfSums(NamedTuple):
     """What the integers say; Q10 and Q01 only where there is an interval."""
 
     auc: Fraction
-    half_width: Fraction
+    binning_error: Fraction
     positives: int
     negatives: int
     q10: int | None = None
@@ -104,5 +104,5 @@ def auc_of_sums(sums: Sequence[int], max_rows: int, modulus: int) -> AucOfSums:
     if not pairs:
         missing = "negative" if positives else "positive"
         raise UndefinedAucError(f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given")
-    auc, half_width = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
-    return AucOfSums(auc, half_width, positives, negatives, *squares)
+    auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
+    return AucOfSums(auc, binning_error, positives, negatives, *squares)

@@ -71,7 +71,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         ]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and half-width from a result's slots, one vector of shape (slots,) for each prime.
+        """Return AUC and binning error from a result's slots, one vector of shape (slots,) for each prime.
 
         Raises
         ------
@@ -88,14 +88,14 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         standard_error, interval, why_none = (None, None, ()) if level is None else _interval(found, float(level))
         return Evaluation(
             auc=float(found.auc),
-            resolution=float(found.half_width),
-            precision=0.0,
+            binning_error=float(found.binning_error),
+            numerical_error=0.0,
             positives=found.positives,
             negatives=found.negatives,
             standard_error=standard_error,
             interval=interval,
             fraction=found.auc,
-            resolution_fraction=found.half_width,
+            binning_error_fraction=found.binning_error,
             soundness=plan.soundness if plan.authenticated else None,
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
@@ -108,7 +108,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "primes": len(primes),
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
-            warnings=(*of_auc(self._manifest, len(counted), float(found.half_width)), *why_none),
+            warnings=(*of_auc(self._manifest, len(counted), float(found.binning_error)), *why_none),
         )
 
     def _accepted(self, totals: Sequence[Residues]) -> AucOfSums:

@@ -9,8 +9,8 @@ within 2^-14, though not whose. The thresholds found, quantiles of the pooled sc
 manifest of the evaluation, so everybody who sees that learns them, the aggregator too.
 
 **A lying aggregator** can put the thresholds where it likes. With poor thresholds an evaluation is still right within
-its half-width, which shows it. Parties that were told different sums find different thresholds: one of them refuses the
-evaluation's manifest (`fhe_auc.evaluation.QuantileThresholds.require`). Where exact counts are encrypted and all
+its binning error, which shows it. Parties that were told different sums find different thresholds: one of them refuses
+the evaluation's manifest (`fhe_auc.evaluation.QuantileThresholds.require`). Where exact counts are encrypted and all
 parties have to take part, it cannot have thresholds made of one party's rows, or some parties': masks leave nothing of
 a sum that is not over all. Where some may be missing there are no masks, and a party only refuses a sum that holds
 fewer rows in a cell than its own.
@@ -135,7 +135,7 @@ class ExactQuantiles(_Quantiles):
             f"quantile thresholds: every party learns how many pooled rows lie in each of {counts.size:,} cells of "
             "scores, labels left out, and so how many there are in all; the thresholds are public, and the "
             "aggregator learns them too",
-            "nobody has verified the thresholds: a lying aggregator can make them poor, which the half-width shows",
+            "nobody has verified the thresholds: a lying aggregator can make them poor, which the binning error shows",
         )
         settings = {"height": _height(counts.size)}
         return self._found(manifest, pooled, HierarchicalCounts.from_lowest(counts), settings, warnings)

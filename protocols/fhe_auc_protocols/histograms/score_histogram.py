@@ -53,9 +53,9 @@ class ExactScoreHistogram(Readout[Evaluation]):
             pooled,
             pooled_histogram(manifest.thresholds, bins),
             auc=exact.auc,
-            resolution=exact.resolution,
-            precision=0.0,
-            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.resolution),
+            binning_error=exact.binning_error,
+            numerical_error=0.0,
+            warnings=result_warnings.of_auc(manifest, pooled.parties, exact.binning_error),
         )
 
 
@@ -81,8 +81,8 @@ class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
             pooled,
             histogram,
             auc=noisy_auc(histogram),
-            resolution=math.nan,
-            precision=math.nan,
+            binning_error=math.nan,
+            numerical_error=math.nan,
             settings={**split_budget.settings(manifest.options), **pooled.settings},
             warnings=_noise_warnings(manifest, pooled, histogram),
         )

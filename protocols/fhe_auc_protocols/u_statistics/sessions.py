@@ -14,7 +14,7 @@ and an aggregator or party that lies can make the AUC come out as it likes.
 
 The `settings` of an evaluation hold what noise and bins leave unsure, estimated from the reports: half the share of
 pairs that the bins do not tell apart, if that exceeds its own standard error; the standard error, with that in it; and
-the same with the bound on the noise, by theorem 1 or the formula of theorem 3, if that applies. `resolution` and
+the same with the bound on the noise, by theorem 1 or the formula of theorem 3, if that applies. `binning_error` and
 `precision`, which bound the error for certain, are NaN.
 
 Scores are told apart by the session's thresholds: `ustat-hierarchy` uses all, `ustat-krr` merges their bins into few.
@@ -75,7 +75,7 @@ class KrrMechanism(Mechanism):
         super().__init__(self._response, bins, size=bins)
 
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the unbiased estimate of the binned AUC, and of its half-width from the same reports."""
+        """Return the unbiased estimate of the binned AUC, and of its binning error from the same reports."""
         return of_responses(self._response, positives, negatives)
 
 
@@ -87,7 +87,7 @@ class HierarchyMechanism(Mechanism):
         super().__init__(self._tree, bins, size=math.prod(self._tree.tally_shape))
 
     def estimate(self, positives: Integers, negatives: Integers) -> AucEstimate:
-        """Return the recursive estimate, and the half-width of pairs that reach a leaf together."""
+        """Return the recursive estimate, and the binning error of pairs that reach a leaf together."""
         method = HierarchicalAuc(self._tree, int(positives.sum()), int(negatives.sum()))
         found = method.estimate(*(tally.reshape(self._tree.tally_shape) for tally in (positives, negatives)))
         return of_tree(method, found)
@@ -158,8 +158,8 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
             )
         return Evaluation(
             auc=float(np.clip(estimate.auc, 0, 1)),
-            resolution=math.nan,
-            precision=math.nan,
+            binning_error=math.nan,
+            numerical_error=math.nan,
             protocol=self.manifest.protocol,
             backend="none",
             parties=parties,

@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 import fhe_auc.cli
 from fhe_auc import ckks, quantities, registry, thresholds
 from fhe_auc.cli import main, output
-from fhe_auc.cli.evaluation_table import interval_text
+from fhe_auc.cli.evaluation_table import binning_error_rows
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import CapacityError
@@ -43,15 +43,15 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
     "auc",
-    "resolution",
-    "precision",
+    "binning_error",
+    "numerical_error",
     "protocol",
     "backend",
     "parties",
     "thresholds",
     "verified",
     "fraction",
-    "resolution_fraction",
+    "binning_error_fraction",
     "positives",
     "negatives",
     "standard_error",
@@ -146,7 +146,7 @@ def test_json_is_one_object_with_the_promised_keys(hospitals: list[str], exact: 
     evaluation = json.loads(result.stdout)
     assert set(evaluation) == KEYS
     assert evaluation["auc"] == pytest.approx(exact.auc, abs=1e-7)
-    assert evaluation["resolution"] == pytest.approx(exact.resolution, abs=1e-6)
+    assert evaluation["binning_error"] == pytest.approx(exact.binning_error, abs=1e-6)
     assert (evaluation["parties"], evaluation["thresholds"], evaluation["backend"]) == (3, 25, "tenseal")
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
     assert all(seconds >= 0 for seconds in evaluation["seconds"].values())
@@ -174,8 +174,8 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     scores = np.concatenate([scores for _, scores in HOSPITALS.values()])
     assert evaluation["auc"] == float(Fraction(evaluation["fraction"]))
     assert evaluation["auc"] == pytest.approx(roc_auc_score(labels, scores.round(1)), abs=1e-15)
-    assert abs(evaluation["auc"] - roc_auc_score(labels, scores)) <= evaluation["resolution"]
-    assert evaluation["resolution"] > 0
+    assert abs(evaluation["auc"] - roc_auc_score(labels, scores)) <= evaluation["binning_error"]
+    assert evaluation["binning_error"] > 0
     assert (evaluation["thresholds"], evaluation["settings"]["round_scores"]) == (11, 1)
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
     shown = call("evaluate", *hospitals, *rounded).stdout
@@ -211,7 +211,12 @@ def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: lis
 def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact: Trapezoid) -> None:
     result = call("evaluate", *hospitals, *SMALL)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{exact.auc:.6f} ± " in result.stdout
+    assert re.search(rf"^AUC, encrypted +{exact.auc:.6f} ", result.stdout)
+    assert re.search(r"^95 % interval +0\.\d{4} to [01]\.\d{4} +DeLong", result.stdout, re.MULTILINE)
+    assert re.search(r"^binning error +≤ 0\.\d{6} ", result.stdout, re.MULTILINE)
+    assert "±" not in result.stdout
+    assert "a party sent" not in result.stdout
+    assert "a party sent" in call("evaluate", *hospitals, *SMALL, "--costs").stdout
     assert "128-bit security" in result.stdout
     assert "warning: " in result.stdout
     assert ESCAPE not in result.stdout
@@ -222,10 +227,10 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
 def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: Trapezoid) -> None:
     arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
     evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
-    assert abs(evaluation["auc"] - exact.auc) <= evaluation["precision"] <= 1e-6
+    assert abs(evaluation["auc"] - exact.auc) <= evaluation["numerical_error"] <= 1e-6
     assert (evaluation["keys"], evaluation["rounds"]) == ("joint", 4)
     assert 0 < evaluation["key_bytes_per_party"] < evaluation["upload_bytes_per_party"] < 30e6
-    table = call(*arguments).stdout
+    table = call(*arguments, "--costs").stdout
     for promised in ("only all parties together can decrypt", "its parts of the joint keys", "partial decryption"):
         assert promised in table
 
@@ -552,7 +557,7 @@ def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) 
     evaluation = json.loads(result.stdout)
     assert set(evaluation) == KEYS | {"sklearn_auc"}
     assert evaluation["sklearn_auc"] == pytest.approx(0.787280518, abs=1e-9)
-    assert abs(evaluation["auc"] - evaluation["sklearn_auc"]) <= min(5e-4, evaluation["resolution"] + 1e-6)
+    assert abs(evaluation["auc"] - evaluation["sklearn_auc"]) <= min(5e-4, evaluation["binning_error"] + 1e-6)
     assert evaluation["parties"] == 78
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
 
@@ -561,7 +566,7 @@ def test_the_demo_says_for_people_whether_scikit_learn_lies_inside() -> None:
     result = run("demo", "--dataset", "credit-default", *SMALL, FORCE_COLOR="1")
     assert (result.returncode, result.stderr) == (0, "")
     assert "AUC, scikit-learn  0.634744" in result.stdout
-    assert "inside the interval" in result.stdout
+    assert "within the binning error" in result.stdout
     assert ESCAPE not in result.stdout
 
 
@@ -662,18 +667,18 @@ def test_bounds_are_rounded_up(bound: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("resolution", "text"),
+    ("binning_error", "text"),
     [
-        (0.0015758368, "0.787412 ± 0.001577"),  # 0.787412 is 4e-7 too much
-        (0.0015751, "0.787412 ± 0.001576"),
-        (0.0, "0.787412 ± 0.000001"),
+        (0.0015758368, "≤ 0.001577"),  # 0.787412 is 4e-7 too much
+        (0.0015751, "≤ 0.001576"),
+        (0.0, "≤ 0.000001"),
     ],
 )
-def test_the_interval_is_rounded_outwards(resolution: float, text: str) -> None:
+def test_the_binning_error_is_rounded_outwards(binning_error: float, text: str) -> None:
     evaluation = Evaluation(
         auc=0.7874116,
-        resolution=resolution,
-        precision=1e-7,
+        binning_error=binning_error,
+        numerical_error=1e-7,
         protocol="semi-honest",
         backend="tenseal",
         parties=3,
@@ -684,7 +689,8 @@ def test_the_interval_is_rounded_outwards(resolution: float, text: str) -> None:
         download_bytes_per_party=1,
         seconds={},
     )
-    assert interval_text(evaluation) == text
+    ((label, shown, _),) = binning_error_rows(evaluation)
+    assert (label, shown) == ("binning error", text)
 
 
 def test_options_for_files_are_the_same_in_every_command_that_takes_them() -> None:

@@ -173,7 +173,8 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path, pool:
     result = call(*CREDIT, "--thresholds", "uniform:100", "--backend", "tenseal")
     assert (result.exit_code, result.stderr) == (0, "")
     text = " ".join(result.stdout.split())
-    value, half_width = map(float, re.search(r"AUC (\S+) ± (\S+)", text).groups())
+    value, half_width = map(float, re.search(r"AUC (\S+) .*? binning error ≤ (\S+)", text).groups())
+    assert re.search(r"95 % interval 0\.\d+ to 0\.\d+ DeLong", text)
     assert abs(roc_auc_score(pool.y_true, pool.y_score) - value) <= half_width
     for words in ("Classifier on the rows of 6 parties: 15,000 rows", "Average precision 0.", "Brier score 0."):
         assert words in text
@@ -204,7 +205,7 @@ class NoisyReadout(ExactScoreHistogram):
     def read(self, manifest: Manifest, pooled: PooledCounts) -> Evaluation:
         noisy = Histogram([0, 0.5, 1], [10.5, 40.25], [30.0, 21.0])
         exact = super().read(manifest, pooled)
-        return replace(exact, histogram=noisy, resolution=float("nan"), settings={"epsilon": 2})
+        return replace(exact, histogram=noisy, binning_error=float("nan"), settings={"epsilon": 2})
 
 
 class Noisy(HistogramFederated):

@@ -55,9 +55,9 @@ def truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> float:
 def test_evaluate_takes_quantiles_and_shows_both_sessions(truth: float) -> None:
     found = json.loads(ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, "--json").stdout)
     assert abs(found["auc"] - truth) < 5e-4
-    assert list(found)[:3] == ["auc", "resolution", "precision"]
+    assert list(found)[:3] == ["auc", "binning_error", "numerical_error"]
     assert (found["thresholds"], found["rounds"]) == (100, 5)
-    text = ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS).stdout
+    text = ok("evaluate", *FILES, "--thresholds", "quantile:100", *TENSEAL, *SUMS, "--costs").stdout
     assert re.search(r"^thresholds +100 +quantile:100$", text, re.MULTILINE)
     phases = re.findall(r"^(boundaries: submit|boundaries: recover|submit|recover) +[0-9.]+ ", text, re.MULTILINE)
     assert phases == ["boundaries: submit", "boundaries: recover", "submit", "recover"]

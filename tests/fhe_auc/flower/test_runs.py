@@ -109,7 +109,7 @@ def test_a_simulation_gives_the_auc_of_evaluate_and_leaves_nothing_behind(
     found = terminal.run("simulate", "all.csv", "--site-column", "site", "--thresholds", GRID)
     expected = federated_auc(site_rows, thresholds=GRID)
     assert found["auc"] == pytest.approx(expected.auc, abs=PRECISION)
-    assert found["resolution"] == pytest.approx(expected.resolution, abs=PRECISION)
+    assert found["binning_error"] == pytest.approx(expected.binning_error, abs=PRECISION)
     assert (found["parties"], found["rounds"], found["protocol"]) == (3, 3, "verified")
     assert set(found["seconds"]) == {"keys", "submit", "recover"}
     terminal.assert_clean()

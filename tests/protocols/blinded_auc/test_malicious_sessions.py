@@ -44,12 +44,12 @@ class TestHonestSessions:
         truth = exact(parties, thresholds.resolve(grid))
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
         assert found.auc == pytest.approx(plain.auc, abs=CLOSE)
-        assert found.resolution == pytest.approx(truth.resolution, abs=CLOSE)
-        assert found.resolution == pytest.approx(plain.resolution, abs=CLOSE)
-        assert abs(found.auc - truth.auc) <= found.precision
+        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
+        assert found.binning_error == pytest.approx(plain.binning_error, abs=CLOSE)
+        assert abs(found.auc - truth.auc) <= found.numerical_error
         y_true = np.concatenate([data.y_true for data in parties])
         y_score = np.concatenate([data.y_score for data in parties])
-        assert abs(found.auc - roc_auc_score(y_true, y_score)) <= found.resolution + CLOSE
+        assert abs(found.auc - roc_auc_score(y_true, y_score)) <= found.binning_error + CLOSE
 
     @backends
     def test_parties_learn_that_it_was_verified_and_by_which_settings(self, backend):
@@ -73,8 +73,8 @@ class TestHonestSessions:
         found = fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
         tolerance = found.settings["tolerance"]
         assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance, "signed": False}
-        assert 0 < found.precision < tolerance < math.sqrt(2) * found.precision
-        assert found.precision <= planner.DEFAULT_LOOSE_PRECISION
+        assert 0 < found.numerical_error < tolerance < math.sqrt(2) * found.numerical_error
+        assert found.numerical_error <= planner.DEFAULT_LOOSE_PRECISION
 
     @backends
     @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ class TestHonestSessions:
                 "signed": False,
             }
             assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.resolution == pytest.approx(truth.resolution, abs=CLOSE)
+            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
 
     @backends
     def test_every_party_learns_the_same(self, backend):
         evaluations = engine(backend).run(sites(5))
-        assert len({(each.auc, each.resolution) for each in evaluations}) == 1
+        assert len({(each.auc, each.binning_error) for each in evaluations}) == 1
 
     @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
     def test_eight_executions_at_a_hundred_thresholds_take_several_ciphertexts(self, backend):
@@ -123,7 +123,7 @@ class TestHonestSessions:
         found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds="hybrid:1000", backend=backend)
         truth = exact(parties, thresholds.hybrid(1000))
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
-        assert found.resolution == pytest.approx(truth.resolution, abs=CLOSE)
+        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
 
     @backends
     def test_parties_of_one_class_only_are_welcome(self, backend):
@@ -148,8 +148,8 @@ class TestHonestSessions:
         for evaluation in engine(backend).run(parties):
             assert evaluation.auc == pytest.approx(auc, abs=CLOSE)
             assert 0 <= evaluation.auc <= 1
-            assert evaluation.resolution == pytest.approx(0.5 if auc == 0.5 else 0, abs=CLOSE)
-            assert evaluation.resolution >= 0
+            assert evaluation.binning_error == pytest.approx(0.5 if auc == 0.5 else 0, abs=CLOSE)
+            assert evaluation.binning_error >= 0
 
     @backends
     def test_one_party_alone_is_its_own_pool_and_is_told(self, backend):
@@ -218,7 +218,7 @@ class TestHonestSessions:
         truth = exact(parties, np.linspace(0, 1, 16))
         assert (found.keys, found.rounds, found.verified) == ("joint", 4, True)
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
-        assert found.resolution == pytest.approx(truth.resolution, abs=CLOSE)
+        assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
 
     @joint
     @pytest.mark.slow
@@ -325,7 +325,7 @@ def test_honest_sessions_are_accepted_every_time(backend, grid, splits, executio
         for evaluation in found.run(parties):
             assert evaluation.verified
             assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.resolution == pytest.approx(truth.resolution, abs=CLOSE)
+            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
 
 
 @backends
@@ -337,4 +337,4 @@ def test_a_few_honest_sessions_of_the_bundled_sets_are_accepted(backend):
         truth = exact(parties, found.grid)
         for evaluation in found.run(parties):
             assert evaluation.auc == pytest.approx(truth.auc, abs=CLOSE)
-            assert evaluation.resolution == pytest.approx(truth.resolution, abs=CLOSE)
+            assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)

@@ -36,7 +36,7 @@ def drawn_executions(number: int, seed: int = 0) -> list[Execution]:
 
 
 def totals_of(value: complex, den: float, executions: Sequence[Execution], scale: float) -> ckks.Slots:
-    """Class totals without noise, of an AUC and resolution `value`, blinded by `scale`, which includes the gain."""
+    """Class totals without noise, of an AUC and binning error `value`, blinded by `scale`, which includes the gain."""
     found = []
     for each in executions:
         main, extra, totals = each.products
@@ -88,7 +88,7 @@ class TestAcceptance:
             totals_of(complex(num / den, tie / den), den, executions, self.scale * 2**multiplier_bits), executions
         )
         assert found.auc == pytest.approx(num / den, abs=1e-12)
-        assert found.resolution == pytest.approx(tie / den, abs=1e-12)
+        assert found.binning_error == pytest.approx(tie / den, abs=1e-12)
 
     @pytest.mark.parametrize("multipliers", ["drawn", "worst"])
     @pytest.mark.parametrize("number", [2, 4, 8])
@@ -121,7 +121,7 @@ class TestAcceptance:
             noise += encoding * rng.uniform(-1, 1, shape)
             totals = totals_of(value, den, executions, scale) + noise
             found = accept(totals, chosen, executions)
-            largest = max(largest, abs(found.auc - auc), abs(found.resolution - value.imag))
+            largest = max(largest, abs(found.auc - auc), abs(found.binning_error - value.imag))
         assert largest <= error_bound(chosen)
         assert largest > error_bound(chosen) / 100  # something was added
 
@@ -140,7 +140,7 @@ class TestAcceptance:
             totals = totals_of(rng.choice([0, 1, rng.random()]), den, executions, scale)
             accept(totals + error * rng.choice([-1, 1], 8), chosen, executions)
 
-    @pytest.mark.parametrize("part", [1, -1, 1j, -1j], ids=["AUC up", "AUC down", "resolution up", "resolution down"])
+    @pytest.mark.parametrize("part", [1, -1, 1j, -1j], ids=["AUC up", "AUC down", "error up", "error down"])
     @pytest.mark.parametrize("number", [2, 4, 8])
     def test_executions_may_differ_by_as_much_as_is_allowed_and_no_more(self, part, number):
         executions = drawn_executions(number, number)
@@ -193,7 +193,7 @@ class TestAcceptance:
     def test_a_negative_resolution_within_the_tolerance_is_zero(self):
         executions = drawn_executions(4)
         totals = totals_of(complex(0.7, -0.5 * self.CHOSEN.tolerance), 5000, executions, self.scale)
-        assert self.accepted(totals, executions).resolution == 0
+        assert self.accepted(totals, executions).binning_error == 0
 
     @pytest.mark.parametrize("size", [0.0, 1e-30, 0.1, 0.49])
     @pytest.mark.parametrize("which", [0, 1, 3])
@@ -255,7 +255,7 @@ class TestSlots:
             slots, executions = self.slots(seed=seed)
             found = recover_verified(slots, self.CHOSEN, executions)
             assert found.auc == pytest.approx(0.6, abs=error_bound(self.CHOSEN))
-            assert found.resolution == pytest.approx(0.1, abs=error_bound(self.CHOSEN))
+            assert found.binning_error == pytest.approx(0.1, abs=error_bound(self.CHOSEN))
 
     @pytest.mark.parametrize("position", [0, 1, 7, 8, 2049, 4095])
     @pytest.mark.parametrize("part", [1, -1, 1j])

@@ -141,7 +141,7 @@ class TestPrecision:
             recovered = engine.recover([whole] + [empty] * 99, SMALLEST_MULTIPLIER)
             truth = trapezoid(whole)
             assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
-            assert abs(recovered.resolution - truth.resolution) <= PRECISION
+            assert abs(recovered.binning_error - truth.binning_error) <= PRECISION
 
     @backends
     @pytest.mark.parametrize("rarest", ["one positive", "one negative"])
@@ -182,7 +182,7 @@ class TestPrecision:
         evaluation = federated_auc(parties, backend=backend)
         truth = roc_auc_score(*pooled(parties))
         assert evaluation.auc == pytest.approx(truth, abs=5e-4)
-        assert abs(evaluation.auc - truth) <= evaluation.resolution + 1e-6
+        assert abs(evaluation.auc - truth) <= evaluation.binning_error + 1e-6
         assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid(1000)), abs=PRECISION)
 
     @backends
@@ -206,7 +206,7 @@ class TestPrecision:
         ]
         evaluation = federated_auc(parties, thresholds=f"uniform:{size}", backend=backend)
         assert evaluation.auc == pytest.approx(exact(parties, thresholds.uniform(size)), abs=PRECISION)
-        assert evaluation.auc == pytest.approx(roc_auc_score(*pooled(parties)), abs=evaluation.resolution + 1e-6)
+        assert evaluation.auc == pytest.approx(roc_auc_score(*pooled(parties)), abs=evaluation.binning_error + 1e-6)
 
     @backends
     def test_ten_billion_rows_take_a_larger_ring_and_stay_exact(self, backend):
@@ -221,7 +221,7 @@ class TestPrecision:
         parties = datasets.load("covid-clinics")[:20]
         first, second = (federated_auc(parties, backend=backend) for backend in BACKENDS)
         assert first.auc == pytest.approx(second.auc, abs=PRECISION)
-        assert first.resolution == pytest.approx(second.resolution, abs=PRECISION)
+        assert first.binning_error == pytest.approx(second.binning_error, abs=PRECISION)
 
 
 def test_more_than_a_million_rows_come_with_the_balance_that_the_precision_holds_for():

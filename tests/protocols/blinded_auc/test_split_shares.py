@@ -288,12 +288,12 @@ class TestRecovery:
         st.tuples(*[st.complex_numbers(max_magnitude=1, allow_subnormal=False)] * 2),
         st.sampled_from([1e-6, 1e-8]),
     )
-    def test_no_error_of_the_totals_is_amplified_more_than_stated(self, drawn, auc, resolution, errors, size):
+    def test_no_error_of_the_totals_is_amplified_more_than_stated(self, drawn, auc, binning_error, errors, size):
         """In exact fractions, num' off by one and den' by the other, both at most `size` of den."""
         execution, _, _ = drawn
-        resolution = min(resolution, auc, 1 - auc)
+        binning_error = min(binning_error, auc, 1 - auc)
         main, extra, totals = fractions(execution)
-        value = Exact(Fraction(auc), Fraction(resolution))
+        value = Exact(Fraction(auc), Fraction(binning_error))
         on_num, on_den = (Exact.of(error * size) for error in errors)
         largest = max(abs(on_num), abs(on_den))
         num, den = main * value + extra + on_num, totals + on_den
@@ -308,9 +308,9 @@ class TestRecovery:
         rng = np.random.default_rng(seed)
         main, extra, totals = execution.products
         auc = rng.random(50)
-        resolution = np.minimum(auc, 1 - auc) * rng.random(50)
+        binning_error = np.minimum(auc, 1 - auc) * rng.random(50)
         size = 1e-5
-        for value in auc + 1j * resolution:
+        for value in auc + 1j * binning_error:
             errors = size * np.exp(2j * np.pi * rng.random(2))
             found = execution.recover(main * value + extra + errors[0], totals + errors[1])
             assert abs(found - value) <= amplification(execution.multipliers) * size * (1 + 40 * size) + 1e-14

@@ -227,8 +227,8 @@ def test_variants_are_options_and_reach_the_result(name: str) -> None:
 def test_a_result_says_that_nothing_is_encrypted_and_nothing_bounded(name: str) -> None:
     found = federated_auc(split(*rows(300), np.arange(300), 3), protocol=name, thresholds=GRID, **NEEDED[name])
     assert (found.backend, found.security_bits, found.keys, found.verified) == ("none", 0, "none", False)
-    assert math.isnan(found.resolution)
-    assert math.isnan(found.precision)
+    assert math.isnan(found.binning_error)
+    assert math.isnan(found.numerical_error)
     assert (found.parties, found.thresholds, found.rounds) == (3, 11, 2)
     assert set(found.seconds) == {"keys", "submit", "ingest", "circuit", "recover"}
     assert 100 < found.upload_bytes_per_party < 1000
@@ -614,12 +614,14 @@ def test_evaluate_tells_people_what_is_true_of_noise(call: Callable[[str], Resul
     assert "keys none nothing is encrypted" in text
     assert "epsilon 8, budget_thresholds 10, clip true, endpoints false, monotone false, noise_scale 5" in text
     assert "encrypt and" not in text
-    assert "count, and add noise" in text
+    assert "count, and add noise" not in text
+    with_costs = call("--protocol dpauc-laplace -o epsilon=8 --thresholds uniform:10 --costs").stdout
+    assert "count, and add noise" in " ".join(with_costs.split())
 
 
 def test_json_of_a_noisy_result_has_null_for_what_nothing_bounds(call: Callable[[str], Result]) -> None:
     found = json.loads(call("--protocol dpauc-rr -o epsilon=8 --thresholds uniform:10 --json").stdout)
-    assert (found["resolution"], found["precision"], found["backend"], found["security_bits"]) == (
+    assert (found["binning_error"], found["numerical_error"], found["backend"], found["security_bits"]) == (
         None,
         None,
         "none",

@@ -67,8 +67,8 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
         for party in play.parties:
             found = party.result()
             assert found_in(found) == pairs_of(play.sites)
-            assert (found.auc, found.resolution) == (float(found.fraction), float(found.resolution_fraction))
-            assert (found.verified, found.precision, found.keys) == (protocol == "verified", 0.0, "sealed")
+            assert (found.auc, found.binning_error) == (float(found.fraction), float(found.binning_error_fraction))
+            assert (found.verified, found.numerical_error, found.keys) == (protocol == "verified", 0.0, "sealed")
         assert play.aggregator.result().counted == play.manifest.parties
 
 
@@ -185,7 +185,7 @@ def test_bundled_data_give_scikit_learns_auc_of_rounded_scores_to_the_last_bit(d
     auc, tied = mann_whitney(rows_.y_true, rounded)
     assert found_in(found) == (auc, tied / 2, int(rows_.y_true.sum()), int((~rows_.y_true).sum()))
     assert found.auc == pytest.approx(roc_auc_score(rows_.y_true, rounded), abs=3e-16)
-    assert abs(found.auc - roc_auc_score(rows_.y_true, rows_.y_score)) <= found.resolution
+    assert abs(found.auc - roc_auc_score(rows_.y_true, rows_.y_score)) <= found.binning_error
     assert found.thresholds == 1001
 
 
@@ -194,7 +194,7 @@ def test_by_default_the_auc_is_verified_and_within_1e_4_of_scikit_learns(dataset
     parties = datasets.load(dataset)
     found, truth = federated_auc(parties), roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)
     assert (found.protocol, found.thresholds) == ("verified", 4000)
-    assert abs(found.auc - truth) <= min(found.resolution, 1e-4)
+    assert abs(found.auc - truth) <= min(found.binning_error, 1e-4)
 
 
 @pytest.mark.parametrize("grid", ["hybrid:1000", "uniform:100"])
@@ -205,8 +205,8 @@ def test_scikit_learns_auc_lies_inside_the_interval_and_the_fraction_is_the_trap
         trapezoid(pooled_counts(parties, thresholds.resolve(grid))),
     )
     assert found.fraction == expected.fraction
-    assert found.resolution == expected.resolution
-    assert abs(found.auc - roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)) <= found.resolution
+    assert found.binning_error == expected.binning_error
+    assert abs(found.auc - roc_auc_score(pooled(parties).y_true, pooled(parties).y_score)) <= found.binning_error
 
 
 @both_protocols
@@ -219,8 +219,8 @@ def test_the_half_width_holds_for_the_rows_as_they_are_and_not_as_rounded(protoc
     parties = [PartyData.from_arrays(f"site {k}", y_true[k::2], y_score[k::2]) for k in range(2)]
     found = federated_auc(parties, protocol=protocol, round_scores=1, max_rows=1000)
     truth, (auc, tied) = roc_auc_score(y_true, y_score), mann_whitney(y_true, y_score.round(1))
-    assert (found.fraction, found.resolution_fraction) == (auc, tied / 2)
-    assert 0.02 < abs(found.auc - truth) <= found.resolution  # the rounding costs so much, and has to be said
+    assert (found.fraction, found.binning_error_fraction) == (auc, tied / 2)
+    assert 0.02 < abs(found.auc - truth) <= found.binning_error  # the rounding costs so much, and has to be said
     assert found.settings["round_scores"] == 1
     assert "round them to more decimals" in " ".join(found.warnings)
 
@@ -266,7 +266,7 @@ def test_numbers_may_be_numpys() -> None:
 @both_protocols
 def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
     (coarse,) = federated_auc(rows(2, 12), protocol=protocol, thresholds=[2.0, 3.0], interval=None).warnings
-    assert "half-width 0.5" in coarse
+    assert "binning error 0.5" in coarse
     assert "equal, nothing helps; where scores differ, take thresholds that fit them" in coarse
     (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3, interval=None).warnings
     assert alone.startswith("there is only one party")
@@ -276,9 +276,18 @@ def test_results_as_json_have_fractions_and_numbers_of_rows() -> None:
     found: Evaluation = federated_auc(rows(2, 12), protocol="verified", thresholds=GRID)
     plain = found.as_dict()
     auc, half_width, positives, negatives = pairs_of(rows(2, 12))
-    assert (plain["fraction"], plain["resolution_fraction"]) == (str(auc), str(half_width))
+    assert (plain["fraction"], plain["binning_error_fraction"]) == (str(auc), str(half_width))
     assert (plain["positives"], plain["negatives"]) == (positives, negatives)
     assert plain["soundness"] < 2**-40
+
+
+def test_old_names_of_errors_still_answer_and_warn() -> None:
+    found = federated_auc(rows(2, 34), interval=None, thresholds=GRID)
+    with pytest.warns(DeprecationWarning, match="resolution is now binning_error"):
+        assert found.resolution == found.binning_error
+    with pytest.warns(DeprecationWarning, match="precision is now numerical_error"):
+        assert found.precision == found.numerical_error
+    assert not {"resolution", "precision"} & found.as_dict().keys()
 
 
 # --- More rows than were agreed on ------------------------------------------------------------------------------------

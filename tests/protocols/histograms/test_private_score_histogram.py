@@ -231,8 +231,8 @@ def test_much_data_gives_nearly_the_exact_auc_and_little_a_warning(name: str) ->
     found = fhe_auc.federated_auc(parties, protocol=name, thresholds="uniform:10", epsilon=5.0)
     plain = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="uniform:10")
     assert abs(found.auc - plain.auc) < 0.03
-    assert math.isnan(found.resolution)
-    assert math.isnan(found.precision)
+    assert math.isnan(found.binning_error)
+    assert math.isnan(found.numerical_error)
     assert found.auc == roc_auc_score(found.histogram).value
     assert not any("not small" in warning for warning in found.warnings)
     few = fhe_auc.federated_auc(

@@ -182,7 +182,7 @@ def test_where_one_score_has_most_rows_its_cell_is_a_bin_of_its_own() -> None:
     assert any("thresholds instead of 20" in warning for warning in found.warnings)
     at = np.flatnonzero(found.histogram.edges == 0.5)
     assert found.histogram.edges[at + 1] == 0.5 + 2**-14
-    assert abs(found.auc - exact(parties)) <= found.resolution
+    assert abs(found.auc - exact(parties)) <= found.binning_error
 
 
 @pytest.mark.parametrize("protocol", ["boundaries-distributed-dp", "boundaries-local-dp"])
@@ -196,7 +196,7 @@ def test_noise_is_named_where_it_may_be_why_there_are_fewer_thresholds(protocol:
 def test_all_rows_in_one_cell_leave_the_auc_undecided_and_do_not_crash() -> None:
     rows = [([0, 1], [0.0, 0.0]), ([1, 0], [0.0, 0.0])]
     found = fhe_auc.federated_auc(rows, protocol="histogram-federated", thresholds="quantile:2", backend="tenseal")
-    assert (found.thresholds, found.auc, found.resolution) == (2, 0.5, 0.5)
+    assert (found.thresholds, found.auc, found.binning_error) == (2, 0.5, 0.5)
 
 
 # --- What it costs, and what is said about it -------------------------------------------------------------------------
@@ -319,8 +319,8 @@ def test_chosen_sums_make_thresholds_poor_and_the_verified_auc_no_less_right() -
     parties = sites(rows=400)
     poor = np.append(0.0, np.sort(np.random.default_rng(0).random(18)) / 100 + 0.98)
     found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds=poor, backend="tenseal")
-    assert found.resolution > 0.3
-    assert abs(found.auc - exact(parties)) <= found.resolution
+    assert found.binning_error > 0.3
+    assert abs(found.auc - exact(parties)) <= found.binning_error
 
 
 def test_a_liar_can_choose_the_thresholds_which_is_why_nobody_calls_them_verified(

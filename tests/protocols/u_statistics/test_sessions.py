@@ -87,8 +87,8 @@ def test_a_session_estimates_the_pooled_auc_within_its_precision(name: str, seed
     found = api.run(PLUGINS[name](seeded), asked, parties, lambda *_: None)
     slack = 4 * found.settings["standard error"] + found.settings.get("undecided by bins", 0)
     assert abs(found.auc - pooled_auc(parties)) <= slack
-    assert math.isnan(found.resolution)
-    assert math.isnan(found.precision)
+    assert math.isnan(found.binning_error)
+    assert math.isnan(found.numerical_error)
     assert (found.backend, found.keys, found.security_bits, found.verified) == ("none", "none", 0, False)
     assert found.rounds == 2
     assert found.settings["epsilon"] == 4.0

@@ -1,6 +1,6 @@
 """What luck may reach: computed bounds on the probability that a party accepts a wrong AUC.
 
-Each family of attacks shifts AUC + i·resolution of execution e by θ·q_e, where θ is the attacker's choice, and the
+Each family of attacks shifts AUC + i·binning error of execution e by θ·q_e, where θ is the attacker's choice, and the
 complex number q_e depends on secrets drawn anew and independently in each execution. A party accepts only if all
 executions agree, so that E executions pass no more often than E/2 pairs do, each with secrets of its own:
 
@@ -108,8 +108,8 @@ def _pairs() -> tuple[Floats, Floats, Floats]:
 def scaling(executions: int, tolerance: float) -> float:
     """Bound scaling num' (or den') of every execution by 1 + θ.
 
-    num'/den' = (r0·A + r1)/r2, times 1 + θ, shifts A = AUC + i·resolution by θ·(A + r1/r0): q has distance b/a from A,
-    and |A| is at most 1. Scaling den' by 1/(1 + θ) is the same thing.
+    num'/den' = (r0·A + r1)/r2, times 1 + θ, shifts A = AUC + i·binning error by θ·(A + r1/r0): q has distance b/a
+    from A, and |A| is at most 1. Scaling den' by 1/(1 + θ) is the same thing.
     """
     a, b, weights = _pairs()
     return bound(coefficient(b / a, weights, centre=1.0), executions, tolerance)

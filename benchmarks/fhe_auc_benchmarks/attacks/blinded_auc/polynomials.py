@@ -1,16 +1,16 @@
 """How flat a polynomial of per-class sums may come out that an aggregator adds.
 
 It may add to num' any polynomial in sums over a class: ΣX·Y, ΣX², ΣY², Σ(X·Y)², products of these, constants. With X
-and Y as in `fhe_auc_protocols.blinded_auc.split_shares` these are polynomials in R0…R3, and AUC + i·resolution shifts
-by θ times
+and Y as in `fhe_auc_protocols.blinded_auc.split_shares` these are polynomials in R0…R3, and AUC + i·binning error
+shifts by θ times
 
     q = (c_1 + c_2·(r0·A + r1) + c_3·R0² + c_4·R1² + c_5·R2² + c_6·R3²                        degree 2
          + c_7·r0² + c_8·r0·r1 + c_9·r1² + c_10·R0²·R3² + c_11·R1²·R2²) / r0                  degree 4
 
-where r0 = R0·R1, r1 = R2·R3, and A is the honest AUC + i·resolution, taken to be 1. Which c go together depends on the
-data and on what else is secret: weights, roles, the extra element, phases of positions. Here the attacker chooses every
-c, which is more than it can; only A, without which there is no ΣX·Y, stays. Of degree 4 these are the terms in which X
-and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
+where r0 = R0·R1, r1 = R2·R3, and A is the honest AUC + i·binning error, taken to be 1. Which c go together depends on
+the data and on what else is secret: weights, roles, the extra element, phases of positions. Here the attacker chooses
+every c, which is more than it can; only A, without which there is no ΣX·Y, stays. Of degree 4 these are the terms in
+which X and Y come equally often; the others, of which phases of positions leave nothing, were no help to it when tried.
 
 How flat q is decides: `pair_rate` bounds the probability that two executions agree on a shift of θ·q, for any θ. A
 search (`polynomial_search`) has looked for the c at which it is largest. That finds good attacks, and

@@ -33,7 +33,7 @@ _MOST_NEIGHBOURS = 2_000
 
 
 class Verdicts(NamedTuple):
-    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·resolution as the party reads it.
+    """Of every trial: the check that refuses, or `ACCEPTED`; and AUC + i·binning error as the party reads it.
 
     Both have the shape (trials,).
     """

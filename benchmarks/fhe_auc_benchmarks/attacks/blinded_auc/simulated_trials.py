@@ -62,9 +62,9 @@ class Setting:
 
     @cached_property
     def honest(self) -> complex:
-        """AUC + i·resolution."""
+        """AUC + i·binning error."""
         exact = trapezoid(self.counts)
-        return complex(exact.auc, exact.resolution)
+        return complex(exact.auc, exact.binning_error)
 
 
 def setting(
@@ -144,7 +144,7 @@ class Trials:
         return Totals(noisy_nums, dens * self.size + error * _complex_normal(self.rng, self.shape))
 
     def recovered(self, totals: Totals) -> Complex:
-        """Return AUC + i·resolution as every execution has it, shape (trials, E)."""
+        """Return AUC + i·binning error as every execution has it, shape (trials, E)."""
         main, extra, whole = (self.products[..., index] for index in range(3))
         return np.asarray((totals.nums / totals.dens - extra / whole) * whole / main)
 

@@ -212,7 +212,7 @@ def _verdict(party: Party[Evaluation], counts: Sequence[Counts]) -> str:
     pooled = sum(counts[1:], counts[0])
     right = trapezoid(pooled)
     expected = right.fraction, Fraction(right.tie, right.den), pooled.positives, pooled.negatives
-    told = found.fraction, found.resolution_fraction, found.positives, found.negatives
+    told = found.fraction, found.binning_error_fraction, found.positives, found.negatives
     return HARMLESS if told == expected else PASSED
 
 
