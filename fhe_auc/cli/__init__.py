@@ -127,7 +127,7 @@ def main(debug: bool) -> None:
     """Tell how good a shared classifier is on everyone's data.
 
     Computes the AUC over the test rows of many parties on encrypted counts: nobody hands over a row, and the
-    aggregator that adds everything up sees ciphertexts only.
+    aggregator that adds everything up sees ciphertexts and one-time pads only.
     """
     # --debug is declared for the help; `_Program.main` has taken it out before click sees the arguments.
 

@@ -31,7 +31,8 @@ from fhe_auc.cli.session import SessionOptions, session_options
 def evaluate(files: inputs.PartyFiles, session: SessionOptions, costs: bool, as_json: bool) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
-    By default as a fraction of integers that a lying aggregator cannot change unnoticed.
+    By default as a fraction of integers that a lying aggregator cannot change unnoticed. Every party then learns how
+    many rows of each label there are in all; of two parties, each learns the other's.
 
     Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import registry
+from fhe_auc import api, registry
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, TooFewPartiesError
+from fhe_auc.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Party, conduct
 from fhe_auc_keys import late_opening
@@ -29,7 +29,7 @@ from fhe_auc_keys.errors import (
     WrongSessionError,
 )
 from fhe_auc_keys.late_opening import ask_by_file, hold, is_late, open_late, read_opening, request
-from fhe_auc_keys.session_keys import party_secrets
+from fhe_auc_keys.session_keys import aggregator_material, party_secrets, public_context
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from tests.support.certified import DAY, NOW, STUDY, Consortium
@@ -111,11 +111,35 @@ def test_a_session_without_one_party_gives_the_auc_of_the_others(late: Late) -> 
 
 def test_no_opening_exists_before_it_is_known_who_counts(late: Late) -> None:
     assert is_late(late.announced.manifest)
+    assert public_context(late.session.aggregator_material)[1] == b""
     plugin = registry.load(late.session.manifest.protocol)
     aggregator = plugin.aggregator(late.session.manifest, late.session.aggregator_material)
     parties = [plugin.party(late.session.manifest, late.session.party_material, each) for each in rows().values()]
     with pytest.raises(EvaluationError, match="has submitted already"):  # without its seed none can submit
         parties[0].respond(aggregator.start())
+
+
+def test_an_aggregator_takes_no_opening_before_it_is_known_who_counts(late: Late) -> None:
+    plugin, session = registry.load(late.session.manifest.protocol), late.session
+    early = aggregator_material(session.aggregator_material, b"an opening for all")
+    with pytest.raises(InputError, match="has an opening before it is known who counts"):
+        plugin.aggregator(session.manifest, early)
+
+
+def test_in_one_process_too_an_opening_is_for_one_list_of_parties(late: Late) -> None:
+    open_late = registry.load(late.session.manifest.protocol).local_delivery(late.session).open_late
+    assert open_late is not None
+    open_late(THREE)
+    with pytest.raises(EvaluationError, match="for other parties has been made"):
+        open_late(NAMES)
+
+
+def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> None:
+    data, plugin, parties = rows(), registry.load("verified"), NAMES
+    for least, tries in ((4, 1), (3, 1), (2, 2)):
+        asked = Request(parties=parties, thresholds=GRID, min_parties=least, max_rows=1000)
+        found = api.run(plugin, asked, list(data.values()), lambda *_: None)
+        assert found.soundness == tries * plugin.plan(asked).soundness
 
 
 def test_it_is_made_once_for_the_same_names_the_same_bytes_for_others_nothing(late: Late) -> None:

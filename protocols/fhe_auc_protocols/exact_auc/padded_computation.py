@@ -83,9 +83,14 @@ class PaddedComputation(SealedComputation[ExactTask, AggregatorKeys, PartyKeys, 
         return made
 
     def load_public(self, material: bytes, opening: bytes = b"") -> AggregatorKeys:
-        """Return the aggregator's keys; an empty opening is to come."""
+        """Return the aggregator's keys; an empty opening is to come.
+
+        Where parties may be missing it must come later: one for all would give away those who do not count.
+        """
         public = load_public(material)
         self._check_keys(public)
+        if opening and self.late:
+            raise InputError("the aggregator has an opening before it is known who counts")
         return AggregatorKeys(public, self._opened(public, opening) if opening else None)
 
     def load_secret(self, material: bytes, seed: bytes = b"") -> PartyKeys:

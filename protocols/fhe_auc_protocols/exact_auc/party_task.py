@@ -96,7 +96,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             interval=interval,
             fraction=found.auc,
             binning_error_fraction=found.binning_error,
-            soundness=plan.soundness if plan.authenticated else None,
+            soundness=self._soundness if plan.authenticated else None,
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
             parties=len(counted),
@@ -110,6 +110,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             },
             warnings=(*of_auc(self._manifest, len(counted), float(found.binning_error)), *why_none),
         )
+
+    @property
+    def _soundness(self) -> float:
+        """Of any party: groups without a party in common may each be given a result of their own."""
+        manifest = self._manifest
+        return len(manifest.parties) // manifest.min_parties * self.plan.soundness
 
     def _accepted(self, totals: Sequence[Residues]) -> AucOfSums:
         plan = self.plan

@@ -216,7 +216,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def soundness(self) -> float:
-        """A lying aggregator has a wrong integer accepted with at most this probability; with authenticators."""
+        """Of parties given the same result, any accepts a wrong integer with at most this chance; `authenticated`."""
         return max(each.degree for each in self.release.sums) / (min(self.parameters.plain_moduli) - 1)
 
     @property
