@@ -16,7 +16,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, TooFewPartiesError
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rounds import Party, conduct
-from fhe_auc_keys import late_opening
+from fhe_auc_keys import key_store_sites, late_opening
 from fhe_auc_keys.announcement import Announcement, open_announcement
 from fhe_auc_keys.bundles import seal_session
 from fhe_auc_keys.errors import (
@@ -140,6 +140,27 @@ def test_a_bound_counts_the_groups_that_may_be_given_results_of_their_own() -> N
         asked = Request(parties=parties, thresholds=GRID, min_parties=least, max_rows=1000)
         found = api.run(plugin, asked, list(data.values()), lambda *_: None)
         assert found.soundness == tries * plugin.plan(asked).soundness
+
+
+def test_the_aggregator_asks_with_its_certificate_of_the_session_not_with_another_of_its_own(late: Late) -> None:
+    renewed = late.consortium.certified(late.consortium.identities["adder"])
+    with pytest.raises(TamperedError, match="with its certificate of this session"):
+        late.opened(request(renewed, late.announced.manifest, THREE))
+
+
+def test_seeds_of_a_session_that_has_ended_are_erased_whenever_a_session_opens_the_key_store(
+    late: Late, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passphrase = tmp_path / "passphrase"
+    passphrase.write_text("a passphrase")
+    passphrase.chmod(0o600)
+    late.store.close()
+    config = {"store": str(tmp_path / "store"), "passphrase-file": str(passphrase)}
+    for days, erased in ((1, False), (3, True)):
+        monkeypatch.setattr(key_store_sites, "_now", lambda days=days: NOW + days * DAY)
+        with key_store_sites._opened(config) as store:
+            kept = b"".join(store.get("late", name) for name in store.names("late"))
+        assert all((seed not in kept) == erased for seed in late.session.seeds.values())
 
 
 def test_it_is_made_once_for_the_same_names_the_same_bytes_for_others_nothing(late: Late) -> None:
