@@ -19,6 +19,7 @@ from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
+from fhe_auc.score_scale import DEFAULT_SCALE, rescaled
 
 Parties: TypeAlias = Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -36,6 +37,7 @@ def federated_auc(
     keys: str = "sealed",
     smudging_bits: int | None = None,
     interval: float | None = DEFAULT_LEVEL,
+    score_scale: str = DEFAULT_SCALE,
     progress: Progress | None = None,
     cheat: str | None = None,
     **options: Any,
@@ -47,7 +49,8 @@ def federated_auc(
     Parameters
     ----------
     parties : iterable of (y_true, y_score) or PartyData, or mapping of names to (y_true, y_score)
-        Each party's labels in {0, 1} and finite scores.
+        Each party's labels in {0, 1} and finite scores; for named thresholds, and all others within [0, 1],
+        probabilities.
     protocol : str
         Installed protocol; see ``fhe-auc protocols``. The published designs are "semi-honest" and "malicious".
     thresholds : str, array-like or None
@@ -67,6 +70,8 @@ def federated_auc(
     interval : float or None
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.
+    score_scale : "probability", "logit" or "percent"
+        What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.score_scale`).
     progress : callable, optional
         Called with (phase, done, all).
     cheat : str, optional
@@ -89,7 +94,7 @@ def federated_auc(
     >>> round(evaluation.auc, 6)
     0.888889
     """
-    named, plugin = _named(parties), registry.evaluating(protocol)
+    named, plugin = _named(parties, score_scale), registry.evaluating(protocol)
     if thresholds is None:
         thresholds = plugin.default_thresholds
     bins = grids.quantiles_wanted(thresholds)
@@ -118,6 +123,7 @@ def federated_thresholds(
     max_rows: int = DEFAULT_MAX_ROWS,
     keys: str = "sealed",
     smudging_bits: int | None = None,
+    score_scale: str = DEFAULT_SCALE,
     progress: Progress | None = None,
     **options: Any,
 ) -> QuantileThresholds:
@@ -127,8 +133,8 @@ def federated_thresholds(
 
     Parameters
     ----------
-    parties, backend, max_rows, keys, smudging_bits, progress
-        As for `federated_auc`; scores must lie in [0, 1], and labels are not looked at.
+    parties, backend, max_rows, keys, smudging_bits, score_scale, progress
+        As for `federated_auc`; scores must be probabilities, and labels are not looked at.
     bins : int
         How many thresholds; where many rows have one score, there are fewer.
     protocol : str
@@ -143,7 +149,7 @@ def federated_thresholds(
     EvaluationError
         The result fails its checks.
     """
-    named = _named(parties)
+    named = _named(parties, score_scale)
     request = Request(
         parties=tuple(data.name for data in named),
         thresholds=np.empty(0),
@@ -253,8 +259,8 @@ def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[
     }
 
 
-def _named(parties: Parties) -> list[PartyData]:
-    """Return checked rows of every party, with distinct names."""
+def _named(parties: Parties, score_scale: str) -> list[PartyData]:
+    """Return checked rows of every party, with distinct names, and probabilities for scores on that scale."""
     if isinstance(parties, Mapping):
         named = [PartyData.from_arrays(name, *_pair(repr(name), pair)) for name, pair in parties.items()]
     elif isinstance(parties, Iterable):
@@ -273,7 +279,7 @@ def _named(parties: Parties) -> list[PartyData]:
         if (other := seen.get(alike(data.name))) is not None:
             raise InputError(f"party {data.name!r} is there twice, also as {other!r}; every party needs its own name")
         seen[alike(data.name)] = data.name
-    return named
+    return [rescaled(data, score_scale) for data in named]
 
 
 def _pair(party: str, rows: object) -> tuple[ArrayLike, ArrayLike]:

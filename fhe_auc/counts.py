@@ -40,6 +40,8 @@ class PartyData:
         Labels, n >= 1, read-only.
     y_score : ndarray of float64, shape (n,)
         Finite scores, a higher score meaning label 1 is likelier; read-only.
+    score_column : str
+        Name of the column that the scores come from, for messages; empty where they come from none.
 
     Raises `InputError` if constructed with arrays that `from_arrays` has not prepared.
     """
@@ -48,11 +50,17 @@ class PartyData:
     # Kept out of the repr, and so out of logs: even the number of rows is the party's secret.
     y_true: NDArray[np.bool_] = field(repr=False)
     y_score: NDArray[np.float64] = field(repr=False)
+    score_column: str = field(repr=False, default="")
 
     def __post_init__(self) -> None:
         for array, dtype in ((self.y_true, np.bool_), (self.y_score, np.float64)):
             if np.asarray(array).dtype != dtype or np.asarray(array).flags.writeable:
                 raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
+
+    @property
+    def described(self) -> str:
+        """The party, and its column of scores where that has a name, for messages."""
+        return f"party {self.name!r}" + (f", column {self.score_column!r}" if self.score_column else "")
 
     @classmethod
     def from_arrays(
@@ -62,6 +70,7 @@ class PartyData:
         y_score: ArrayLike,
         *,
         describe_row: Callable[[int], str] = "row {}".format,
+        score_column: str = "",
     ) -> PartyData:
         """Check a party's rows and take a read-only copy of them.
 
@@ -72,9 +81,12 @@ class PartyData:
         y_true : array-like, shape (n,)
             Labels: booleans, or numbers equal to 0 or 1.
         y_score : array-like, shape (n,)
-            Finite numbers that float64 holds exactly (float32 and float16 always are); no range is required.
+            Finite numbers that float64 holds exactly (float32 and float16 always are). Which range they need is up to
+            a session's thresholds (`fhe_auc.own_rows.check_scores`).
         describe_row : callable, optional
             How error messages name the row with a given index (from 0); by default "row 12".
+        score_column : str, optional
+            As of the attribute.
 
         Raises
         ------
@@ -101,7 +113,7 @@ class PartyData:
         def refuse(row: int, what: str) -> InputError:
             return InputError(f"party {name!r}, {describe_row(row)}: {what}")
 
-        return cls(name, _checked_labels(labels, refuse), finite_numbers(scores, "score", refuse))
+        return cls(name, _checked_labels(labels, refuse), finite_numbers(scores, "score", refuse), score_column)
 
 
 def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:

@@ -7,7 +7,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
+from fhe_auc.own_rows import check_scores
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
@@ -225,9 +226,19 @@ class Protocol(ABC, Generic[R]):
         """
         raise InputError(f"protocol {self.name!r} cannot be aggregated in branches")
 
-    @abstractmethod
+    @final
     def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
-        """Return the party whose rows are `data`; `material` is what `Delivery` has for it."""
+        """Return the party whose rows are `data`; `material` is what `Delivery` has for it.
+
+        Whatever a party is made for, it is made here: so all check their scores (`fhe_auc.own_rows.check_scores`), and
+        raise `InputError` as it does, before anything is sent.
+        """
+        check_scores(data, manifest.thresholds)
+        return self.new_party(manifest, material, data)
+
+    @abstractmethod
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+        """Return what `party` does; it has checked the scores."""
 
 
 def new_session_id() -> bytes:

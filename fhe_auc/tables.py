@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData, finite_numbers
 from fhe_auc.errors import InputError
+from fhe_auc.score_scale import DEFAULT_SCALE, rescaled
 
 __all__ = ["READERS", "read_columns", "read_parties"]
 
@@ -61,6 +62,7 @@ def read_parties(
     site_column: str | None = None,
     label_column: str = "y_true",
     score_column: str = "y_score",
+    score_scale: str = DEFAULT_SCALE,
 ) -> list[PartyData]:
     """Read the parties' test rows from files.
 
@@ -74,22 +76,26 @@ def read_parties(
         appearance. In an ``.npz`` file that has an array ``<site_column>_names`` the column holds indices into it.
     label_column, score_column : str, optional
         Names of the other two columns.
+    score_scale : str
+        What scores are, one of `fhe_auc.score_scale.SCALES`; they are turned into probabilities.
 
     Raises
     ------
     InputError
         If a file is missing, given twice, unreadable or of an unknown kind; lacks a column (the message lists those
         it has); names the same party as another file; or holds an entry that is missing or no label, score or site
-        (the message names the party, the row and the value).
+        (the message names the party, the row and the value); as `fhe_auc.score_scale.rescaled`.
     """
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     columns = _Columns(label_column, score_column, site_column)
     if len(set(columns.names)) != len(columns.names):
         raise InputError(f"the label, score and site columns must differ, not {', '.join(map(repr, columns.names))}")
     if site_column is not None:
-        return _group_by_site(files, [_read(file, columns) for file in files])
-    _refuse_same_names(files)
-    return [_file_as_party(file, columns) for file in files]
+        parties = _group_by_site(files, [_read(file, columns) for file in files], columns.score)
+    else:
+        _refuse_same_names(files)
+        parties = [_file_as_party(file, columns) for file in files]
+    return [rescaled(data, score_scale) for data in parties]
 
 
 def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]) -> NDArray[np.float64]:
@@ -140,14 +146,16 @@ def _refuse_same_names(files: Sequence[Path]) -> None:
 
 def _file_as_party(file: Path, columns: _Columns) -> PartyData:
     rows = _read(file, columns)
-    return PartyData.from_arrays(file.stem, rows.labels, rows.scores, describe_row=_row_of(file))
+    return PartyData.from_arrays(
+        file.stem, rows.labels, rows.scores, describe_row=_row_of(file), score_column=columns.score
+    )
 
 
 def _row_of(file: Path) -> Callable[[int], str]:
     return lambda row: f"row {row} of file {str(file)!r}"
 
 
-def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows]) -> list[PartyData]:
+def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows], score_column: str) -> list[PartyData]:
     """Pool the rows of all files and split them again by site."""
     codes: dict[str, int] = {}  # site -> its place in the order of first appearance
     site_of_row: list[int] = []
@@ -172,7 +180,9 @@ def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows]) -> list[Party
         return _row_of(files[file])(pooled - starts[file])
 
     return [
-        PartyData.from_arrays(name, labels[rows], scores[rows], describe_row=partial(describe, rows))
+        PartyData.from_arrays(
+            name, labels[rows], scores[rows], describe_row=partial(describe, rows), score_column=score_column
+        )
         for name, rows in zip(codes, np.split(order, ends[:-1]), strict=True)
     ]
 

@@ -93,16 +93,27 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
 @click.argument("map_file", metavar="MAP", type=click.Path(path_type=Path))
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--score-column", metavar="NAME", default="y_score", help="Column of scores.")
+@inputs.score_scale_option
 @click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
 @out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
-def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path, force: bool, as_json: bool) -> None:
+def apply(
+    map_file: Path,
+    file: Path,
+    score_column: str,
+    score_scale: str,
+    column: str,
+    out: Path,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Write a copy of FILE with one column more: the calibrated scores.
 
     FILE (.csv, .parquet or .npz) needs a column of scores and no labels. Nothing leaves this machine. A score that the
     map does not cover is an error. The map may rise and fall: rank by the score as it was.
     """
     from fhe_auc import calibration_file
+    from fhe_auc.score_scale import to_probabilities
     from fhe_auc.table_writer import add_column
     from fhe_auc.tables import read_columns
 
@@ -112,7 +123,7 @@ def apply(map_file: Path, file: Path, score_column: str, column: str, out: Path,
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out")
     found = calibration_file.load(map_file)
-    scores = read_columns([file], [score_column])[:, 0]
+    scores = to_probabilities(read_columns([file], [score_column])[:, 0], score_scale)
     _require_covered(found, scores, file)
     add_column(file, out, column, found(scores))
     if as_json:

@@ -39,11 +39,7 @@ class Pooled:
 
 
 def pool(session: SessionOptions, parties: Sequence[PartyData]) -> Pooled:
-    """Run the session; raise `InputError` for a score outside [0, 1], `EvaluationError` where there is no histogram."""
-    from fhe_auc.metrics import Histogram
-
-    for party in parties:
-        Histogram.from_rows(party, [0.0, 1.0])  # its check of the scores, before any key is made
+    """Run the session; raise `EvaluationError` where there is no histogram."""
     evaluation, wall_seconds = session.run(parties)
     if evaluation.histogram is None:
         name = evaluation.protocol

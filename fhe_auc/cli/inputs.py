@@ -20,6 +20,7 @@ from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
 from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
+from fhe_auc.score_scale import DEFAULT_SCALE, SCALES
 from fhe_auc.thresholds import MAX_PLACES
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class PartyFiles:
     site_column: str | None
     label_column: str
     score_column: str
+    score_scale: str
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.tables.read_parties` does."""
@@ -44,7 +46,16 @@ class PartyFiles:
             site_column=self.site_column,
             label_column=self.label_column,
             score_column=self.score_column,
+            score_scale=self.score_scale,
         )
+
+
+score_scale_option = click.option(
+    "--score-scale",
+    type=click.Choice(SCALES),
+    default=DEFAULT_SCALE,
+    help="What scores are. Logits (log-odds) and percentages are turned into probabilities first.",
+)
 
 
 def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,6 +72,7 @@ def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
         default="y_score",
         help="Column of the classifier's scores; higher means likelier 1.",
     )
+    @score_scale_option
     @functools.wraps(command)
     def with_files(*args: Any, **values: Any) -> Any:
         named = {each.name: values.pop(each.name) for each in fields(PartyFiles)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from logging import ERROR
 from pathlib import Path
@@ -20,6 +21,7 @@ from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.rounds import Party
+from fhe_auc.score_scale import DEFAULT_SCALE
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
 """Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
@@ -38,8 +40,8 @@ def answer(message: Message, context: Context, rows: Callable[[str], PartyData] 
 
     The message is of type `fhe_auc.flower.payload.MESSAGE_TYPE`. The context's node configuration names the site's key
     store (as `fhe_auc_keys.key_store_sites` takes it: ``store``, ``passphrase-file``, ``holder``), its rows (``data``,
-    ``label-column``, ``score-column``) and the file for its ``result``. `rows`, if given, returns the rows in place of
-    ``data``; the same ones in all rounds of a session.
+    ``label-column``, ``score-column``, ``score-scale``) and the file for its ``result``. `rows`, if given, returns the
+    rows in place of ``data``; the same ones in all rounds of a session.
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
@@ -73,9 +75,10 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str], PartyData]:
         columns = {
             "label_column": str(config.get("label-column") or "y_true"),
             "score_column": str(config.get("score-column") or "y_score"),
+            "score_scale": str(config.get("score-scale") or DEFAULT_SCALE),
         }
         (data,) = read_parties([Path(str(config["data"]))], site_column=None, **columns)
-        return PartyData(name, data.y_true, data.y_score)
+        return replace(data, name=name)
 
     return read
 

@@ -153,7 +153,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         roster = Roster.from_bytes(material)
         return JointAggregator(manifest, roster, self.joint_computation(manifest, roster.binding(manifest)))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return a party.
 
         `material` is `fhe_auc_keys.session_keys.PartySecrets`, or with joint keys `fhe_auc_keys.roster.PartyMaterial`;

@@ -102,7 +102,7 @@ class UnencryptedProtocol(Protocol[R], Generic[R, T]):
         """Return the aggregator; `material` is empty."""
         return SummingAggregator(manifest, self.party_type.sums, self.checked(manifest))
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`; `material` is empty."""
         return self.party_type(manifest, self.checked(manifest), data)
 

@@ -23,6 +23,7 @@ from fhe_auc import federated_auc, registry, thresholds
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation, verified_as_dict
+from fhe_auc.own_rows import check_scores
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_benchmarks.pooled_rows import pooled
@@ -137,11 +138,13 @@ def compare(
     Raises
     ------
     InputError
-        A size that there is not, or a protocol, budget or grid that is none.
+        A size that there is not, or a protocol, budget or grid that is none; or scores that are no probabilities.
     UndefinedAucError
         The rows hold one class only.
     """
     measured = asked.measured()
+    for data in parties:  # a session's own refusal would be no more than a note
+        check_scores(data, measured[0].grid)
     rows = sum(len(data.y_true) for data in parties)
     sizes = dict.fromkeys(rows if size is None else size for size in asked.sizes)
     samples = [_Sample.of(parties if size == rows else subsample(parties, size, asked.seed)) for size in sizes]

@@ -128,20 +128,10 @@ class Verified(Exact):
 
 
 def rounded(data: PartyData, manifest: Manifest) -> PartyData:
-    """Return a party's rows with scores rounded as the session says.
-
-    Raises `InputError`: a score does not lie between 0 and 1, where scores are rounded.
-    """
+    """Return a party's rows with scores rounded as the session says; they lie between 0 and 1, as its thresholds."""
     decimals = manifest.options.get(ROUND_SCORES)
     if decimals is None:
         return data
-    outside = (data.y_score < 0) | (data.y_score > 1)
-    if outside.any():
-        row = int(outside.argmax())
-        score = float(data.y_score[row])
-        raise InputError(
-            f"party {data.name!r}, row {row}: score is {score!r}; to be rounded, scores must lie in [0, 1]"
-        )
     return PartyData.from_arrays(data.name, data.y_true, np.round(data.y_score, _checked_decimals(decimals)))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.own_rows import check_scores
 from fhe_auc_protocols.option_values import is_whole
 
 _MAX_HEIGHT = 20  # counts of all levels together number 2^(h+1) - 2, about two million at this height
@@ -87,18 +88,10 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
 
     Of shape (n,), from 0 to 2^h - 1. The segment at level k is that number shifted right by h - k bits.
 
-    Raises `InputError`: a score lies outside [0, 1]; the message names party, row and value.
+    Raises `InputError`: a score lies outside [0, 1]; the message is that of `fhe_auc.own_rows.check_scores`.
     """
-    check_height(height)
+    check_scores(data, cell_starts(height))
     size = 2**height
-    outside = (data.y_score < 0) | (data.y_score > 1)
-    if outside.any():
-        row = int(outside.argmax())
-        raise InputError(
-            f"party {data.name!r}, row {row}: score is {float(data.y_score[row])!r}; score histograms need scores "
-            "in [0, 1], and so do quantile thresholds: map the scores there by a fixed rising function, such as the "
-            "logistic one, or give the thresholds themselves"
-        )
     below = (data.y_score * size).astype(np.int64)  # exact: a product with a power of two
     found: NDArray[np.int64] = np.minimum(below, size - 1)  # score 1
     return found

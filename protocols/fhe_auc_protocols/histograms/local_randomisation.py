@@ -106,6 +106,6 @@ class LocalRandomisation(ReadoutProtocol[R], UnencryptedProtocol[R, UnaryHierarc
         self.readout.check(manifest, self.name)
         return super().checked(manifest)
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:
         """Return the party whose rows are `data`; `material` is empty."""
         return TallyParty(manifest, self.checked(manifest), data, self.readout)

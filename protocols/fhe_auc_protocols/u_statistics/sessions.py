@@ -188,7 +188,7 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
         """Return the manifest's options; raise `InputError` for a wrong one."""
         return {"epsilon": privacy_budget(request.options)}
 
-    def party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
+    def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[Evaluation]:
         """Return the party whose rows are `data`; raise `InputError` where the manifest is not this protocol's.
 
         `material` is empty.

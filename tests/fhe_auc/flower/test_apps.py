@@ -7,6 +7,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -436,6 +437,12 @@ def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Calla
         ({"data": ""}, "InputError", "data is not configured"),
         ({"holder": "mallory"}, "UnknownIssuerError", "not by 'mallory'"),
         ({"store": "/nowhere"}, "MissingError", "no key store"),
+        (
+            {"score-column": "age"},
+            "InputError",
+            "'north', column 'age', row 0: score is 40.*, .* run from 40 to ",
+        ),
+        ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
     ],
 )
 def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
@@ -443,15 +450,19 @@ def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
     kind: str,
     logged: str,
     new_consortium: Callable[..., Consortium],
-    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     consortium = new_consortium()
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
     message.metadata.__dict__["_message_id"] = "m"
+    rows, data = consortium.folder / "north.npz", consortium.sites["north"]
+    rows.unlink()  # a link to what all tests share
+    np.savez(rows, y_true=data.y_true, y_score=data.y_score, age=40 + np.arange(len(data.y_true)) % 60)
     reply = consortium.site("north", **changes).answer(message)
     assert reply is not None
     assert (reply.error.code, reply.error.reason) == (REFUSED, kind)
     assert not reply.has_content()
+    assert re.search(logged, caplog.text)
 
 
 def test_an_error_that_nobody_foresaw_does_not_travel_either(

@@ -249,7 +249,7 @@ def test_warnings_tell_of_noise_that_drowns_the_counts_and_of_scores_that_show()
     assert "only one party" in warnings(small[:1])
 
 
-def warned(parties: list[PartyData], name: str, grid: str, **options: Any) -> str:
+def warned(parties: list[PartyData], name: str, grid: str | list[float], **options: Any) -> str:
     return " ".join(federated_auc(parties, protocol=name, thresholds=grid, **options).warnings)
 
 
@@ -261,9 +261,10 @@ def test_thresholds_that_miss_the_scores_are_told(name: str, sign: int) -> None:
     logits = split(y_true, sign * 4 * (y_score - 0.4), np.arange(20_000), 3)
     options = {**NEEDED[name], "epsilon": 8.0}
     told = "the thresholds do not span the scores"
-    assert told in warned(logits, name, "uniform:20", **options)
-    assert told not in warned(logits, name, "uniform:20", **options, **EXACT)
-    assert told not in warned(inside, name, "uniform:20", **options)
+    grid = np.linspace(-0.1, 1.1, 20).tolist()
+    assert told in warned(logits, name, grid, **options)
+    assert told not in warned(logits, name, grid, **options, **EXACT)
+    assert told not in warned(inside, name, grid, **options)
 
 
 @pytest.mark.parametrize("name", ["dpauc-laplace", "dpauc-gaussian"])
@@ -396,8 +397,9 @@ def test_fewer_than_two_thresholds_are_refused(size: int) -> None:
 
 def test_score_noise_needs_scores_from_0_to_1() -> None:
     data = PartyData.from_arrays("a", [0, 1], [0.2, 1.1])
+    wide = msgspec.structs.replace(manifest_of("dpauc-rr", score_epsilon=1.0), grid=np.linspace(-5, 6, 5).tobytes())
     with pytest.raises(InputError, match=r"party 'a': score_epsilon is for scores in \[0, 1\]"):
-        plugin("dpauc-rr").party(manifest_of("dpauc-rr", score_epsilon=1.0), b"", data)
+        plugin("dpauc-rr").party(wide, b"", data)
 
 
 @pytest.mark.parametrize(

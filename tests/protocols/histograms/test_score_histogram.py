@@ -216,7 +216,7 @@ def read_by_a_party(plugin, told, **changes):
 def test_a_score_beyond_the_bins_is_refused_by_name_rather_than_counted_where_it_is_not(score):
     """Precision and recall at a threshold would be wrong, and their ranges too."""
     sites = [*random_sites(1), PartyData.from_arrays("odd", [0, 1], [0.5, score])]
-    with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but the bins cover 0.0 to 1.0"):
+    with pytest.raises(InputError, match=f"party 'odd', row 1: score is {score}, but these thresholds are for"):
         evaluated(sites, thresholds="uniform:20")
     wide = evaluated(sites, thresholds=[-1.0, 0.0, 0.5, 2.0])
     assert recall_score(wide.histogram, 2.0).value == 0

@@ -1,0 +1,161 @@
+"""Scores that cannot be what thresholds are for are refused by every protocol, however a party is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhe_auc import federated_auc, federated_thresholds, registry, thresholds
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.own_rows import check_scores
+from fhe_auc.protocol import Protocol, Request
+
+NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
+LOGITS = np.linspace(-5, 5, 21)
+LABELS = [0, 1] * 50
+
+
+def party(scores: Sequence[float], name: str = "odd", **about: Any) -> PartyData:
+    return PartyData.from_arrays(name, np.arange(len(scores)) % 2, scores, **about)
+
+
+@pytest.mark.parametrize("grid", NAMED)
+@pytest.mark.parametrize(
+    ("scores", "row", "value", "span"),
+    [
+        pytest.param(np.linspace(0.5, 97.5, 98), 1, "1.5", "from 0.5 to 97.5", id="percentages"),
+        pytest.param([0.5, -2.25, 3.0], 1, "-2.25", "from -2.25 to 3", id="logits"),
+        pytest.param([44, 71, 18], 0, "44.0", "from 18 to 71", id="ages"),
+        pytest.param([1_000_001, 1_000_002], 0, "1000001.0", "from 1000001 to 1000002", id="numbers of patients"),
+        pytest.param([7, 7, 7], 0, "7.0", "from 7 to 7", id="constant"),
+        pytest.param([0.5, -0.01], 1, "-0.01", "from -0.01 to 0.5", id="a little below 0"),
+    ],
+)
+def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
+    grid: str, scores: Sequence[float], row: int, value: str, span: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        check_scores(party(scores, score_column="risk"), thresholds.parse(grid))
+    told = str(refused.value)
+    assert told.startswith(f"party 'odd', column 'risk', row {row}: score is {value}, but ")
+    assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
+
+
+def test_a_rounding_error_of_a_softmax_is_refused_too_and_the_remedy_is_to_clip() -> None:
+    """Histograms have no bin beyond 1, and a protocol must not decide what a site's number was meant to be."""
+    with pytest.raises(InputError, match=r"row 1: score is 1\.0000000002, .*: if this is a rounding error, clip them"):
+        check_scores(party([0.5, 1.0000000002]), thresholds.parse("uniform:20"))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1), st.sampled_from(NAMED))
+def test_probabilities_are_taken_wherever_they_lie(scores: list[float], grid: str) -> None:
+    check_scores(party(scores), thresholds.parse(grid))
+    check_scores(party(scores), np.array([0.25, 0.5]))  # thresholds need not reach to the ends
+
+
+@given(st.lists(st.floats(0, 1)), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(NAMED))
+def test_one_score_outside_is_enough(others: list[float], score: float, grid: str) -> None:
+    fits = 0 <= score <= 1
+    try:
+        check_scores(party([*others, score]), thresholds.parse(grid))
+    except InputError:
+        assert not fits
+    else:
+        assert fits
+
+
+@pytest.mark.parametrize(
+    ("scores", "told"),
+    [
+        pytest.param(
+            [44, 71, 18], "100 % lie at or above the last threshold, 5; its scores run from 18 to 71", id="ages"
+        ),
+        pytest.param([*range(20, 119), 3], "99 % lie at or above the last threshold, 5", id="ages and a baby"),
+        pytest.param([-44, -71], "100 % lie below the first threshold, -5; its scores run from -71 to -44", id="debts"),
+    ],
+)
+def test_thresholds_of_ones_own_are_refused_where_nearly_all_rows_lie_beyond_one_end(
+    scores: Sequence[float], told: str
+) -> None:
+    with pytest.raises(InputError, match=f"^party 'odd': of its rows {re.escape(told)}"):
+        check_scores(party(scores), LOGITS)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        pytest.param([-9.0, 9.0], id="beyond both ends"),
+        pytest.param([*range(5, 103), 4.9, 4.8], id="98 of 100 beyond one"),
+        pytest.param([12.0, 12.0], id="constant"),
+        pytest.param([5.0] * 99 + [1.0], id="the last threshold itself, as a score in points has"),
+    ],
+)
+def test_thresholds_of_ones_own_take_scores_of_any_range(scores: Sequence[float]) -> None:
+    check_scores(party(scores), LOGITS)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_protocol_checks_scores_before_anything_else_of_a_party(name: str) -> None:
+    """The manifest has no plan, and the party no key: whatever it looked at first would be refused in other words."""
+    plugin = registry.load(name)
+    manifest = Protocol.manifest(plugin, Request(parties=("odd",), thresholds=thresholds.parse("uniform:16")))
+    with pytest.raises(InputError, match=r"'odd', row 0: score is 44\.0, but these thresholds are for probabilities"):
+        plugin.party(manifest, b"", party([44, 71]))
+    with pytest.raises(Exception, match=r"^(?!.*for probabilities)"):
+        plugin.party(manifest, b"", party([0.44, 0.71])).respond(b"")
+
+
+def sites(scale: float = 100.0) -> list[PartyData]:
+    """Three, of which the second has other units."""
+    random = np.random.default_rng(3)
+    scores = random.random((3, 100)) * np.array([[1.0], [scale], [1.0]])
+    return [PartyData.from_arrays(name, LABELS, s) for name, s in zip(("north", "odd", "south"), scores, strict=True)]
+
+
+@pytest.mark.parametrize("protocol", ["verified", "semi-honest", "histogram-federated"])
+def test_percentages_at_one_of_three_sites_are_that_sites_fault(protocol: str) -> None:
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_auc(sites(), protocol=protocol)
+
+
+def test_sessions_that_find_thresholds_check_scores_alike() -> None:
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_thresholds(sites(), 10)
+    with pytest.raises(InputError, match=r"^party 'odd', row 0: score is "):
+        federated_auc(sites(), thresholds="quantile:10")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate",),
+        ("report", "--out", "card"),
+        ("calibrate", "fit", "--out", "map.json"),
+        ("thresholds", "--out", "found.txt"),
+        ("compare", "--protocols", "semi-honest", "--runs", "2"),
+    ],
+    ids=" ".join,
+)
+def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for data in sites(1.0):
+        rows = zip(LABELS, (100 * data.y_score).tolist(), strict=True)
+        Path(f"{data.name}.csv").write_text("y_true,risk\n" + "".join(f"{y},{s!r}\n" for y, s in rows))
+    asked = [*command, "north.csv", "odd.csv", "south.csv", "--score-column", "risk"]
+    refused = CliRunner().invoke(main, asked)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    told = " ".join(refused.stderr.split())
+    assert re.search("party 'north', column 'risk', row 0: score is .* score scale .--score-scale percent", told)
+    assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
