@@ -16,6 +16,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.intervals import DEFAULT_LEVEL
+from fhe_auc.own_rows import warnings_of
 from fhe_auc.party_names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
@@ -232,6 +233,8 @@ def _played(
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
+    for role in roles:  # here nobody is to be kept from knowing about the others
+        role.own_warnings = warnings_of(parties, session.manifest.thresholds)
 
     def exchange(message: bytes) -> Iterator[tuple[str, bytes]]:
         for done, role in enumerate(roles):
@@ -286,7 +289,8 @@ def _pair(party: str, rows: object) -> tuple[ArrayLike, ArrayLike]:
     if isinstance(rows, (tuple, list)) and len(rows) == 2:
         return rows[0], rows[1]
     raise InputError(
-        f"party {party}: expected a pair (y_true, y_score), got {type(rows).__name__}; pass a list of such pairs"
+        f"party {party}: expected a pair (y_true, y_score), got {type(rows).__name__}; pass a list of such pairs, "
+        "without weights"
     )
 
 

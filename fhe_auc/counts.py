@@ -24,6 +24,11 @@ from fhe_auc.party_names import MAX_CHARACTERS, problem_with
 __all__ = ["Counts", "PartyData", "count", "finite_numbers"]
 
 
+_OTHER_LABELS = (
+    ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
+    "who had not, and leave out who was censored before it. Of several classes, label one 1 and the others 0"
+)
+
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
 _MAX_ROWS = 2**62 - 1
 
@@ -138,7 +143,8 @@ def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputErro
     numbers = _real_numbers(values, "label", refuse)
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
-        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1")
+        advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
+        raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1{advice}")
     return _frozen(numbers == 1)
 
 

@@ -1,4 +1,4 @@
-"""What a party checks about its own rows before it sends anything.
+"""What a party checks about its own rows before it sends anything, and what it alone is told about them.
 
 Thresholds that do not fit the scores make a meaningless AUC that looks like any other: percentages at thresholds from
 0 to 1 all lie in the last bin. Nobody else sees the rows, so that each party has to notice by itself. What the messages
@@ -7,15 +7,19 @@ say of the rows is for that party's own people, and is never sent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 
-__all__ = ["check_scores"]
+__all__ = ["check_scores", "near_other_sessions", "warnings_of"]
 
 _NEARLY_ALL = 0.99  # of a party's rows in one end bin: more likely another column than a classifier's scores
+_SIZEABLE = 0.05  # of a party's rows beyond either end are worth a warning
+_FEW = 10  # rows that are easily told from the pool's
 _ROUNDING = 1e-6  # by so much float32 arithmetic, as of a softmax, may leave [0, 1]
 
 
@@ -36,7 +40,7 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     """
     scores, first, last = data.y_score, thresholds[0], thresholds[-1]
     span = f"from {scores.min():.10g} to {scores.max():.10g}"
-    if first >= 0 and last <= 1:
+    if _for_probabilities(thresholds):
         outside = (scores < 0) | (scores > 1)
         if outside.any():
             row = int(outside.argmax())
@@ -63,3 +67,51 @@ def _remedy(scores: NDArray[np.float64]) -> str:
         "check that this is the column of scores; then set the score scale (--score-scale percent or logit), or give "
         "thresholds that span them"
     )
+
+
+def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -> tuple[str, ...]:
+    """Return what parties ought to know of their own rows: of one, for itself; of several, where all are in one place.
+
+    That a party has fewer than 10 rows; and that, with thresholds that are not for probabilities, more than 5 % of its
+    rows lie outside. `thresholds`, shape (m,), are ascending.
+    """
+    first, last = thresholds[0], thresholds[-1]
+    few = [data.name for data in parties if len(data.y_score) < _FEW]
+    outside = [data.name for data in parties if ((data.y_score < first) | (data.y_score > last)).mean() > _SIZEABLE]
+    found = []
+    if few:
+        found.append(
+            f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "
+            "such rows from the result; only noise, as of dpauc-laplace, bounds that"
+        )
+    if outside and not _for_probabilities(thresholds):
+        found.append(
+            f"{_who(outside, parties)} more than {_SIZEABLE:.0%} of the rows outside the thresholds ({first:g} to "
+            f"{last:g}), where they are not told apart: take thresholds that span the scores"
+        )
+    return tuple(found)
+
+
+def near_other_sessions(party: str, rows: int, others: Iterable[int]) -> tuple[str, ...]:
+    """Return a warning where a party had from 1 to 9 rows more or fewer in another session on the same question.
+
+    `others` are its numbers of rows there. The difference of two results is then about these rows alone.
+    """
+    differences = [abs(rows - other) for other in others if 0 < abs(rows - other) < _FEW]
+    if not differences:
+        return ()
+    least = min(differences)
+    return (
+        f"party {party!r}: the number of rows differs by {least} from another session of this model and outcome: "
+        f"who sees both results learns about {'that row' if least == 1 else 'those rows'}",
+    )
+
+
+def _who(names: Sequence[str], parties: Sequence[PartyData]) -> str:
+    if len(names) == 1:
+        return f"party {names[0]!r} has"
+    return f"{len(names)} of {len(parties)} parties, {names[0]!r} first, have"
+
+
+def _for_probabilities(thresholds: NDArray[np.float64]) -> bool:
+    return bool(thresholds[0] >= 0 and thresholds[-1] <= 1)

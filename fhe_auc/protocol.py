@@ -17,7 +17,7 @@ from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
-from fhe_auc.own_rows import check_scores
+from fhe_auc.own_rows import check_scores, warnings_of
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
@@ -25,6 +25,7 @@ from fhe_auc.serialise import encode
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
 DEFAULT_MIN_ROWS = 100
+_WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")  # as other packages call them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +156,8 @@ class Protocol(ABC, Generic[R]):
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""
         for name in sorted(set(names) - set(self.options)):
+            if name in _WEIGHTS:
+                raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
             known = f"it has {', '.join(sorted(self.options))}" if self.options else "it has none"
             raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
 
@@ -234,7 +237,9 @@ class Protocol(ABC, Generic[R]):
         raise `InputError` as it does, before anything is sent.
         """
         check_scores(data, manifest.thresholds)
-        return self.new_party(manifest, material, data)
+        made = self.new_party(manifest, material, data)
+        made.own_warnings = warnings_of([data], manifest.thresholds)
+        return made
 
     @abstractmethod
     def new_party(self, manifest: Manifest, material: bytes, data: PartyData) -> Party[R]:

@@ -243,6 +243,9 @@ class Party(ABC, Generic[R]):
     signatures: Signatures | None = None
     """Set before the first message, where the session is one between machines; without them none is answered."""
 
+    own_warnings: tuple[str, ...] = ()
+    """What this party alone is told, about its own rows; they go into its result, and nowhere else."""
+
     def __init__(self, manifest: Manifest, name: str) -> None:
         if name not in manifest.parties:
             raise EvaluationError(f"{name!r} is not a party of this session")
@@ -319,6 +322,7 @@ class Party(ABC, Generic[R]):
         return replace(
             self._outcome,
             study=self.manifest.study,
+            warnings=(*self._outcome.warnings, *self.own_warnings),
             settings={**self._outcome.settings, "signed": self.signatures is not None},
             rounds=self._round,
             upload_bytes_per_party=self.bytes_sent,

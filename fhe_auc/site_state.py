@@ -27,6 +27,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
+from fhe_auc.own_rows import near_other_sessions
 from fhe_auc.protocol import Session
 from fhe_auc.rounds import Aggregator, Party
 from fhe_auc.serialise import decode, encode
@@ -78,6 +79,10 @@ class SiteState(ABC):
     @abstractmethod
     def state(self, session: bytes) -> bytes | None:
         """Return what `keep` was given last for a session; None: nothing yet."""
+
+    @abstractmethod
+    def others(self, session: bytes) -> list[bytes]:
+        """Return what `keep` was given last for each other session."""
 
     @abstractmethod
     def keep(self, session: bytes, state: bytes) -> None:
@@ -140,6 +145,8 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     submission: bytes
     rows: bytes  # SHA-256 of the rows that the session is about
     party: bytes  # `Party.saved`
+    question: bytes = b""  # SHA-256 of what is evaluated: the study's model and outcome
+    size: int = 0  # number of rows
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
@@ -162,7 +169,8 @@ def answer(
         Returns the site's rows, as the party of that name; the same ones in every round of a session.
     done : callable
         Takes the party once it has answered the last round, to read its result; before that answer is written down or
-        sent, so that a crash cannot lose the result.
+        sent, so that a crash cannot lose the result. Among its warnings is one where the site has put nearly as many
+        rows into another session of the same model and outcome.
 
     Raises
     ------
@@ -180,7 +188,7 @@ def answer(
         site.spend(session)  # a crash may have come between the two
         return last.submission
     data = rows(site.name)
-    digest = _digest(data)
+    digest, question, size = _digest(data), _question(joined.manifest), len(data.y_true)
     party = joined.party(data)
     if last is not None:
         if last.rows != digest:
@@ -189,13 +197,22 @@ def answer(
     try:
         submission = party.respond(message)
     except EvaluationError:
-        site.keep(session, encode(_Answered(b"", b"", digest, party.saved())))  # it answers nothing more
+        failed = _Answered(b"", b"", digest, party.saved(), question, size)
+        site.keep(session, encode(failed))  # it answers nothing more
         raise
     if party.ended:
+        others = [decode(each, _Answered, "answer kept") for each in site.others(session)]
+        sizes = [other.size for other in others if question and other.question == question]
+        party.own_warnings += near_other_sessions(party.name, size, sizes)
         done(party)
-    site.keep(session, encode(_Answered(asked, submission, digest, party.saved())))
+    site.keep(session, encode(_Answered(asked, submission, digest, party.saved(), question, size)))
     site.spend(session)
     return submission
+
+
+def _question(manifest: Manifest) -> bytes:
+    study = manifest.study
+    return b"" if study is None else hashlib.sha256(encode((study.model, study.outcome))).digest()
 
 
 def _digest(data: PartyData) -> bytes:

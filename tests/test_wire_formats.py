@@ -144,7 +144,7 @@ LAYOUTS = {
     "session_signatures._Stored": "[binding: bytes, keys: dict[str, bytes], identity: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
-    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
     "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...]}",

@@ -22,6 +22,7 @@ from fhe_auc.evaluation import Evaluation, Outcome, preceded
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
+from fhe_auc.own_rows import check_scores
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.site_state import LocalSites, site_storage
 
@@ -67,6 +68,8 @@ class Stage:
         self.report("making certificates and keys")
         with Runtime(secured=self.deployed) as runtime:
             session = plugin.prepare(request)
+            for data in parties:  # each site does so too, but says why in its own log only
+                check_scores(data, session.manifest.thresholds)
             folder = runtime.folder / "session"
             folder.mkdir(mode=0o700)
             made = site_storage().local_sites(session, folder, grids)

@@ -54,6 +54,10 @@ class StoredState(SiteState):
         name = session.hex()
         return self._store.get("state", name) if name in self._store.names("state") else None
 
+    def others(self, session: bytes) -> list[bytes]:
+        """Return the states of all other sessions, from the key store."""
+        return [self._store.get("state", name) for name in self._store.names("state") if name != session.hex()]
+
     def keep(self, session: bytes, state: bytes) -> None:
         """Put the session's state into the key store."""
         self._store.put("state", session.hex(), state, replace=True)

@@ -17,7 +17,7 @@ from fhe_auc import federated_auc, federated_thresholds, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.own_rows import check_scores
+from fhe_auc.own_rows import check_scores, near_other_sessions, warnings_of
 from fhe_auc.protocol import Protocol, Request
 
 NAMED = ("uniform:20", "hybrid:50", "dpauc:20")
@@ -159,3 +159,89 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
     told = " ".join(refused.stderr.split())
     assert re.search("party 'north', column 'risk', row 0: score is .* score scale .--score-scale percent", told)
     assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
+
+
+PROBABILITIES = thresholds.parse("uniform:20")
+
+
+@pytest.mark.parametrize(("rows", "told"), [(1, True), (9, True), (10, False)])
+def test_a_party_of_fewer_than_ten_rows_is_warned(rows: int, told: bool) -> None:
+    found = warnings_of([party([0.5] * rows)], PROBABILITIES)
+    assert len(found) == told
+    assert all(text.startswith("party 'odd' has fewer than 10 rows: who knows or guesses") for text in found)
+
+
+def test_a_party_of_which_a_sizeable_part_lies_outside_its_own_thresholds_is_warned() -> None:
+    inside, outside = party([0.0] * 95 + [9.0] * 5), party([0.0] * 94 + [9.0] * 3 + [-9.0] * 3)
+    assert warnings_of([inside], LOGITS) == ()
+    (told,) = warnings_of([outside], LOGITS)
+    assert told.startswith("party 'odd' has more than 5% of the rows outside the thresholds (-5 to 5)")
+    assert warnings_of([outside], PROBABILITIES) == ()  # they are refused
+
+
+def test_each_party_is_told_of_its_own_rows_only_and_who_holds_all_of_all() -> None:
+    plugin = registry.load("dpauc-laplace")
+    small, large = party([0.5, 0.6], "small"), party([0.5, 0.6] * 5, "large")
+    request = Request(parties=("small", "large"), thresholds=PROBABILITIES, options={"epsilon": 1.0})
+    session = plugin.prepare(request)
+    told = {data.name: plugin.party(session.manifest, b"", data).own_warnings for data in (small, large)}
+    assert [len(each) for each in told.values()] == [1, 0]
+    found = federated_auc([small, large, party([0.1, 0.2], "other")], thresholds=PROBABILITIES)
+    assert sum(text.startswith("2 of 3 parties, 'small' first, have fewer than 10") for text in found.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (1, "there is only one party"),
+        (2, "only two parties are in the result: each can subtract"),
+        (3, ""),
+    ],
+)
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [("verified", {}), ("semi-honest", {}), ("histogram-federated", {}), ("ustat-krr", {"epsilon": 4.0})],
+)
+def test_sessions_of_fewer_than_three_parties_say_what_that_discloses(
+    protocol: str, options: dict[str, float], number: int, told: str
+) -> None:
+    data = [party(np.linspace(0.1, 0.9, 100).tolist(), f"site {each}") for each in range(number)]
+    warnings = federated_auc(data, protocol=protocol, thresholds=PROBABILITIES, **options).warnings
+    few = [text for text in warnings if text.startswith(("there is only one", "only two", "only one"))]
+    assert len(few) == (number < 3)
+    assert all(text.startswith(told) for text in few)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (99, "differs by 1 from another session .* about that row$"),
+        (109, "differs by 9 from another session .* about those rows$"),
+        (100, ""),
+        (110, ""),
+    ],
+)
+def test_a_difference_of_one_to_nine_rows_from_another_session_is_told(rows: int, told: str) -> None:
+    found = near_other_sessions("north", 100, [500, rows, 80])
+    assert len(found) == bool(told)
+    assert all(re.search(told, text) for text in found)
+
+
+@pytest.mark.parametrize("name", ["sample_weight", "weights"])
+@pytest.mark.parametrize("protocol", ["verified", "dpauc-laplace"])
+def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: str) -> None:
+    with pytest.raises(InputError, match=f"^{name}: weights are not supported; leave them out: every row counts once$"):
+        federated_auc(sites(1.0), protocol=protocol, **{name: np.ones(300)})
+    refused = CliRunner().invoke(main, ["evaluate", "absent.csv", "--protocol", protocol, "-o", f"{name}=w"])
+    assert (refused.exit_code, "weights are not supported" in refused.stderr) == (2, True)
+
+
+def test_rows_with_a_third_column_are_refused() -> None:
+    with pytest.raises(InputError, match=r"expected a pair \(y_true, y_score\), got tuple; .*, without weights$"):
+        federated_auc([([0, 1], [0.1, 0.2], [1.0, 2.0])])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("label", [0.37, 412, 17.5, 2], ids=["a score", "days", "months", "a class"])
+def test_labels_that_are_none_are_refused_with_what_to_do_about_survival_and_classes(label: float) -> None:
+    with pytest.raises(InputError, match=r"row 1: label is .*; labels must be 0 or 1\. Survival .* horizon, .* class"):
+        PartyData.from_arrays("north", [0, label, 1], [0.1, 0.2, 0.3])

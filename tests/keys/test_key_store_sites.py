@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from fhe_auc import ckks
@@ -210,6 +211,27 @@ def test_a_key_store_that_another_process_has_open_is_waited_for(consortium: Con
         names.append(kept.name)
     holder.join()
     assert names == ["north"]
+
+
+@pytest.mark.parametrize(("more", "told"), [(1, "differs by 1 "), (0, ""), (10, "")])
+def test_a_site_is_warned_of_a_session_with_one_row_more_than_its_key_store_remembers(
+    more: int, told: str, site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """Results of both sessions differ by that row; the other sites had the same rows, and nobody else is told."""
+    options = {"protocol": "dpauc-laplace", "options": {"epsilon": 4.0}}
+    before = Consortium(site_rows, tmp_path / "before", **options)
+    conduct(before.aggregator(), before.exchange)
+    north, *others = site_rows
+    labels, scores = np.append(north.y_true, [True] * more), np.append(north.y_score, [0.5] * more)
+    now_ = Consortium([PartyData.from_arrays(north.name, labels, scores), *others], tmp_path / "now", **options)
+    for name in now_.sites:
+        with before.store(name) as old, now_.store(name) as new:
+            new.put("state", before.id.hex(), old.get("state", before.id.hex()))
+    conduct(now_.aggregator(), now_.exchange)
+    found = {name: [text for text in each.warnings if "differs by" in text] for name, each in now_.results.items()}
+    assert [len(each) for each in found.values()] == [bool(told), 0, 0]
+    assert all(told in text for text in found[north.name])
+    assert not any("differs by" in text for each in before.results.values() for text in each.warnings)
 
 
 def test_the_aggregators_files_are_verified_and_no_party_is_among_them(consortium: Consortium) -> None:

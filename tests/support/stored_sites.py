@@ -47,6 +47,9 @@ class Failing(SiteState):
     def state(self, session: bytes) -> bytes | None:
         return self._site.state(session)
 
+    def others(self, session: bytes) -> list[bytes]:
+        return self._site.others(session)
+
     def keep(self, session: bytes, state: bytes) -> None:
         self._site.keep(session, state) if self._keep is None else self._keep()
 

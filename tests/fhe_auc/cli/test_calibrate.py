@@ -176,6 +176,13 @@ def test_an_npz_array_of_any_name_is_copied(folder: Path) -> None:
         }
 
 
+def test_apply_takes_percentages_as_what_they_are(folder: Path, map_json: str) -> None:
+    file = write_csv("in.csv", [0, 1, 1], [100 * score for score in SCORES])
+    assert call("apply", map_json, file, "--score-scale", "percent", "--out", "out.csv").exit_code == 0
+    with Path("out.csv").open(newline="") as opened:
+        assert [float(row["y_calibrated"]) for row in csv.DictReader(opened)] == CALIBRATED
+
+
 def test_json_of_apply_is_one_object(folder: Path, map_json: str) -> None:
     file = write_csv("in.csv", [0, 1, 1], SCORES)
     result = call("apply", map_json, file, "--out", "out.csv", "--json")

@@ -265,7 +265,7 @@ def test_numbers_may_be_numpys() -> None:
 
 @both_protocols
 def test_results_warn_of_thresholds_that_do_not_fit_and_of_a_pool_of_one(protocol: str) -> None:
-    (coarse,) = federated_auc(rows(2, 12), protocol=protocol, thresholds=[-1.0, 2.0], interval=None).warnings
+    (coarse,) = federated_auc(rows(3, 8), protocol=protocol, thresholds=[-1.0, 2.0], interval=None).warnings
     assert "binning error 0.5" in coarse
     assert "equal, nothing helps; where scores differ, take thresholds that fit them" in coarse
     (alone,) = federated_auc(rows(1, 12), protocol=protocol, round_scores=3, interval=None).warnings
