@@ -1,4 +1,4 @@
-"""Confidence intervals of an AUC, from sums over bins: DeLong's, and Hanley and McNeil's where there are no cubic sums.
+"""Confidence intervals: of rates Wilson's; of an AUC, from sums over bins, DeLong's, or Hanley and McNeil's.
 
 With p_k and n_k the positive and negative rows of bin k, bins ascending in score, P and N the totals, A the AUC:
 
@@ -22,19 +22,21 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import InputError
 
 DELONG = "DeLong"
 HANLEY_MCNEIL = "Hanley and McNeil"
+WILSON = "Wilson"
+WALD = "Wald"
 
 DEFAULT_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval: with this level, by this method, from `low` to `high`, both between 0 and 1."""
+    """A confidence interval: with this level, by this method, from `low` to `high`."""
 
     level: float
     low: float
@@ -80,9 +82,34 @@ def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: s
     if not 0 < auc < 1 or not standard_error:
         return None
     centre = math.log(auc / (1 - auc))
-    reach = NormalDist().inv_cdf((1 + level) / 2) * standard_error / float(auc * (1 - auc))
+    reach = quantile(level) * standard_error / float(auc * (1 - auc))
     low, high = (1 / (1 + math.exp(-end)) for end in (centre - reach, centre + reach))
     return Interval(level, low, high, method)
+
+
+def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends, both in [0, 1], of Wilson's score interval of each rate k/n, without continuity correction.
+
+        (k + z²/2 ± z·√(k(n − k)/n + z²/4)) / (n + z²)
+
+    Wilson, JASA 22 (1927), 209-212. `successes` k and `rows` n > 0 have one shape, and so have the ends. Raises
+    `InputError` as `check_level`.
+    """
+    z = quantile(level)
+    k, n = np.asarray(successes, np.float64), np.asarray(rows, np.float64)
+    centre, reach = k + z**2 / 2, z * np.sqrt(np.maximum(k * (n - k), 0) / n + z**2 / 4)
+    # The end beside a rate of 0 or 1 is that rate: rounding must not leave it out.
+    low, high = (
+        np.where(k <= 0, 0.0, (centre - reach) / (n + z**2)),
+        np.where(k >= n, 1.0, (centre + reach) / (n + z**2)),
+    )
+    return low, high
+
+
+def quantile(level: float) -> float:
+    """Return how many standard errors an interval of that level reaches to either side; errors as `check_level`."""
+    check_level(level)
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def check_level(level: object) -> None:

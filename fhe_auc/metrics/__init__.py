@@ -17,6 +17,7 @@ from fhe_auc.metrics.calibration import (
     expected_calibration_error,
     histogram_binning,
 )
+from fhe_auc.metrics.decision_curve import DecisionCurve, decision_curve
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.precision_recall import (
     accuracy_score,
@@ -24,11 +25,20 @@ from fhe_auc.metrics.precision_recall import (
     best_f1_threshold,
     confusion_matrix,
     f1_score,
+    negative_predictive_value,
     precision_score,
     recall_score,
     specificity_score,
+    threshold_of_recall,
+    threshold_of_specificity,
 )
-from fhe_auc.metrics.probabilities import brier_score_loss, log_loss, normalised_entropy
+from fhe_auc.metrics.probabilities import (
+    BrierDecomposition,
+    brier_decomposition,
+    brier_score_loss,
+    log_loss,
+    normalised_entropy,
+)
 from fhe_auc.metrics.ranking import (
     PrecisionRecallCurve,
     RocCurve,
@@ -38,10 +48,20 @@ from fhe_auc.metrics.ranking import (
     roc_auc_score,
     roc_curve,
 )
+from fhe_auc.metrics.recalibration import (
+    CalibrationLine,
+    calibration_in_the_large,
+    calibration_line,
+    observed_expected_ratio,
+)
+from fhe_auc.metrics.small_cells import merge_small_cells
 
 __all__ = [
+    "BrierDecomposition",
     "CalibrationCurve",
+    "CalibrationLine",
     "CalibrationMap",
+    "DecisionCurve",
     "Estimate",
     "Histogram",
     "PrecisionRecallCurve",
@@ -51,19 +71,28 @@ __all__ = [
     "balanced_accuracy_score",
     "bayesian_binning",
     "best_f1_threshold",
+    "brier_decomposition",
     "brier_score_loss",
     "calibration_curve",
+    "calibration_in_the_large",
+    "calibration_line",
     "confusion_matrix",
+    "decision_curve",
     "expected_calibration_error",
     "f1_score",
     "histogram_binning",
     "ks_statistic",
     "log_loss",
+    "merge_small_cells",
+    "negative_predictive_value",
     "normalised_entropy",
+    "observed_expected_ratio",
     "precision_recall_curve",
     "precision_score",
     "recall_score",
     "roc_auc_score",
     "roc_curve",
     "specificity_score",
+    "threshold_of_recall",
+    "threshold_of_specificity",
 ]

@@ -24,10 +24,15 @@ __all__ = [
     "best_f1_threshold",
     "confusion_matrix",
     "f1_score",
+    "negative_predictive_value",
     "precision_score",
     "recall_score",
     "specificity_score",
+    "threshold_of_recall",
+    "threshold_of_specificity",
 ]
+
+_ROUNDING = 1e-12  # 0.9 of ten rows is nine
 
 
 class _Split(NamedTuple):
@@ -122,6 +127,26 @@ def _share(tp: float, fp: float) -> float:
     return tp / (tp + fp) if tp + fp > 0 else 0.0
 
 
+def negative_predictive_value(histogram: Histogram, threshold: float) -> Estimate:
+    """Compute the share of rows predicted negative that are: TN / (TN + FN), in [0, 1].
+
+    scikit-learn's ``precision_score`` with ``pos_label=0``. Where rows may or may not be predicted negative, the range
+    includes 0, its value for none.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If every row is at or above the threshold.
+    InputError
+        If the threshold is not finite.
+    """
+    split = _split(histogram, threshold)
+    rows = split.positives + split.negatives
+    if not rows - split.tp - split.fp > 0:
+        raise UndefinedMetricError(f"no row is below the threshold {threshold}, so there is no predictive value")
+    return _estimate(split, lambda tp, fp: _share(split.negatives - fp, split.positives - tp))
+
+
 def recall_score(histogram: Histogram, threshold: float) -> Estimate:
     """Compute the share of positive rows that are predicted positive: TP / P, in [0, 1], also called sensitivity.
 
@@ -174,6 +199,29 @@ def f1_score(histogram: Histogram, threshold: float) -> Estimate:
     split = _split(histogram, threshold)
     _require(split.positives, "positive", "F1")
     return _estimate(split, lambda tp, fp: 2 * tp / (split.positives + tp + fp))
+
+
+def threshold_of_specificity(histogram: Histogram, least: float) -> float:
+    """Return the lowest edge, of those of `best_f1_threshold`, with at least that specificity: it has the best recall.
+
+    Raises `UndefinedMetricError` if there are no negative rows, or too many of them in the highest bin.
+    """
+    _, fp, thresholds = at_or_above(histogram)
+    _require(float(fp[:1].sum()), "negative", "specificity")
+    fit = (fp[0] - fp) / fp[0] >= least - _ROUNDING
+    if not fit.any():
+        raise UndefinedMetricError(f"no bin begins where the specificity is {least} or more")
+    return float(thresholds[fit][0])
+
+
+def threshold_of_recall(histogram: Histogram, least: float) -> float:
+    """Return the highest edge, of those of `best_f1_threshold`, with at least that recall: it has the best specificity.
+
+    Raises `UndefinedMetricError` if there are no positive rows.
+    """
+    tp, _, thresholds = at_or_above(histogram)
+    _require(float(tp[:1].sum()), "positive", "recall")
+    return float(thresholds[tp / tp[0] >= least - _ROUNDING][-1])
 
 
 def best_f1_threshold(histogram: Histogram) -> float:

@@ -7,7 +7,7 @@ metric raises `InputError` if the edges leave [0, 1], and `UndefinedMetricError`
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from fhe_auc.errors import InputError, UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram
 
-__all__ = ["brier_score_loss", "log_loss", "normalised_entropy", "require_probabilities"]
+__all__ = [
+    "BrierDecomposition",
+    "brier_decomposition",
+    "brier_score_loss",
+    "log_loss",
+    "normalised_entropy",
+    "require_probabilities",
+]
 
 _Loss: TypeAlias = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -33,6 +40,35 @@ def brier_score_loss(histogram: Histogram) -> Estimate:
         If the edges leave [0, 1].
     """
     return _mean_loss(histogram, lambda score: np.square(1 - score), np.square, "Brier score")
+
+
+class BrierDecomposition(NamedTuple):
+    """Parts of the Brier score, reliability - resolution + uncertainty; each in [0, 1]."""
+
+    reliability: float
+    resolution: float
+    uncertainty: float
+
+
+def brier_decomposition(histogram: Histogram) -> BrierDecomposition:
+    """Part the value of `brier_score_loss`, all rows of a bin having its middle f_k as score.
+
+    With o_k the share of positive rows in bin k, M_k its rows, o that of all M rows: reliability
+    Σ M_k (f_k - o_k)²/M, resolution Σ M_k (o_k - o)²/M, uncertainty o(1 - o). Murphy, "A new vector partition of the
+    probability score", Journal of Applied Meteorology 12 (1973), 595-600. Bins of few rows make the first two larger by
+    chance, both alike. Errors as `brier_score_loss`.
+    """
+    require_probabilities(histogram)
+    usable = histogram.cleaned()
+    rows = usable.counts.sum()
+    if not rows > 0:
+        raise UndefinedMetricError("the histogram holds no row, so there is no Brier score")
+    share = float(usable.positives.sum() / rows)
+    observed = np.divide(usable.positives, usable.counts, out=np.zeros(usable.bins), where=usable.counts > 0)
+    reliability, resolution = (
+        float(usable.counts @ np.square(observed - near) / rows) for near in (usable.centres, share)
+    )
+    return BrierDecomposition(reliability, resolution, share * (1 - share))
 
 
 def log_loss(histogram: Histogram) -> Estimate:

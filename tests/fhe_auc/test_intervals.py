@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binomtest, norm
 
 from fhe_auc.errors import InputError
-from fhe_auc.intervals import Interval, check_level, delong, hanley_mcneil, on_logit_scale
+from fhe_auc.intervals import Interval, check_level, delong, hanley_mcneil, on_logit_scale, wilson
 from tests.support.delong import of_rows
 
 scores = st.lists(st.integers(0, 6), min_size=2, max_size=12)
@@ -36,6 +36,20 @@ def test_one_row_of_a_class_has_no_standard_error_by_delong() -> None:
 def test_hanley_and_mcneils_own_example() -> None:
     """58 normal and 51 abnormal CT scans, AUC 0.893: they print a standard error of 0.032."""
     assert hanley_mcneil(Fraction(893, 1000), 51, 58) == pytest.approx(0.0325, abs=0.0005)
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.9999]))
+def test_wilsons_interval_is_scipys_and_holds_the_rate(rows: int, share: float, level: float) -> None:
+    successes = round(share * rows)
+    theirs = binomtest(successes, rows).proportion_ci(level, method="wilson")
+    low, high = wilson([successes], [rows], level)
+    assert (low[0], high[0]) == (pytest.approx(theirs.low, abs=1e-9), pytest.approx(theirs.high, abs=1e-9))
+    assert 0 <= low[0] <= successes / rows <= high[0] <= 1
+
+
+def test_wilsons_interval_of_another_level_is_refused() -> None:
+    with pytest.raises(InputError, match="the level of an interval"):
+        wilson([1], [2], 95.0)
 
 
 def test_an_interval_is_symmetric_on_the_logit_scale_and_lies_between_0_and_1() -> None:

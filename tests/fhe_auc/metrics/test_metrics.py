@@ -57,6 +57,10 @@ OF_SCORES: dict[str, tuple[Callable[[Histogram], Estimate], Callable[[Labels, Sc
 OF_DECISIONS: dict[str, tuple[Callable[[Histogram, float], Estimate], Callable[[Labels, Labels], float]]] = {
     "precision": (metrics.precision_score, lambda y, p: sklearn_metrics.precision_score(y, p, zero_division=0)),
     "recall": (metrics.recall_score, sklearn_metrics.recall_score),
+    "npv": (
+        metrics.negative_predictive_value,
+        lambda y, p: sklearn_metrics.precision_score(y, p, pos_label=0, zero_division=0),
+    ),
     "specificity": (metrics.specificity_score, lambda y, p: sklearn_metrics.recall_score(y, p, pos_label=0)),
     "accuracy": (metrics.accuracy_score, sklearn_metrics.accuracy_score),
     "balanced_accuracy": (metrics.balanced_accuracy_score, sklearn_metrics.balanced_accuracy_score),
@@ -106,7 +110,7 @@ def test_a_metric_of_decisions_equals_scikit_learns_at_every_distinct_score(name
     ours, theirs = OF_DECISIONS[name]
     data = make_rows(seed, rows=150)
     histogram = Histogram.exact(data)
-    for threshold in np.unique(data.y_score):
+    for threshold in np.unique(data.y_score)[name == "npv" :]:  # at the lowest score no row is predicted negative
         assert ours(histogram, float(threshold)) == Estimate(*[theirs(data.y_true, data.y_score >= threshold)] * 3)
 
 
@@ -178,8 +182,7 @@ def test_the_range_at_any_threshold_holds_scikit_learns_value(data: PartyData, e
         try:
             estimate = ours(histogram, threshold)
         except UndefinedMetricError:
-            assert name == "precision"
-            assert not predicted.any()
+            assert {"precision": not predicted.any(), "npv": predicted.all()}[name]
             continue
         expected = theirs(data.y_true, predicted)
         assert estimate.low - EXACT <= expected <= estimate.high + EXACT, name
@@ -193,7 +196,7 @@ def test_at_the_bins_edges_decisions_are_exact(data: PartyData, edges: Scores) -
     for threshold in edges[:-1]:  # rows at the upper end share a bin with others
         predicted = data.y_score >= threshold
         for name, (ours, theirs) in OF_DECISIONS.items():
-            if predicted.any() or name != "precision":
+            if {"precision": predicted.any(), "npv": not predicted.all()}.get(name, True):
                 estimate = ours(histogram, float(threshold))
                 assert estimate.value == pytest.approx(theirs(data.y_true, predicted), abs=EXACT), name
                 assert estimate.half_width == 0, name
@@ -238,6 +241,46 @@ def test_the_best_f1_is_the_largest_on_scikit_learns_curve(seed: int) -> None:
     f1 = 2 * precision[:-1] * recall[:-1] / np.maximum(precision[:-1] + recall[:-1], 1e-300)
     assert metrics.f1_score(histogram, threshold).value == pytest.approx(f1.max(), abs=EXACT)
     assert threshold in thresholds
+
+
+@pytest.mark.parametrize("least", [0.5, 0.9, 0.95])
+@pytest.mark.parametrize("seed", range(3))
+def test_operating_points_are_the_best_on_scikit_learns_curve(seed: int, least: float) -> None:
+    data = make_rows(seed)
+    histogram = Histogram.exact(data)
+    fpr, tpr, _ = sklearn_metrics.roc_curve(data.y_true, data.y_score, drop_intermediate=False)
+    threshold = metrics.threshold_of_specificity(histogram, least)
+    assert metrics.specificity_score(histogram, threshold).value >= least
+    assert metrics.recall_score(histogram, threshold).value == tpr[1 - fpr >= least].max()
+    threshold = metrics.threshold_of_recall(histogram, least)
+    assert metrics.recall_score(histogram, threshold).value >= least
+    assert metrics.specificity_score(histogram, threshold).value == pytest.approx(
+        1 - fpr[tpr >= least].min(), abs=EXACT
+    )
+
+
+def test_a_specificity_that_is_nine_of_ten_is_reached_in_spite_of_rounding() -> None:
+    histogram = Histogram([0, 0.5, 1], [1, 9], [9, 1])
+    assert metrics.threshold_of_specificity(histogram, 0.9) == 0.5
+    assert metrics.threshold_of_recall(histogram, 0.9) == 0.5
+
+
+def test_a_specificity_that_the_highest_bin_spoils_is_said_so() -> None:
+    with pytest.raises(UndefinedMetricError, match=r"no bin begins where the specificity is 0\.9"):
+        metrics.threshold_of_specificity(Histogram([0, 0.5, 1], [1, 9], [5, 5]), 0.9)
+
+
+def test_the_parts_of_the_brier_score_are_murphys_and_add_up() -> None:
+    """By rows: one group for each forecast."""
+    data = make_rows(2)
+    found = metrics.brier_decomposition(Histogram.exact(data))
+    share, rows = data.y_true.mean(), len(data.y_true)
+    groups = [(score, data.y_true[data.y_score == score]) for score in np.unique(data.y_score)]
+    assert found.reliability == pytest.approx(sum(len(y) * (s - y.mean()) ** 2 for s, y in groups) / rows, abs=EXACT)
+    assert found.resolution == pytest.approx(sum(len(y) * (share - y.mean()) ** 2 for _, y in groups) / rows, abs=EXACT)
+    assert found.uncertainty == pytest.approx(share * (1 - share), abs=EXACT)
+    brier = sklearn_metrics.brier_score_loss(data.y_true, data.y_score)
+    assert found.reliability - found.resolution + found.uncertainty == pytest.approx(brier, abs=EXACT)
 
 
 def calibrated_uniform(rows: int) -> PartyData:

@@ -1,0 +1,56 @@
+"""Decision curve: what a classifier is worth to those who act on it, beside acting on everybody or on nobody."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.metrics.histogram import Histogram
+from fhe_auc.metrics.probabilities import require_probabilities
+
+__all__ = ["DecisionCurve", "decision_curve"]
+
+
+class DecisionCurve(NamedTuple):
+    """Net benefit at threshold probabilities, all of shape (k,); that of treating nobody is 0.
+
+    Attributes
+    ----------
+    thresholds : ndarray of float64
+        Rising, below 1: the lower edges of k bins.
+    model, treat_all : ndarray of float64
+        Net benefit, in true positives a row: of acting where the score is at or above the threshold, and on every row.
+        At most the share of positive rows.
+    """
+
+    thresholds: NDArray[np.float64]
+    model: NDArray[np.float64]
+    treat_all: NDArray[np.float64]
+
+
+def decision_curve(histogram: Histogram) -> DecisionCurve:
+    """Compute TP/M - FP/M·t/(1 - t) at each threshold t of the bins, M being all rows.
+
+    Vickers, Elkin, "Decision curve analysis: a novel method for evaluating prediction models", Medical Decision Making
+    26 (2006), 565-574. At the bins' edges it is exact.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    require_probabilities(histogram)
+    usable = histogram.cleaned()
+    rows = usable.counts.sum()
+    if not rows > 0:
+        raise UndefinedMetricError("the histogram holds no row, so there is no decision curve")
+    below_one = usable.edges[:-1] < 1
+    thresholds = usable.edges[:-1][below_one]
+    tp, fp = (np.cumsum(side[::-1])[::-1][below_one] / rows for side in (usable.positives, usable.negatives))
+    odds = thresholds / (1 - thresholds)
+    return DecisionCurve(thresholds, tp - fp * odds, tp[0] - fp[0] * odds)

@@ -1,0 +1,141 @@
+"""What would mend scores in the large: observed over expected events, and the logistic calibration line.
+
+Cox, "Two further applications of a model for binary regression", Biometrika 45 (1958), 562-565: label 1 has probability
+expit(a + b·logit(score)); scores that are right have a = 0 and b = 1. A slope b below 1 says that scores are too
+extreme. With b held at 1, a is the calibration in the large: above 0, events are more than the scores say.
+
+A bin's rows are taken to have its middle as score. Scores nearer to 0 or 1 than 1e-8, which have no logit or a huge
+one, are taken as 1e-8 from there, as the R package CalibrationCurves does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from fhe_auc.errors import UndefinedMetricError
+from fhe_auc.metrics.histogram import Estimate, Histogram
+from fhe_auc.metrics.probabilities import require_probabilities
+
+__all__ = ["CalibrationLine", "calibration_in_the_large", "calibration_line", "observed_expected_ratio"]
+
+_NEAREST_END = 1e-8
+_STEPS = 100  # Newton's need about ten
+
+
+class CalibrationLine(NamedTuple):
+    """Intercept a and slope b of the logistic calibration line, and their standard errors."""
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+
+
+def observed_expected_ratio(histogram: Histogram) -> Estimate:
+    """Compute positive rows over the sum of all scores; 1 is best, below 1 the scores are too high. At least 0.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If all scores are 0, or there are no rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    require_probabilities(histogram)
+    usable = histogram.cleaned()
+    observed = float(usable.positives.sum())
+    value, low, high = (
+        observed / expected if expected > 0 else np.inf
+        for expected in (float(usable.counts @ s) for s in (usable.centres, usable.edges[1:], usable.edges[:-1]))
+    )
+    if not np.isfinite(value):
+        raise UndefinedMetricError("no row has a score above 0, so there is no ratio to the expected number of events")
+    return Estimate(value, min(low, value), max(high, value))
+
+
+def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
+    """Compute the intercept a with the slope held at 1, and its standard error.
+
+    It falls with every score, so that the range has all rows at their bins' upper, and at their lower edges.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no positive or no negative rows.
+    InputError
+        If the edges leave [0, 1].
+    """
+    usable = _with_both_labels(histogram)
+    ones = np.ones((usable.bins, 1))
+    (value, error), (low, _), (high, _) = (
+        (float(found[0]), float(np.sqrt(covariance[0, 0])))
+        for found, covariance in (
+            _fitted(usable, ones, offset=_logit(scores))
+            for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
+        )
+    )
+    return Estimate(value, min(low, value), max(high, value)), error
+
+
+def calibration_line(histogram: Histogram) -> CalibrationLine:
+    """Fit a and b by maximum likelihood, with standard errors from the Fisher information.
+
+    What the bins leave open is not known: neither end is at a corner.
+
+    Raises
+    ------
+    UndefinedMetricError
+        If there are no positive or no negative rows, or a score parts them, so that no finite slope is the best one.
+    InputError
+        If the edges leave [0, 1].
+    """
+    usable = _with_both_labels(histogram)
+    scores = _logit(usable.centres)
+    of_ones, of_zeros = scores[usable.positives > 0], scores[usable.negatives > 0]
+    if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
+        raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
+    (a, b), covariance = _fitted(usable, np.stack([np.ones(usable.bins), scores], axis=1), offset=np.zeros(usable.bins))
+    return CalibrationLine(float(a), float(b), *(float(error) for error in np.sqrt(np.diag(covariance))))
+
+
+def _with_both_labels(histogram: Histogram) -> Histogram:
+    require_probabilities(histogram)
+    usable = histogram.cleaned()
+    if not min(usable.positives.sum(), usable.negatives.sum()) > 0:
+        raise UndefinedMetricError("the histogram holds one class only, so there is no calibration line")
+    return usable
+
+
+def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(logit(np.clip(scores, _NEAREST_END, 1 - _NEAREST_END)))
+
+
+def _fitted(
+    histogram: Histogram, design: NDArray[np.float64], *, offset: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return coefficients and covariance of a logistic regression, by Newton's method; steps too long are halved.
+
+    The log-likelihood is concave, and has a maximum where the callers let it be called.
+    """
+    positives, counts = histogram.positives, histogram.counts
+
+    def loss(coefficients: NDArray[np.float64]) -> float:
+        linear = design @ coefficients + offset
+        return float(counts @ np.logaddexp(0, linear) - positives @ linear)
+
+    found: NDArray[np.float64] = np.zeros(design.shape[1])
+    for _ in range(_STEPS):
+        rates = expit(design @ found + offset)
+        information = (design.T * (counts * rates * (1 - rates))) @ design
+        step = np.linalg.solve(information, design.T @ (positives - counts * rates))
+        if np.abs(step).max() < 1e-9:
+            break
+        before = loss(found)
+        while loss(found + step) > before and np.abs(step).max() > 1e-12:
+            step /= 2
+        found = found + step
+    return found, np.linalg.inv(information)

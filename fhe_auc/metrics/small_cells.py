@@ -1,0 +1,105 @@
+"""Histograms without small counts: neighbouring bins are merged until none shows that so few rows are in it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.metrics.histogram import Histogram
+
+__all__ = ["merge_small_cells"]
+
+
+def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None = None) -> Histogram:
+    """Merge neighbouring bins until each holds, of either class, no row or at least `min_cell` rows.
+
+    Every sum of bins then is 0 or at least `min_cell` too, and with it every count at an edge: true and false positives
+    and negatives, and the totals. Of all such histograms it is the one with the least Σ p_i·n_i, on which the binning
+    error of the AUC rests (`fhe_auc.metrics.roc_auc_score`), and of these the one with the most bins. Merging what is
+    merged changes nothing. A reader who knows the bins before learns that some count in a merged bin was small, and
+    with `min_cell` 2 that it was 1.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        Counts of rows: integers of at least 0. Counts with privacy noise need no merging: the noise hides small ones.
+    min_cell : int
+        At least 1, which merges nothing.
+    keep : float, optional
+        A threshold that stays an edge, if it is one and no sum of bins on either side of it is small.
+
+    Raises
+    ------
+    EvaluationError
+        If a whole class has rows, but fewer than `min_cell`; the message says the class, not how many.
+    InputError
+        If `min_cell` is less than 1, or a count is no integer or negative.
+    """
+    if min_cell < 1:
+        raise InputError(f"min_cell is {min_cell}; it must be at least 1")
+    for name, counts in (("positives", histogram.positives), ("negatives", histogram.negatives)):
+        if (counts < 0).any() or (counts % 1).any():
+            raise InputError(
+                f"histogram: not all {name} are integers of at least 0: small cells are merged in exact counts"
+            )
+        if 0 < counts.sum() < min_cell:
+            raise EvaluationError(
+                f"all bins together hold fewer than {min_cell} {name}, which is too few to show; if you may show small "
+                "counts, ask for a smaller minimum (--min-cell)"
+            )
+    sums = tuple(
+        np.append(0, np.cumsum(counts.astype(np.int64))) for counts in (histogram.positives, histogram.negatives)
+    )
+    cut = [0, *_kept(histogram, sums, keep, min_cell), histogram.bins]
+    starts = [start for low, high in pairwise(cut) for start in _best_starts(sums, low, high, min_cell)]
+    return Histogram(
+        histogram.edges[[*starts, histogram.bins]],
+        *(np.add.reduceat(counts, starts) for counts in (histogram.positives, histogram.negatives)),
+    )
+
+
+def _kept(histogram: Histogram, sums: tuple[NDArray[np.int64], ...], threshold: float | None, least: int) -> list[int]:
+    """Return the edge, if any, at which both sides can be merged on their own."""
+    at = np.flatnonzero(histogram.edges[1:-1] == threshold) + 1
+    return [
+        int(edge) for edge in at[:1] if all(_shown(side, least) for s in sums for side in (s[edge], s[-1] - s[edge]))
+    ]
+
+
+def _shown(count: NDArray[np.int64], least: int) -> NDArray[np.bool_]:
+    return np.asarray((count == 0) | (count >= least))
+
+
+def _best_starts(sums: tuple[NDArray[np.int64], ...], low: int, high: int, least: int) -> list[int]:
+    """Return the first fine bin of each merged one, of the fine bins from `low` up to `high`, by dynamic programming.
+
+    `sums` are the rows of each class below each edge. For every edge, in order, the best last merged bin that ends
+    there is found among those that could start it. Not every start need be tried: a merged bin that could be parted in
+    two, both without small counts, is never better than the two, since p·n is no less of a sum than of its parts.
+    """
+    p, n = (below[low : high + 1] - below[low] for below in sums)
+    # For each edge, the nearest one below with enough rows of either class between, or the first edge.
+    back = np.maximum(np.minimum(*(np.searchsorted(s, s - least, side="right") for s in (p, n))) - 1, 0)
+    edges = high - low + 1
+    cost, bins, start = (np.zeros(edges, np.int64) for _ in range(3))
+    reached = np.zeros(edges, bool)
+    reached[0] = True
+    last = np.zeros(edges, np.int64)  # for each edge, the nearest one at or below it that is reached
+    for end in range(1, edges):
+        first = back[last[back[end]]]
+        positives, negatives = p[end] - p[first:end], n[end] - n[first:end]
+        fit = np.flatnonzero(reached[first:end] & _shown(positives, least) & _shown(negatives, least))
+        last[end] = last[end - 1]
+        if len(fit):
+            costs = cost[first + fit] + positives[fit] * negatives[fit]
+            fit = fit[costs == costs.min()]
+            best = first + fit[np.argmax(bins[first + fit])]
+            cost[end], bins[end], start[end] = costs.min(), bins[best] + 1, best
+            reached[end], last[end] = True, end
+    found = [high - low]
+    while found[-1]:
+        found.append(int(start[found[-1]]))
+    return [low + edge for edge in reversed(found[1:])]
