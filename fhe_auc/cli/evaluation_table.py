@@ -69,7 +69,7 @@ def print_evaluation(
             _auc(evaluation, auc_note),
             *interval_rows(evaluation.interval),
             *_no_interval(evaluation, session.common["interval"]),
-            *binning_error_rows(evaluation),
+            *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
             *_rows(evaluation),
             *beside_auc,
             *(() if evaluation.study is None else evaluation.study.rows()),
@@ -148,16 +148,16 @@ def _no_interval(evaluation: Evaluation, wanted: float | None) -> list[tuple[out
     return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 
 
-def binning_error_rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
-    """Return the row that says what thresholds leave open, if that is known."""
-    if math.isnan(evaluation.binning_error):
+def binning_error_rows(auc: float, binning_error: float, numerical_error: float = 0.0) -> list[tuple[output.Cell, ...]]:
+    """Return the row that says what thresholds leave open, if that is known (not NaN)."""
+    if math.isnan(binning_error):
         return []
     # What is rounded off the AUC must not push it out of the bound.
-    off = evaluation.binning_error + abs(evaluation.auc - round(evaluation.auc, 6)) + evaluation.numerical_error
+    off = binning_error + abs(auc - round(auc, 6)) + numerical_error
     bound = math.ceil(round(off * 1e6, 6)) / 1e6  # 0.027 may be 0.0270…04
     note = "what thresholds leave open: the AUC of these rows, unbinned, is no further away"
-    if evaluation.numerical_error:
-        note += f" (numerical error < {quantities.bound_text(evaluation.numerical_error)})"
+    if numerical_error:
+        note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"≤ {bound:.6f}", note)]
 
 

@@ -137,17 +137,26 @@ min_parties_option = whole_number(
     "--min-parties", 1, about="Go on without sites that do not answer, as long as N do. Default: all have to."
 )
 
-interval_option = click.option(
-    "--interval",
-    type=click.FloatRange(0.5, 0.9999),
-    default=DEFAULT_LEVEL,
-    help="Level of the AUC's confidence interval: DeLong's, from exact and verified with sealed keys; Hanley and "
-    "McNeil's with joint keys. Other protocols release too little for one.",
-)
 
-no_interval_option = click.option(
-    "--no-interval", is_flag=True, help="Leave the interval out: the session then costs less, and releases less."
-)
+def interval_options(about: str, about_none: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command: it receives ``interval``, the level, or None for none; the texts are the options' help.
+
+    The command raises `InputError` where both options are given.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--interval", type=click.FloatRange(0.5, 0.9999), default=DEFAULT_LEVEL, help=about)
+        @click.option("--no-interval", is_flag=True, help=about_none)
+        @functools.wraps(command)
+        def with_interval(*args: Any, interval: float, no_interval: bool, **others: Any) -> Any:
+            if no_interval and given("interval"):
+                raise InputError("--interval and --no-interval contradict each other")
+            return command(*args, interval=None if no_interval else interval, **others)
+
+        return with_interval
+
+    return decorate
+
 
 max_rows_option = whole_number(
     "--max-rows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 import tempfile
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 
 from fhe_auc import __version__, registry
 from fhe_auc.cli import inputs, output
@@ -19,6 +22,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation, verified_as_dict
 
 if TYPE_CHECKING:
+    from fhe_auc.intervals import Interval
     from fhe_auc.metrics import Estimate
     from fhe_auc.report import Decision, Facts, ReportCard
 
@@ -76,6 +80,15 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
     default="report",
     help="Folder for the files; made if it is not there.",
 )
+@inputs.interval_options(
+    "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
+)
+@inputs.whole_number(
+    "--min-cell",
+    1,
+    default=10,
+    about="Merge bins until no count that is shown is from 1 to N - 1. 1: show small counts too.",
+)
 @click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
 @output.json_option
 def report(
@@ -85,21 +98,26 @@ def report(
     title: str | None,
     out: Path,
     force: bool,
+    interval: float | None,
+    min_cell: int,
     as_json: bool,
 ) -> None:
     """Write the report card of a classifier, from encrypted counts of its scores (or noisy ones, by --model).
 
     One HTML page that needs no network, its figures as PNG and its numbers as JSON: ROC, precision and recall,
-    calibration, scores of either class, and what was revealed to whom. Scores must lie in [0, 1]. Unlike `evaluate`,
-    which gives an AUC, it gives the parties the pooled rows of each label in each bin, and report.json holds them.
+    calibration, decision curve, confidence intervals, and what was revealed to whom. Scores must lie in [0, 1]. Unlike
+    `evaluate`, which gives an AUC, it gives the parties the pooled rows of each label in each bin. Page and files show
+    them in bins that are merged until no count is small.
     """
     from fhe_auc import report as cards
 
     _check_folder(out, cards.FILES, force=force)
     parties = files.read()
     pooled = pool(session, parties)
-    card = cards.report_card(pooled.histogram, threshold=threshold)
-    facts = _facts(session, pooled, (title or "").strip() or _title(pooled.evaluation))
+    card = cards.report_card(
+        pooled.histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not pooled.exact
+    )
+    facts = _facts(session, pooled, card, (title or "").strip() or _title(pooled.evaluation), threshold)
     with output.progress("Drawing"):
         saved = cards.save(card, facts, out)
     if as_json:
@@ -107,7 +125,7 @@ def report(
         for path in saved:
             output.print_line(f"saved {path}")
     else:
-        _print(card, facts, pooled, saved)
+        _print(card, facts, saved)
 
 
 def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
@@ -126,7 +144,7 @@ def _title(evaluation: Evaluation) -> str:
     return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
-def _facts(session: SessionOptions, pooled: Pooled, title: str) -> Facts:
+def _facts(session: SessionOptions, pooled: Pooled, card: ReportCard, title: str, threshold: float) -> Facts:
     from fhe_auc.report import Facts
 
     evaluation = pooled.evaluation
@@ -148,14 +166,25 @@ def _facts(session: SessionOptions, pooled: Pooled, title: str) -> Facts:
     }
     return Facts(
         title=title,
-        privacy=_privacy(session, pooled),
+        date=datetime.date.today(),
+        privacy=_privacy(session, pooled, card),
         session=facts,
-        warnings=evaluation.warnings,
-        noisy=not pooled.exact,
+        warnings=(*evaluation.warnings, *_of_small_cells(card, pooled.histogram.edges[:-1], threshold)),
     )
 
 
-def _privacy(session: SessionOptions, pooled: Pooled) -> str:
+def _of_small_cells(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> tuple[str, ...]:
+    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
+        return (
+            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
+            "edge of the merged bins, stands for it",
+        )
+    if card.min_cell == 1 and not card.noisy:
+        return ("small counts are shown (--min-cell 1): a count from 1 to 9 may tell who is meant",)
+    return ()
+
+
+def _privacy(session: SessionOptions, pooled: Pooled, card: ReportCard) -> str:
     """Say what this session reveals, and to whom, from what it really was."""
     evaluation, bins = pooled.evaluation, f"{pooled.histogram.bins:,} bins of scores"
     protocol = registry.load(evaluation.protocol)
@@ -166,9 +195,9 @@ def _privacy(session: SessionOptions, pooled: Pooled) -> str:
     if pooled.exact:
         learnt = (
             f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
-            f"{bins}. Nothing on this page tells more about rows, and report.json holds these numbers: whoever is "
-            "given it learns them too. No noise is added. A bin in which one party alone has rows shows that party's "
-            "rows; whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal less."
+            f"{bins}. {_on_the_page(card)} No noise is added. A bin in which one party alone has rows shows that "
+            "party's rows; whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal "
+            "less."
         )
     else:
         learnt = (
@@ -187,6 +216,15 @@ def _privacy(session: SessionOptions, pooled: Pooled) -> str:
     )
 
 
+def _on_the_page(card: ReportCard) -> str:
+    if card.histogram.bins == card.fine_bins:
+        return "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
+    return (
+        f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these, and every number is "
+        f"computed from them: no count is from 1 to {card.min_cell - 1}."
+    )
+
+
 def _settings(evaluation: Evaluation) -> str:
     of_noise = {name: value for name, value in evaluation.settings.items() if name != "signed"}
     return ", ".join(f"{name} {_number(value)}" for name, value in of_noise.items()) or "no settings stated"
@@ -196,20 +234,26 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) -> None:
+def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     """Print the metrics that people ask for first, and where the files are."""
     estimates = {measure.name: measure for measure in card.measures}
     rows: list[tuple[output.Cell, ...]] = [
-        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.6f}", "bold"), _ABOUT_AUC[pooled.exact]),
-        *(interval_rows(card.interval) + binning_error_rows(pooled.evaluation) if pooled.exact else ()),
+        (output.styled("AUC", "bold"), output.styled(f"{card.auc.value:.6f}", "bold"), _ABOUT_AUC[not card.noisy]),
+        *interval_rows(card.interval),
+        *(() if card.noisy else binning_error_rows(card.auc.value, card.auc.half_width)),
+        *_bins(card),
         *(
             (measure.title, _value(measure.estimate), f"{_span(measure.estimate)}{measure.meaning}")
             for measure in (estimates[name] for name in ("average_precision", "expected_calibration_error", "brier"))
         ),
+        *(
+            (measure.title, _value(measure.estimate), _within(measure.interval))
+            for measure in card.calibration_measures
+        ),
         *_decision(card.best),
         *_decision(card.chosen),
     ]
-    about = "about " if facts.noisy else ""
+    about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
     output.print_text(f"{facts.title}: {total}.")
     output.print_text()
@@ -220,10 +264,23 @@ def _print(card: ReportCard, facts: Facts, pooled: Pooled, saved: list[Path]) ->
     output.print_warnings(facts.warnings)
 
 
+def _bins(card: ReportCard) -> list[tuple[output.Cell, ...]]:
+    if card.histogram.bins == card.fine_bins:
+        return []
+    note = f"of {card.fine_bins:,}: the others are merged, so that no count shown is from 1 to {card.min_cell - 1}"
+    return [("bins", f"{card.histogram.bins:,}", note)]
+
+
+def _within(interval: Interval | None) -> str:
+    return (
+        "" if interval is None else f"{100 * interval.level:.6g} % interval {interval.low:.4f} to {interval.high:.4f}"
+    )
+
+
 def _decision(decision: Decision) -> list[tuple[output.Cell, ...]]:
     measures = {measure.name: _value(measure.estimate) for measure in decision.measures}
     at = f"precision {measures['precision']}, recall {measures['recall']}, F1 {measures['f1']}"
-    return [(f"{decision.title} threshold", f"{decision.threshold:.4g}", at)]
+    return [(f"Threshold, {decision.title[0].lower()}{decision.title[1:]}", f"{decision.threshold:.4g}", at)]
 
 
 def _value(estimate: Estimate | None) -> str:

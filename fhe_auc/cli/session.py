@@ -111,8 +111,11 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option
         @shared_options
-        @inputs.interval_option
-        @inputs.no_interval_option
+        @inputs.interval_options(
+            "Level of the AUC's confidence interval: DeLong's, from exact and verified with sealed keys; Hanley and "
+            "McNeil's with joint keys. Other protocols release too little for one.",
+            "Leave the interval out: the session then costs less, and releases less.",
+        )
         @inputs.round_scores_option
         @functools.wraps(command)
         def with_session(
@@ -120,14 +123,11 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             protocol: str,
             options: Mapping[str, int | float | str],
             chosen: Mapping[str, Any],
-            interval: float,
-            no_interval: bool,
+            interval: float | None,
             round_scores: int | None,
             **others: Any,
         ) -> Any:
-            if no_interval and inputs.given("interval"):
-                raise InputError("--interval and --no-interval contradict each other")
-            chosen = {**chosen, "interval": None if no_interval else interval}
+            chosen = {**chosen, "interval": interval}
             flags = inputs.with_flags(options, round_scores=round_scores)
             _check_together(flags, chosen)
             return command(*args, session=SessionOptions.checked(plugin(protocol), flags, **chosen), **others)

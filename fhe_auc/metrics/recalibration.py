@@ -10,10 +10,12 @@ one, are taken as 1e-8 from there, as the R package CalibrationCurves does.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from fhe_auc.errors import UndefinedMetricError
@@ -23,7 +25,7 @@ from fhe_auc.metrics.probabilities import require_probabilities
 __all__ = ["CalibrationLine", "calibration_in_the_large", "calibration_line", "observed_expected_ratio"]
 
 _NEAREST_END = 1e-8
-_STEPS = 100  # Newton's need about ten
+_STEPS, _SMALL_STEP = 100, 1e-9  # about ten are enough
 
 
 class CalibrationLine(NamedTuple):
@@ -70,15 +72,21 @@ def calibration_in_the_large(histogram: Histogram) -> tuple[Estimate, float]:
         If the edges leave [0, 1].
     """
     usable = _with_both_labels(histogram)
-    ones = np.ones((usable.bins, 1))
-    (value, error), (low, _), (high, _) = (
-        (float(found[0]), float(np.sqrt(covariance[0, 0])))
-        for found, covariance in (
-            _fitted(usable, ones, offset=_logit(scores))
-            for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
-        )
+    value, low, high = (
+        _intercept(usable, _logit(scores)) for scores in (usable.centres, usable.edges[1:], usable.edges[:-1])
     )
+    rates = expit(value + _logit(usable.centres))
+    error = float(1 / np.sqrt(usable.counts @ (rates * (1 - rates))))
     return Estimate(value, min(low, value), max(high, value)), error
+
+
+def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
+    """Return the intercept with which as many positive rows are expected as there are."""
+    positives, counts = float(histogram.positives.sum()), histogram.counts
+    # That of equal scores lies between those of the lowest and the highest score.
+    of_all = np.log(positives) - np.log(histogram.negatives.sum())
+    ends = of_all - linear.max() - 1, of_all - linear.min() + 1
+    return float(brentq(lambda a: float(counts @ expit(a + linear)) - positives, *ends, xtol=1e-12))
 
 
 def calibration_line(histogram: Histogram) -> CalibrationLine:
@@ -89,7 +97,8 @@ def calibration_line(histogram: Histogram) -> CalibrationLine:
     Raises
     ------
     UndefinedMetricError
-        If there are no positive or no negative rows, or a score parts them, so that no finite slope is the best one.
+        If there are no positive or no negative rows, or a score parts them, or nearly does, so that
+        no finite slope is the best one.
     InputError
         If the edges leave [0, 1].
     """
@@ -98,8 +107,7 @@ def calibration_line(histogram: Histogram) -> CalibrationLine:
     of_ones, of_zeros = scores[usable.positives > 0], scores[usable.negatives > 0]
     if of_ones.min() >= of_zeros.max() or of_zeros.min() >= of_ones.max():
         raise UndefinedMetricError("a score parts the labels, or all scores are equal: there is no calibration slope")
-    (a, b), covariance = _fitted(usable, np.stack([np.ones(usable.bins), scores], axis=1), offset=np.zeros(usable.bins))
-    return CalibrationLine(float(a), float(b), *(float(error) for error in np.sqrt(np.diag(covariance))))
+    return _fitted(usable, scores)
 
 
 def _with_both_labels(histogram: Histogram) -> Histogram:
@@ -114,28 +122,24 @@ def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(logit(np.clip(scores, _NEAREST_END, 1 - _NEAREST_END)))
 
 
-def _fitted(
-    histogram: Histogram, design: NDArray[np.float64], *, offset: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return coefficients and covariance of a logistic regression, by Newton's method; steps too long are halved.
-
-    The log-likelihood is concave, and has a maximum where the callers let it be called.
-    """
+def _fitted(histogram: Histogram, scores: NDArray[np.float64]) -> CalibrationLine:
+    """Fit by Newton's method, from the slope 0; steps too long are halved: the log-likelihood is concave."""
     positives, counts = histogram.positives, histogram.counts
+    design = np.stack([np.ones(histogram.bins), scores], axis=1)
 
-    def loss(coefficients: NDArray[np.float64]) -> float:
-        linear = design @ coefficients + offset
-        return float(counts @ np.logaddexp(0, linear) - positives @ linear)
+    def loss(line: NDArray[np.float64]) -> float:
+        return float(counts @ np.logaddexp(0, design @ line) - positives @ (design @ line))
 
-    found: NDArray[np.float64] = np.zeros(design.shape[1])
-    for _ in range(_STEPS):
-        rates = expit(design @ found + offset)
-        information = (design.T * (counts * rates * (1 - rates))) @ design
-        step = np.linalg.solve(information, design.T @ (positives - counts * rates))
-        if np.abs(step).max() < 1e-9:
-            break
-        before = loss(found)
-        while loss(found + step) > before and np.abs(step).max() > 1e-12:
-            step /= 2
-        found = found + step
-    return found, np.linalg.inv(information)
+    line = np.array([np.log(positives.sum()) - np.log(histogram.negatives.sum()), 0.0])
+    with suppress(np.linalg.LinAlgError):  # noise can leave counts near 0, with which no step is found
+        for _ in range(_STEPS):
+            rates = expit(design @ line)
+            covariance = np.linalg.inv((design.T * (counts * rates * (1 - rates))) @ design)
+            step = covariance @ (design.T @ (positives - counts * rates))
+            if np.abs(step).max() < _SMALL_STEP:
+                return CalibrationLine(float(line[0]), float(line[1]), *np.sqrt(np.diag(covariance)).tolist())
+            before = loss(line)
+            while np.abs(step).max() >= _SMALL_STEP and not loss(line + step) <= before:
+                step /= 2
+            line = line + step
+    raise UndefinedMetricError("the labels are so nearly parted by a score that no calibration slope is found")

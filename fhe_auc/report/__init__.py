@@ -1,8 +1,10 @@
 """The report card of a classifier: one page for people, the same content as JSON for programs, and its figures.
 
+>>> import datetime
 >>> from fhe_auc.metrics import Histogram
 >>> card = report_card(Histogram([0, 0.5, 1], [1, 3], [4, 2]))
->>> facts = Facts(title="Two bins", privacy="Made-up counts.", session={"parties": 1})
+>>> day = datetime.date(2026, 11, 23)
+>>> facts = Facts(title="Two bins", date=day, privacy="Made-up counts.", session={"parties": 1})
 >>> as_dict(card, facts)["metrics"]["roc_auc"]["value"]
 0.7083333333333334
 >>> render(card, facts).startswith("<!DOCTYPE html>")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Illustration", "draw", "png", "svg"]
+__all__ = ["FIGURES", "Illustration", "draw", "level_text", "png", "svg"]
 
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
@@ -65,6 +65,10 @@ def _paint_roc(axes: Axes, card: ReportCard) -> None:
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
     axes.fill_between(across, low, high, color=LIGHT, linewidth=0, label="left open by the bins")
+    if card.tpr_band and card.fpr_band:  # corners of the rectangle that both rates' intervals make around each point
+        for x, y in ((card.fpr_band.high, card.tpr_band.low), (card.fpr_band.low, card.tpr_band.high)):
+            axes.plot(x, y, color=INK, linestyle="--", linewidth=0.7)
+        axes.lines[0].set_label(f"{level_text(card)} limits, point by point")
     axes.plot(fpr, tpr, color=INK, linewidth=1.6, label=f"classifier (AUC {card.auc.value:.3f})")
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2, label="chance (AUC 0.5)")
     for decision, marker in _marked(card):
@@ -102,9 +106,12 @@ def _precision_recall_in_words(card: ReportCard) -> str:
 
 def _paint_reliability(axes: Axes, card: ReportCard) -> None:
     observed, score, _ = card.calibration
-    reach = _round_up(1.08 * max(observed.max(), score.max()))
+    low, high = card.observed_band or (observed, observed)
+    reach = _round_up(1.08 * max(high.max(), score.max()))
     axes.plot([0, reach], [0, reach], color=GREY, linestyle=":", linewidth=1.2, label="perfect calibration")
-    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=6, label="classifier", clip_on=False)
+    if card.observed_band:
+        axes.vlines(score, low, high, color=INK, linewidth=1.2, label=f"{level_text(card)} interval")
+    axes.plot(score, observed, "o-", color=INK, linewidth=1.2, markersize=5, label="classifier", clip_on=False)
     axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
@@ -114,6 +121,31 @@ def _reliability_in_words(card: ReportCard) -> str:
     observed, score, _ = card.calibration
     points = ", ".join(f"{o:.3g} at {s:.3g}" for s, o in zip(score, observed, strict=True))
     return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
+
+
+def _paint_decision_curve(axes: Axes, card: ReportCard) -> None:
+    thresholds, model, treat_all = card.decision_curve
+    axes.plot(thresholds, model, color=INK, linewidth=1.6, label="classifier")
+    axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
+    axes.axhline(0, color=GREY, linestyle=":", linewidth=1.2, label="treat none")
+    axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
+    axes.set(xlim=(0, _round_up(card.roc.thresholds[1] or 1.0)), ylim=(-0.2 * card.prevalence, 1.2 * card.prevalence))
+    axes.legend(loc="upper right", fontsize=8, frameon=False)
+
+
+def _decision_curve_in_words(card: ReportCard) -> str:
+    thresholds, model, treat_all = card.decision_curve
+    better = thresholds[model > np.maximum(treat_all, 0)]
+    where = f"between the thresholds {better.min():.3g} and {better.max():.3g}" if len(better) else "nowhere"
+    return (
+        f"Decision curve. The classifier has a larger net benefit than treating all rows or none {where}. At "
+        f"threshold 0 both have {card.prevalence:.3g}, the share of positive rows; treating none has 0 throughout."
+    )
+
+
+def level_text(card: ReportCard) -> str:
+    """Write the level of the intervals for people."""
+    return f"{100 * (card.level or 0):.6g} %"
 
 
 def _paint_scores(axes: Axes, card: ReportCard) -> None:
@@ -151,7 +183,7 @@ def _mark(axes: Axes, x: float, y: float, marker: str, decision: Decision) -> No
 
 
 def _label(decision: Decision) -> str:
-    return f"{decision.title[0].lower()}{decision.title[1:]}: threshold {decision.threshold:.3g}"
+    return f"{decision.title[0].lower()}{decision.title[1:]}, at {decision.threshold:.3g}"
 
 
 def _classes(histogram: Histogram) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -192,7 +224,8 @@ FIGURES: dict[str, Illustration] = {
     "roc": Illustration(
         "ROC curve",
         "The further the line bends towards the upper left corner, the better the classifier tells the classes apart. "
-        "The grey band is what the bins leave open.",
+        "The grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
+        "both rates, each at that level.",
         _roc_in_words,
         _paint_roc,
     ),
@@ -205,9 +238,16 @@ FIGURES: dict[str, Illustration] = {
     "reliability": Illustration(
         "Reliability",
         "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
-        "high. Each point stands for about equally many rows.",
+        "high. Each point stands for about equally many rows; the bars are Wilson's intervals.",
         _reliability_in_words,
         _paint_reliability,
+    ),
+    "decision_curve": Illustration(
+        "Decision curve",
+        "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
+        "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006).",
+        _decision_curve_in_words,
+        _paint_decision_curve,
     ),
     "scores": Illustration(
         "Scores of either class",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -16,7 +17,8 @@ from fhe_auc.files import write_atomically
 from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Estimate
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
-from fhe_auc.report.figures import FIGURES, draw, png, svg
+from fhe_auc.report.figures import FIGURES, draw, level_text, png, svg
+from fhe_auc.report.tripod import ITEMS
 
 __all__ = ["FILES", "render", "save"]
 
@@ -24,6 +26,8 @@ FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 """Names of the files that `save` writes."""
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
+
+_HEADS = ("Metric", "Value", "Left open by bins")
 
 _RANGE_HOLDS = {
     False: "the metric of the counted rows lies inside it.",
@@ -40,24 +44,61 @@ def render(metrics: ReportCard, facts: Facts) -> str:
     template = resources.files(__package__) / "page.html"
     return Template(template.read_text(encoding="utf-8")).substitute(
         title=_shown(facts.title),
+        date=facts.date.isoformat(),
         warnings=_warnings(facts.warnings),
         auc=f"{metrics.auc.value:.3f}",
-        auc_interval=_headline_interval(metrics.interval, noisy=facts.noisy),
-        auc_range=_headline_range(metrics.auc, noisy=facts.noisy),
+        auc_interval=_headline_interval(metrics.interval),
+        auc_range=_headline_range(metrics.auc, noisy=metrics.noisy),
         in_words=_in_words(metrics),
-        rows=f"{'about ' if facts.noisy else ''}{metrics.histogram.counts.sum():,.0f}",
-        range_holds=_RANGE_HOLDS[facts.noisy],
-        positives=f"{metrics.histogram.positives.sum():,.0f}",
-        prevalence=_percent(metrics.prevalence),
-        bins=f"{metrics.histogram.bins:,}",
-        measures="\n".join(_measure_row(measure) for measure in metrics.measures),
-        decision_heads="".join(_decision_head(decision) for decision in (metrics.best, metrics.chosen)),
-        decisions="\n".join(_decision_rows(metrics.best, metrics.chosen)),
+        computed_from=_computed_from(metrics),
+        scores=_section(
+            "overall",
+            "How good the scores are",
+            f"Metrics that need no threshold. {_below_a_value(metrics)} Left open by the bins: "
+            f"{_RANGE_HOLDS[metrics.noisy]}",
+            _HEADS,
+            map(_measure_row, metrics.measures),
+        ),
+        calibration=_section(
+            "calibration",
+            "How well scores are calibrated",
+            f"Whether scores can be read as probabilities. {_below_a_value(metrics)} {_brier_in_words(metrics)}",
+            _HEADS,
+            map(_measure_row, metrics.calibration_measures),
+        ),
+        decisions=_section(
+            "decisions",
+            "How good its decisions are",
+            "A row is predicted positive when its score is at or above the threshold. Where the bins leave a value "
+            f"open, its range stands last. {_below_a_value(metrics)}",
+            ("Metric", *map(_decision_head, (metrics.best, metrics.chosen))),
+            _decision_rows(metrics.best, metrics.chosen),
+        ),
+        operating_points=_section(
+            "points",
+            "At a specificity or sensitivity that is held",
+            "The threshold is the edge of a bin: the lowest with that specificity, the highest with that sensitivity.",
+            ("Held", "Spec.", "Sens.", "PPV", "NPV"),
+            [_point_row(name, point) for name, point in metrics.operating_points.items()],
+        ),
         figures="\n".join(_figure(metrics, name) for name in FIGURES),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
-        session="\n".join(
-            f'<tr><th scope="row">{_shown(str(name))}</th><td>{_shown(_text(value))}</td></tr>'
-            for name, value in facts.session.items()
+        session=_section(
+            "session",
+            "Session",
+            "How the counts came about.",
+            ("Fact", "Value"),
+            [(_shown(str(name)), _shown(_text(value))) for name, value in facts.session.items()],
+            kind="facts",
+        ),
+        tripod=_section(
+            "tripod",
+            "TRIPOD+AI",
+            "Items of the checklist for reporting prediction models (Collins et al., BMJ 2024) that this page serves, "
+            "and some that it does not.",
+            ("Item", "Where on this page"),
+            [(f"{item} {escape(what)}", escape(where)) for item, what, where in ITEMS],
+            kind="facts",
         ),
     )
 
@@ -97,11 +138,30 @@ def _warnings(warnings: Iterable[str]) -> str:
     )
 
 
-def _headline_interval(interval: Interval | None, *, noisy: bool) -> str:
-    if noisy or interval is None:
+def _section(
+    anchor: str, title: str, caption: str, heads: Iterable[str], rows: Iterable[Sequence[str]], *, kind: str = "values"
+) -> str:
+    """Return one section of the page: a table whose rows each begin with their heading.
+
+    `heads` and `rows` are HTML, their texts escaped. Tables are of "values", which are numbers, or "facts".
+    """
+    head = "".join(f'<th scope="col">{text}</th>' for text in heads)
+    body = "\n".join(
+        f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>'
+        for first, *others in rows
+    )
+    return (
+        f'<section aria-labelledby="{anchor}">\n<h2 id="{anchor}">{escape(title)}</h2>\n<table class="{kind}">\n'
+        f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
+        "</section>"
+    )
+
+
+def _headline_interval(interval: Interval | None) -> str:
+    if interval is None:
         return "no confidence interval"
     return (
-        f"{100 * interval.level:.0f} % confidence interval {interval.low:.3f} to {interval.high:.3f} "
+        f"{100 * interval.level:.6g} % confidence interval {interval.low:.3f} to {interval.high:.3f} "
         f"({interval.method}), if rows are independent"
     )
 
@@ -127,42 +187,89 @@ def _in_words(card: ReportCard) -> str:
     )
 
 
-def _measure_row(measure: Measure) -> str:
-    value, span = _cells(measure.estimate)
-    span = span or "none"
+def _computed_from(card: ReportCard) -> str:
+    about = "about " if card.noisy else ""
+    interval = card.prevalence_interval
+    between = (
+        ""
+        if interval is None
+        else f", {level_text(card)} interval {_percent(interval.low)} to {_percent(interval.high)}"
+    )
+    merged = ""
+    if card.histogram.bins < card.fine_bins:
+        merged = f", merged from {card.fine_bins:,} so that no count shown is from 1 to {card.min_cell - 1}"
     return (
-        f'<tr><th scope="row">{escape(measure.title)}<small>{escape(measure.meaning)}</small></th>'
-        f'<td class="number">{value}</td><td class="range">{span}</td></tr>'
+        f"Computed from {about}{card.histogram.counts.sum():,.0f} rows, {card.histogram.positives.sum():,.0f} of them "
+        f"positive ({_percent(card.prevalence)}{between}), counted in {card.histogram.bins:,} bins of scores{merged}."
     )
 
 
+def _below_a_value(card: ReportCard) -> str:
+    if card.level is None:
+        return "There are no confidence intervals."
+    return (
+        f"Below a value: its {level_text(card)} confidence interval (CI), where there is one, if rows are independent."
+    )
+
+
+def _brier_in_words(card: ReportCard) -> str:
+    reliability, resolution, uncertainty = card.brier
+    return (
+        f"The Brier score is reliability {reliability:.4f} − resolution {resolution:.4f} + uncertainty "
+        f"{uncertainty:.4f} (Murphy, 1973; by bins)."
+    )
+
+
+def _measure_row(measure: Measure) -> tuple[str, str, str]:
+    value, span = _cells(measure.estimate)
+    head = f"{escape(measure.title)}<small>{escape(measure.meaning)}</small>"
+    return head, value + _interval(measure.interval), f"<small>{span or 'nothing'}</small>"
+
+
 def _decision_head(decision: Decision) -> str:
-    below = f"threshold {_number(decision.threshold)}"
-    return f'<th scope="col" class="number">{escape(decision.title)}<small>{below}</small></th>'
+    return f"{escape(decision.title)}<small>threshold {_number(decision.threshold)}</small>"
 
 
-def _decision_rows(*decisions: Decision) -> Iterable[str]:
+def _decision_rows(*decisions: Decision) -> Iterable[tuple[str, ...]]:
     for measures in zip(*(decision.measures for decision in decisions), strict=True):
-        cells = ""
-        for measure in measures:
-            value, span = _cells(measure.estimate)
-            cells += f'<td class="number">{value}{span and f"<small>{span}</small>"}</td>'
         head = f"{escape(measures[0].title)}<small>{escape(measures[0].meaning)}</small>"
-        yield f'<tr><th scope="row">{head}</th>{cells}</tr>'
+        yield head, *map(_decision_cell, measures)
     for title, (i, j) in {
         "True positives": (1, 1),
         "False positives": (0, 1),
         "False negatives": (1, 0),
         "True negatives": (0, 0),
     }.items():
-        cells = "".join(f'<td class="number">{decision.confusion[i, j]:,.0f}</td>' for decision in decisions)
-        yield f'<tr class="count"><th scope="row">{title}</th>{cells}</tr>'
+        yield title, *(f"{decision.confusion[i, j]:,.0f}" for decision in decisions)
+
+
+def _decision_cell(measure: Measure) -> str:
+    value, span = _cells(measure.estimate)
+    return value + _interval(measure.interval) + (span and f"<small>{span}</small>")
+
+
+def _point_row(name: str, point: Decision | None) -> tuple[str, ...]:
+    rate, least = name.split("_")
+    title = {"specificity": "Specificity", "recall": "Sensitivity"}[rate]
+    if point is None:
+        return f"{title} {least}", "no bin begins there", "–", "–", "–"
+    measures = {measure.name: _decision_cell(measure) for measure in point.measures}
+    head = f"{title} {least}<small>threshold {_number(point.threshold)}</small>"
+    return head, *(measures[name] for name in ("specificity", "recall", "precision", "npv"))
+
+
+def _interval(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f"<small>CI <span>{interval.low:.4f} to</span> <span>{interval.high:.4f}</span></small>"
 
 
 def _cells(estimate: Estimate | None) -> tuple[str, str]:
     if estimate is None:
-        return "undefined", "no row is predicted positive"
+        return "undefined", "there are no such rows"
     value = f"{estimate.value:.4f}"
+    if not math.isfinite(estimate.half_width):
+        return value, "not known"
     if estimate.half_width < _NEGLIGIBLE:
         return value, ""
     return value, f"<span>{estimate.low:.4f} to</span> <span>{estimate.high:.4f}</span>"

@@ -36,8 +36,8 @@ def of_auc(manifest: Manifest, parties: int, binning_error: float) -> tuple[str,
         if "round_scores" in manifest.options:
             remedy = "round them to more decimals"
         found += (
-            f"many pairs of rows are not told apart (binning error {binning_error:.3g}): where their scores are equal, "
-            f"nothing helps; where scores differ, {remedy}",
+            "many pairs of rows are not told apart: where their scores are equal, nothing helps; where scores differ, "
+            f"{remedy}",
         )
     return found
 

@@ -689,7 +689,7 @@ def test_the_binning_error_is_rounded_outwards(binning_error: float, text: str) 
         download_bytes_per_party=1,
         seconds={},
     )
-    ((label, shown, _),) = binning_error_rows(evaluation)
+    ((label, shown, _),) = binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error)
     assert (label, shown) == ("binning error", text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.metrics import Histogram
+from fhe_auc.metrics import roc_auc_score as roc_auc_score_of
 from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
@@ -31,8 +33,8 @@ from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, po
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
-CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve")
-NUMBERS = ("auc_interval", "metrics", "decisions", *CURVES, "histogram")
+CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
+NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
 needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 
@@ -91,8 +93,9 @@ def test_the_json_file_and_stdout_hold_the_same(made: tuple[Path, Result]) -> No
 
 def test_every_number_is_that_of_the_pooled_rows_in_the_clear(made: tuple[Path, Result], pool: PartyData) -> None:
     said = json.loads(made[1].stdout)
-    card = report_card(Histogram.from_rows(pool, edges("hybrid:1000")), threshold=0.3)
-    expected = json.loads(json.dumps(as_dict(card, Facts(title="", privacy="", session={}))))
+    card = report_card(Histogram.from_rows(pool, edges("hybrid:1000")), threshold=0.3, min_cell=10)
+    facts = Facts(title="", date=datetime.date.today(), privacy="", session={})
+    expected = json.loads(json.dumps(as_dict(card, facts)))
     for name in NUMBERS:
         assert said[name] == expected[name], name
 
@@ -158,7 +161,7 @@ def test_the_page_is_well_formed_and_refers_to_nothing_outside(made: tuple[Path,
     assert page.open == []
     assert {"h1", "table", "figure", "img"} <= page.tags
     assert not page.tags & {"script", "iframe", "object", "base", "form"}
-    assert len(page.sources) == 5  # four figures, and an icon that is none
+    assert len(page.sources) == 6  # five figures, and an icon that is none
     assert all(source.startswith("data:") for source in page.sources)
     assert not re.search(r"url\((?!['\"]?data:)|@import", text)
     assert "<h1>Credit &lt;cards&gt;</h1>" in text
@@ -179,7 +182,9 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path, pool:
     for words in ("Classifier on the rows of 6 parties: 15,000 rows", "Average precision 0.", "Brier score 0."):
         assert words in text
     for words in (
-        "Best F1 threshold 0.",
+        "Threshold, best F1 0.",
+        "Calibration slope 0.9",
+        "of 100: the others are merged, so that no count shown is from 1 to 9",
         "precision 0.",
         "Calibration error 0.",
         "report/report.html",
@@ -196,6 +201,55 @@ def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]
     assert said["session"]["keys"] == "joint"
     assert "only all of them together can decrypt" in said["privacy"]
     assert [said[name] for name in NUMBERS] == [sealed[name] for name in NUMBERS]
+
+
+# --- small counts and intervals ---------------------------------------------------------------------------------------
+
+
+def test_small_counts_are_merged_and_nothing_shown_is_of_the_bins_before(
+    made: tuple[Path, Result], pool: PartyData
+) -> None:
+    folder, result = made
+    said = json.loads(result.stdout)
+    fine = Histogram.from_rows(pool, edges("hybrid:1000"))
+    counts = np.array([said["histogram"]["positives"], said["histogram"]["negatives"]])
+    assert ((counts == 0) | (counts >= 10)).all()
+    assert said["small_cells"] == {"min_cell": 10, "bins": counts.shape[1], "bins_before": 1000}
+    auc = roc_auc_score_of(fine).value
+    assert f"{auc:.6f}" not in (folder / "report.html").read_text() + result.stdout
+    assert f"there are {counts.shape[1]} bins, merged from these" in said["privacy"]
+
+
+def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
+    options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
+    result = call(*CREDIT, *options)
+    assert "warning: small counts are shown (--min-cell 1)" in " ".join(result.stdout.split())
+    assert "interval" not in result.stdout
+    said = json.loads((folder / "report" / "report.json").read_text())
+    assert said["histogram"]["positives"] == Histogram.from_rows(pool, edges("uniform:100")).positives.tolist()
+    assert said["metrics"]["roc_auc"]["interval"] is None
+
+
+def test_the_level_of_all_intervals_is_the_one_asked_for(folder: Path) -> None:
+    result = call(*CREDIT, "--interval", "0.9", "--thresholds", "uniform:100", "--backend", "tenseal", "--json")
+    levels = set(re.findall(r'"level": ([\d.]+)', result.stdout))
+    assert levels == {"0.9"}
+    assert "90 % confidence interval" in (folder / "report" / "report.html").read_text()
+
+
+def test_a_threshold_with_few_rows_beyond_it_gives_way_with_a_warning(folder: Path, pool: PartyData) -> None:
+    few = float(np.floor(np.sort(pool.y_score)[-5] * 1000) / 1000)
+    assert 0 < (pool.y_score >= few).sum() < 10
+    result = call(*CREDIT, "--threshold", str(few), "--thresholds", "uniform:1000", "--backend", "tenseal")
+    assert f"warning: threshold {few} parts too few rows" in " ".join(result.stdout.split())
+
+
+def test_a_class_too_small_to_show_fails_and_leaves_nothing(folder: Path) -> None:
+    file = write_csv("north.csv", [0.2, 0.7] * 8)
+    result = call(file, "--backend", "tenseal", "--thresholds", "uniform:10")
+    assert result.exit_code == 1
+    assert "fewer than 10 positives" in result.stderr
+    assert not (folder / "report").exists()
 
 
 # --- models with noise ------------------------------------------------------------------------------------------------
@@ -280,6 +334,8 @@ def test_a_protocol_without_a_histogram_is_an_error() -> None:
         (("--thresholds", "grid.txt"), "thresholds 'grid.txt' run from -3.0 to 2.0; .*in \\[0, 1\\]"),
         (("--threshold", "1.5"), "1.5 is not in the range"),
         (("--threshold", "nan"), "nan is not a threshold"),
+        (("--interval", "0.9", "--no-interval"), "contradict each other"),
+        (("--min-cell", "0"), "0 is not in the range"),
         (("--title", "not UTF-8: \udcff"), "a title must be printable text"),
         (("--out", "held"), "folder 'held' already holds scores.png; .*--force"),
         (("--out", "grid.txt"), "folder 'grid.txt' cannot be written to"),
@@ -315,7 +371,7 @@ def test_force_overwrites(folder: Path) -> None:
     (folder / "report" / "report.html").write_text("old")
     (folder / "report" / "notes.txt").write_text("mine")
     file = write_csv("north.csv", [0.2, 0.7, 0.1, 0.9])
-    result = call(file, "--force", "--backend", "tenseal", "--thresholds", "uniform:10")
+    result = call(file, "--force", "--min-cell", "1", "--backend", "tenseal", "--thresholds", "uniform:10")
     assert result.exit_code == 0, result.stderr
     assert (folder / "report" / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert (folder / "report" / "notes.txt").read_text() == "mine"

@@ -6,6 +6,7 @@ Chromium is driven over its debugging pipe, so that no driver is needed. CHROMIU
 from __future__ import annotations
 
 import base64
+import datetime
 import io
 import json
 import os
@@ -132,6 +133,10 @@ class Browser:
         """Give the window another width, in CSS pixels."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=mobile)
 
+    def prefer(self, scheme: str) -> None:
+        """Prefer "light" or "dark" pages."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
     def screenshot(self) -> bytes:
         """Return the whole page as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])
@@ -167,6 +172,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = hierarchy.equi_depth_edges(hierarchy.count(pool, 10), 50)
     facts = report.Facts(
         title=f"Test {_HOSTILE}",
+        date=datetime.date(2026, 11, 23),
         privacy=f"First. {_HOSTILE}\n\nSecond.",
         session={"Parties": 78, _HOSTILE: _HOSTILE, "A long word": "x" * 300},
         warnings=(_HOSTILE,),
@@ -239,29 +245,52 @@ def test_a_screen_reader_finds_headings_tables_and_a_text_for_every_figure(brows
     assert browser.evaluate("[...document.querySelectorAll('table')].every(table => table.caption)")
     nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
     texts = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "image"]
-    assert len(texts) == 4
+    assert len(texts) == 5
     assert all(len(text) > 60 for text in texts)
 
 
-def test_the_page_needs_no_colour(browser: Browser, page: Path) -> None:
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_needs_no_colour(browser: Browser, page: Path, scheme: str) -> None:
     browser.resize(900)
+    browser.prefer(scheme)
     browser.load(page)
     pixels = matplotlib.image.imread(io.BytesIO(browser.screenshot()))[..., :3]
     assert pixels.shape[0] > 1500
     assert np.ptp(pixels, axis=2).max() < 0.05
     assert pixels.min() < 0.1
+    assert pixels.max() > 0.9
+    assert (np.median(pixels) > 0.5) == (scheme == "light")
 
 
-def test_contrast_of_every_text_is_enough(browser: Browser, page: Path) -> None:
-    """WCAG 2.2 AA asks for 4.5 : 1."""
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_figures_paper_is_the_pages(browser: Browser, page: Path, scheme: str) -> None:
+    browser.prefer(scheme)
     browser.load(page)
+    box = browser.evaluate(
+        "(({x, y}) => [x + scrollX, y + scrollY])(document.querySelector('img').getBoundingClientRect())"
+    )
+    pixels = matplotlib.image.imread(io.BytesIO(browser.screenshot()))[..., :3]
+    inside, outside = (pixels[int(box[1]) + 2, int(box[0]) + shift] for shift in (2, -4))
+    assert np.abs(inside - outside).max() < 0.01
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_of_every_text_is_enough(browser: Browser, page: Path, scheme: str) -> None:
+    """WCAG 2.2 AA asks for 4.5 : 1."""
+    browser.prefer(scheme)
+    browser.load(page)
+    papers = browser.evaluate(
+        "['body', '.headline'].map(of => getComputedStyle(document.querySelector(of)).backgroundColor)"
+    )
     colours = browser.evaluate(
         "[...new Set([...document.querySelectorAll('main *')].map(e => getComputedStyle(e).color))]"
     )
-    wash = 243 / 255  # the darker of the two backgrounds
     for colour in colours:
-        light = _luminance([int(part) / 255 for part in colour[4:-1].split(",")])
-        assert (_luminance([wash] * 3) + 0.05) / (light + 0.05) >= 4.5
+        for paper in papers:
+            dark, light = sorted(
+                _luminance([int(part) / 255 for part in each[4:-1].split(",")]) for each in (colour, paper)
+            )
+            assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
 def _luminance(channels: list[float]) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import datetime
 import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,17 +20,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from scipy.special import expit, logit
+from scipy.stats import binomtest
 
 from fhe_auc import metrics, report
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
 from fhe_auc.metrics import Histogram
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
+from fhe_auc.report.tripod import ITEMS
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 
 FACTS = report.Facts(
     title="Three sites",
+    date=datetime.date(2026, 11, 23),
     privacy="Only the sum was decrypted.\n\nNothing else left a site.",
     session={
         "protocol": "histogram-federated",
@@ -55,10 +60,10 @@ def rows(kind: str = "plain", size: int = 4000) -> PartyData:
 
 
 @lru_cache
-def card(kind: str = "plain", threshold: float = 0.4) -> report.ReportCard:
+def card(kind: str = "plain", threshold: float = 0.4, **options: Any) -> report.ReportCard:
     data = rows(kind)
     edges = np.union1d(hierarchy.equi_depth_edges(hierarchy.count(data, 10), 30), np.arange(0, 1, 51 / 1024))
-    return report.report_card(Histogram.from_rows(data, edges), threshold=threshold)
+    return report.report_card(Histogram.from_rows(data, edges), threshold=threshold, **options)
 
 
 class Page(HTMLParser):
@@ -89,7 +94,20 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     ours = card()
     plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
     auc = metrics.roc_auc_score(ours.histogram)
-    assert plain["metrics"]["roc_auc"] == {"value": auc.value, "low": auc.low, "high": auc.high}
+    assert plain["date"] == "2026-11-23"
+    told = plain["metrics"]["roc_auc"]
+    assert (told["value"], told["low"], told["high"]) == (auc.value, auc.low, auc.high)
+    assert plain["calibration"].keys() == {
+        "observed_expected_ratio",
+        "calibration_in_the_large",
+        "calibration_slope",
+        "calibration_intercept",
+    }
+    assert plain["calibration"]["calibration_slope"]["low"] is None
+    assert plain["calibration"]["calibration_slope"]["value"] == metrics.calibration_line(ours.histogram).slope
+    assert plain["brier_decomposition"] == metrics.brier_decomposition(ours.histogram)._asdict()
+    assert plain["decision_curve"]["model"] == metrics.decision_curve(ours.histogram).model.tolist()
+    assert (plain["rows"], plain["positive_rows"]) == (4000, ours.histogram.positives.sum())
     assert plain["metrics"].keys() == {
         "roc_auc",
         "average_precision",
@@ -114,10 +132,24 @@ def test_the_page_holds_the_numbers_of_the_json() -> None:
     ours = card()
     texts = Page(report.render(ours, FACTS)).texts
     plain = report.as_dict(ours, FACTS)
-    for estimate in [*plain["metrics"].values(), *plain["decisions"]["chosen"]["metrics"].values()]:
+    for estimate in [
+        *plain["metrics"].values(),
+        *plain["calibration"].values(),
+        *plain["decisions"]["chosen"]["metrics"].values(),
+        *(plain["decisions"]["recall_0.95"]["metrics"][name] for name in ("recall", "specificity", "precision", "npv")),
+    ]:
         assert f"{estimate['value']:.4f}" in texts
+        if estimate["interval"]:
+            assert {f"{estimate['interval']['low']:.4f} to", f"{estimate['interval']['high']:.4f}"} <= set(texts)
     shown = " ".join(texts)
-    for text in ("Only the sum was decrypted.", "Nothing else left a site.", "Pooled quantiles", "1,234", "0.275346"):
+    for text in (
+        "Only the sum was decrypted.",
+        "Nothing else left a site.",
+        "Pooled quantiles",
+        "1,234",
+        "0.275346",
+        "2026-11-23",
+    ):
         assert text in shown
     assert "keys: 0.275346, submit: 0.5" in texts
     assert "north, south" in texts
@@ -126,7 +158,9 @@ def test_the_page_holds_the_numbers_of_the_json() -> None:
 
 def test_every_text_passed_in_is_escaped() -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=y>\"'&amp;$title ${privacy}"
-    facts = report.Facts(title=hostile, privacy=hostile, session={hostile: [hostile]}, warnings=(hostile,))
+    facts = dataclasses.replace(
+        FACTS, title=hostile, privacy=hostile, session={hostile: [hostile]}, warnings=(hostile,)
+    )
     text = report.render(card(), facts)
     page = Page(text)
     assert "<script" not in text
@@ -135,7 +169,9 @@ def test_every_text_passed_in_is_escaped() -> None:
 
 
 def test_what_a_page_cannot_hold_is_replaced() -> None:
-    facts = report.Facts(title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",))
+    facts = dataclasses.replace(
+        FACTS, title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",)
+    )
     text = report.render(card(), facts)
     assert {"a��", "b�", "c�", "d�", "e�"} <= set(Page(text).texts)
     text.encode()
@@ -162,11 +198,20 @@ def test_the_page_refers_to_nothing_outside_itself() -> None:
 def test_tables_have_captions_and_scopes_and_figures_have_words() -> None:
     page = Page(report.render(card(), FACTS))
     tags = [tag for tag, _ in page.tags]
-    assert tags.count("table") == tags.count("caption") == 3
+    assert tags.count("table") == tags.count("caption") == 6
     assert all(attributes.get("scope") in {"row", "col"} for tag, attributes in page.tags if tag == "th")
     alternatives = [attributes["alt"] for tag, attributes in page.tags if tag == "img"]
     assert f"area of {card().auc.value:.3f}" in str(alternatives[0])
-    assert len(set(alternatives)) == 4
+    assert len(set(alternatives)) == 5
+
+
+def test_the_table_of_tripod_names_places_that_are_on_the_page() -> None:
+    texts = Page(report.render(card(), FACTS)).texts
+    places = {place for _, _, where in ITEMS for place in where.split("; ")[0].split(", ")}
+    assert places - set(texts) == {"all tables", "and the figures", "top of the page", "not here"} - set(texts)
+    assert {"How good its decisions are", "ROC curve", "Reliability"} <= places
+    for item, what, where in ITEMS:
+        assert texts.index(f"{item} {what}") < texts.index(where, texts.index(f"{item} {what}"))
 
 
 def test_the_same_report_is_written_byte_for_byte_again() -> None:
@@ -177,7 +222,8 @@ def test_the_same_report_is_written_byte_for_byte_again() -> None:
 
 def test_saving_writes_page_json_and_figures(tmp_path: Path) -> None:
     files = report.save(card(), FACTS, tmp_path / "new" / "folder")
-    names = ["report.html", "report.json", "roc.png", "precision_recall.png", "reliability.png", "scores.png"]
+    names = ["report.html", "report.json", "roc.png", "precision_recall.png", "reliability.png"]
+    names += ["decision_curve.png", "scores.png"]
     assert [file.name for file in files] == names
     assert json.loads(files[1].read_bytes())["title"] == "Three sites"
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files[2:])
@@ -189,18 +235,18 @@ def test_nothing_predicted_positive_is_said_so() -> None:
     plain = report.as_dict(ours, FACTS)
     assert plain["decisions"]["chosen"]["metrics"]["precision"] is None
     assert "undefined" in Page(report.render(ours, FACTS)).texts
-    assert "no row is predicted positive" in Page(report.render(ours, FACTS)).texts
+    assert "there are no such rows" in Page(report.render(ours, FACTS)).texts
 
 
 def test_no_warnings_leave_no_empty_box() -> None:
-    facts = report.Facts(title="t", privacy="p", session={})
+    facts = dataclasses.replace(FACTS, warnings=())
     assert "Read this first" not in report.render(card(), facts)
 
 
 def test_exact_counts_say_that_nothing_is_open() -> None:
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), FACTS)).texts
     assert "the bins leave nothing open" in texts
-    assert "none" in texts
+    assert "nothing" in texts
 
 
 def test_one_class_alone_has_no_report() -> None:
@@ -229,9 +275,8 @@ def test_the_interval_is_delongs_on_the_rows_as_the_bins_tell_them_apart() -> No
     low, high = expit(logit(auc) - reach), expit(logit(auc) + reach)
     assert ours.interval is not None
     assert (ours.interval.low, ours.interval.high) == (pytest.approx(low, abs=1e-7), pytest.approx(high, abs=1e-7))
-    told = report.as_dict(ours, FACTS)["auc_interval"]
+    told = report.as_dict(ours, FACTS)["metrics"]["roc_auc"]["interval"]
     assert told == {"level": 0.95, "low": ours.interval.low, "high": ours.interval.high, "method": "DeLong"}
-    assert report.as_dict(ours, dataclasses.replace(FACTS, noisy=True))["auc_interval"] is None
     assert f"{low:.3f} to {high:.3f} (DeLong)" in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
@@ -244,12 +289,13 @@ def test_counts_that_allow_no_interval_have_none() -> None:
 
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (
-        " ".join(" ".join(Page(report.render(card(), facts)).texts).split())
-        for facts in (FACTS, dataclasses.replace(FACTS, noisy=True))
+        " ".join(" ".join(Page(report.render(card(noisy=noisy), FACTS)).texts).split()) for noisy in (False, True)
     )
     for claim in (
         "wherever they lie inside their bins",
         "95 % confidence interval 0.",
+        "CI",
+        "95 % interval",
         "metric of the counted rows lies inside it",
         "from 4,000 rows",
     ):
@@ -262,7 +308,10 @@ def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     ):
         assert caution in noisy
         assert caution not in exact
-    assert report.as_dict(card(), dataclasses.replace(FACTS, noisy=True))["noisy"] is True
+    plain = report.as_dict(card(noisy=True), FACTS)
+    assert plain["noisy"] is True
+    assert '"interval": {' not in json.dumps(plain)
+    assert not {"tpr_low", "fpr_high", "prob_true_low"} & {*plain["roc_curve"], *plain["calibration_curve"]}
 
 
 @st.composite
@@ -287,9 +336,9 @@ def test_any_counts_make_a_report_in_valid_json_or_an_error_that_says_why(
         assert not (cleaned.positives.sum() > 0 and cleaned.negatives.sum() > 0)
         return
     plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
-    for decision in plain["decisions"].values():
+    for decision in filter(None, plain["decisions"].values()):
         assert np.min(decision["confusion_matrix"]) >= 0
-    for estimate in [*plain["metrics"].values(), *plain["decisions"]["best_f1"]["metrics"].values()]:
+    for estimate in [*plain["metrics"].values(), *filter(None, plain["decisions"]["best_f1"]["metrics"].values())]:
         assert 0 <= estimate["low"] <= estimate["value"] <= estimate["high"]
     for axis in ("fpr", "tpr"):
         points = plain["roc_curve"][axis]
@@ -307,6 +356,109 @@ def test_no_text_of_a_figure_overlaps_another_or_leaves_it(
 ) -> None:
     figure = report.draw(card(kind, threshold=0.02 if kind == "rare" else 0.4), name)
     assert_texts_apart(figure, least=11, beyond=1)
+
+
+def whole_counts(plain: dict[str, Any]) -> list[float]:
+    """Every count of rows in report.json, and every difference and sum of neighbours that is one."""
+    histogram = plain["histogram"]
+    found = [plain["rows"], plain["positive_rows"], plain["rows"] - plain["positive_rows"]]
+    for side in (histogram["positives"], histogram["negatives"]):
+        found += [*side, *np.cumsum(side), *np.cumsum(side[::-1])]
+    for decision in filter(None, plain["decisions"].values()):
+        found += np.ravel(decision["confusion_matrix"]).tolist()
+    positives = np.multiply(plain["calibration_curve"]["prob_true"], plain["calibration_curve"]["rows"])
+    found += [*positives, *np.subtract(plain["calibration_curve"]["rows"], positives)]
+    for rate, total in (("tpr", plain["positive_rows"]), ("fpr", plain["rows"] - plain["positive_rows"])):
+        found += (np.diff(plain["roc_curve"][rate]) * total).tolist()
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "rare", "sure"])
+@pytest.mark.parametrize("threshold", [0.0, 0.02, 0.4, 0.999, 1.0])
+def test_no_count_in_the_json_is_small_and_page_and_json_say_what_was_merged(kind: str, threshold: float) -> None:
+    ours = card(kind, threshold, min_cell=10)
+    plain = report.as_dict(ours, FACTS)
+    assert all(count < 1e-6 or count > 10 - 1e-6 for count in whole_counts(plain))
+    assert plain["small_cells"] == {"min_cell": 10, "bins": ours.histogram.bins, "bins_before": card(kind).fine_bins}
+    if kind != "sure":
+        assert any(1 <= count < 10 for count in whole_counts(report.as_dict(card(kind, threshold), FACTS)))
+        said = (
+            f"{ours.histogram.bins} bins of scores, merged from {ours.fine_bins} so that no count shown is from 1 to 9"
+        )
+        assert said in " ".join(Page(report.render(ours, FACTS)).texts)
+
+
+def test_what_is_shown_is_computed_from_the_merged_bins_alone() -> None:
+    ours = card("rare", 0.02, min_cell=10)
+    again = report.report_card(ours.histogram, threshold=ours.chosen.threshold)
+    told, retold = (report.as_dict(each, FACTS) for each in (ours, again))
+    for plain in (told, retold):
+        del plain["small_cells"]
+    assert told == retold
+
+
+def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
+    assert card(threshold=408 / 1024, min_cell=10).chosen.threshold == 408 / 1024
+    ours = card(threshold=0.4, min_cell=10)
+    assert ours.chosen.title == "Nearest to 0.4"
+    assert ours.chosen.threshold == min(ours.histogram.edges[:-1], key=lambda edge: abs(edge - 0.4))
+    with pytest.raises(InputError, match="it must be finite"):
+        card(threshold=float("nan"), min_cell=10)
+
+
+def test_a_class_too_small_to_show_has_no_report() -> None:
+    with pytest.raises(EvaluationError, match="fewer than 10 positives"):
+        report.report_card(Histogram([0, 0.5, 1], [2, 3], [40, 40]), min_cell=10)
+
+
+def test_noisy_counts_are_not_merged() -> None:
+    noisy = Histogram([0, 0.5, 1], [2, 30], [40, 3])
+    assert report.report_card(noisy, min_cell=10, noisy=True).histogram.bins == 2
+
+
+def test_intervals_are_wilsons_by_scipy_at_the_level_asked_for() -> None:
+    ours = card(level=0.9)
+    plain = report.as_dict(ours, FACTS)
+    (tn, fp), (fn, tp) = (map(int, row) for row in metrics.confusion_matrix(ours.histogram, ours.best.threshold))
+    rates = {"recall": (tp, tp + fn), "precision": (tp, tp + fp), "specificity": (tn, tn + fp), "npv": (tn, tn + fn)}
+    for name, (successes, of) in {**rates, "accuracy": (tp + tn, tp + tn + fp + fn)}.items():
+        theirs = binomtest(successes, of).proportion_ci(0.9, method="wilson")
+        told = plain["decisions"]["best_f1"]["metrics"][name]["interval"]
+        assert (told["low"], told["high"]) == (pytest.approx(theirs.low), pytest.approx(theirs.high))
+        assert (told["level"], told["method"]) == (0.9, "Wilson")
+    roc, calibration = plain["roc_curve"], plain["calibration_curve"]
+    positives, rows_ = int(plain["positive_rows"]), int(plain["rows"])
+    prevalence = [(plain["prevalence"]["value"], plain["prevalence"]["interval"]["low"], rows_)]
+    for rate, low, of in [
+        *zip(roc["tpr"], roc["tpr_low"], [positives] * len(roc["tpr"]), strict=True),
+        *zip(roc["fpr"], roc["fpr_low"], [rows_ - positives] * len(roc["fpr"]), strict=True),
+        *zip(calibration["prob_true"], calibration["prob_true_low"], map(int, calibration["rows"]), strict=True),
+        *prevalence,
+    ]:
+        theirs = binomtest(round(rate * of), of).proportion_ci(0.9, method="wilson")
+        assert low == pytest.approx(theirs.low, abs=1e-9)
+
+
+def test_calibration_intervals_are_walds() -> None:
+    """The ratio's by simulation: of how many events, binomially drawn, the ratio strays so far."""
+    ours = card()
+    told = report.as_dict(ours, FACTS)["calibration"]
+    line = metrics.calibration_line(ours.histogram)
+    assert told["calibration_slope"]["interval"]["low"] == pytest.approx(line.slope - 1.959964 * line.slope_error)
+    assert told["calibration_intercept"]["interval"]["high"] == pytest.approx(
+        line.intercept + 1.959964 * line.intercept_error
+    )
+    share, ratio = ours.prevalence, told["observed_expected_ratio"]
+    drawn = np.random.default_rng(1).binomial(4000, share, 100_000) / (4000 * share) * ratio["value"]
+    assert (ratio["interval"]["low"], ratio["interval"]["high"]) == pytest.approx(
+        np.quantile(drawn, [0.025, 0.975]), abs=0.003
+    )
+
+
+def test_without_a_level_there_is_no_interval() -> None:
+    ours = card(level=None)
+    assert '"interval": {' not in json.dumps(report.as_dict(ours, FACTS))
+    assert "There are no confidence intervals" in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
 def test_figures_are_the_same_without_colour() -> None:
