@@ -20,6 +20,7 @@ from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, poo
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation, verified_as_dict
+from fhe_auc.own_rows import warnings_of
 
 if TYPE_CHECKING:
     from fhe_auc.intervals import Interval
@@ -117,15 +118,24 @@ def report(
     card = cards.report_card(
         pooled.histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not pooled.exact
     )
-    facts = _facts(session, pooled, card, (title or "").strip() or _title(pooled.evaluation), threshold)
+    # What parties are told of their own rows names parties and small numbers: it is for this terminal, not for readers.
+    own = warnings_of(parties, pooled.histogram.edges)
+    warnings = (
+        *(warning for warning in pooled.evaluation.warnings if warning not in own),
+        *_of_small_cells(card, pooled.histogram.edges[:-1], threshold),
+    )
+    facts = _facts(session, pooled, card, (title or "").strip() or _title(pooled.evaluation), warnings)
     with output.progress("Drawing"):
         saved = cards.save(card, facts, out)
     if as_json:
         output.print_json(cards.as_dict(card, facts))
         for path in saved:
             output.print_line(f"saved {path}")
+        for warning in own:
+            output.print_warning(warning)
     else:
         _print(card, facts, saved)
+        output.print_warnings(own)
 
 
 def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:
@@ -144,7 +154,7 @@ def _title(evaluation: Evaluation) -> str:
     return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
 
 
-def _facts(session: SessionOptions, pooled: Pooled, card: ReportCard, title: str, threshold: float) -> Facts:
+def _facts(session: SessionOptions, pooled: Pooled, card: ReportCard, title: str, warnings: tuple[str, ...]) -> Facts:
     from fhe_auc.report import Facts
 
     evaluation = pooled.evaluation
@@ -169,7 +179,7 @@ def _facts(session: SessionOptions, pooled: Pooled, card: ReportCard, title: str
         date=datetime.date.today(),
         privacy=_privacy(session, pooled, card),
         session=facts,
-        warnings=(*evaluation.warnings, *_of_small_cells(card, pooled.histogram.edges[:-1], threshold)),
+        warnings=warnings,
     )
 
 

@@ -27,7 +27,7 @@ FILES = ("report.html", "report.json", *(f"{name}.png" for name in FIGURES))
 
 _NEGLIGIBLE = 5e-5  # what four decimals do not show
 
-_HEADS = ("Metric", "Value", "Left open by bins")
+_HEADS = ("Metric", "Value", "Range")
 
 _RANGE_HOLDS = {
     False: "the metric of the counted rows lies inside it.",
@@ -54,7 +54,7 @@ def render(metrics: ReportCard, facts: Facts) -> str:
         scores=_section(
             "overall",
             "How good the scores are",
-            f"Metrics that need no threshold. {_below_a_value(metrics)} Left open by the bins: "
+            f"Metrics that need no threshold. {_below_a_value(metrics)} The range is what the bins leave open: "
             f"{_RANGE_HOLDS[metrics.noisy]}",
             _HEADS,
             map(_measure_row, metrics.measures),

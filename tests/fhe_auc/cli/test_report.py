@@ -132,6 +132,18 @@ def test_no_row_and_no_partys_name_is_in_the_files(made: tuple[Path, Result], po
         assert not [party.name for party in datasets.load("credit-default") if party.name in text]
 
 
+@pytest.mark.parametrize("json_too", [True, False])
+def test_what_a_small_party_is_told_of_its_own_rows_is_for_the_terminal_alone(folder: Path, json_too: bool) -> None:
+    big, small = write_csv("big.csv", [0.2, 0.7, 0.4] * 20), write_csv("tiny_ward.csv", [0.3, 0.6])
+    options = ("--backend", "tenseal", "--thresholds", "uniform:10", *(["--json"] if json_too else []))
+    result = call(big, small, *options)
+    assert "'tiny_ward' has fewer than 10 rows" in " ".join(
+        result.stderr.split() if json_too else result.stdout.split()
+    )
+    for name in ("report.html", "report.json"):
+        assert "tiny_ward" not in (folder / "report" / name).read_text()
+
+
 class Page(HTMLParser):
     """Tags that must close do, and where everything that a browser could fetch comes from."""
 

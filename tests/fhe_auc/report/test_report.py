@@ -398,7 +398,10 @@ def test_what_is_shown_is_computed_from_the_merged_bins_alone() -> None:
 
 
 def test_the_chosen_threshold_stays_or_the_nearest_edge_stands_for_it() -> None:
-    assert card(threshold=408 / 1024, min_cell=10).chosen.threshold == 408 / 1024
+    counts = [10, 5, 5, 10]  # the edge 0.5 would go, if it did not have to stay
+    kept = report.report_card(Histogram([0, 0.25, 0.5, 0.75, 1], counts, counts), threshold=0.5, min_cell=10)
+    assert (kept.chosen.threshold, kept.chosen.title) == (0.5, "Chosen")
+    assert kept.chosen.confusion.tolist() == [[15, 15], [15, 15]]
     ours = card(threshold=0.4, min_cell=10)
     assert ours.chosen.title == "Nearest to 0.4"
     assert ours.chosen.threshold == min(ours.histogram.edges[:-1], key=lambda edge: abs(edge - 0.4))
