@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
-from fhe_auc.counts import PartyData
+from fhe_auc.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Questions
+from fhe_auc.counts import PartyData, level_text
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.intervals import DEFAULT_LEVEL
@@ -95,20 +96,163 @@ def federated_auc(
     >>> round(evaluation.auc, 6)
     0.888889
     """
-    named, plugin = _named(parties, score_scale), registry.evaluating(protocol)
-    if thresholds is None:
-        thresholds = plugin.default_thresholds
-    bins = grids.quantiles_wanted(thresholds)
-    request = Request(
-        parties=tuple(data.name for data in named),
-        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
+    return evaluated(
+        parties,
+        PLAIN,
+        score_scale=score_scale,
+        protocol=protocol,
+        thresholds=thresholds,
         backend=backend,
         max_rows=max_rows,
         min_rows=min_rows,
         keys=keys,
         smudging_bits=smudging_bits,
         interval=interval,
+        progress=progress,
+        cheat=cheat,
         options=options,
+    )
+
+
+def federated_evaluation(
+    parties: Mapping[str, Any],
+    *,
+    label_column: str = "y_true",
+    score_columns: str | Sequence[str] = "y_score",
+    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    classes: Sequence[str] = (),
+    cross_groups: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
+    protocol: str = DEFAULT_PROTOCOL,
+    thresholds: str | ArrayLike | None = None,
+    backend: str | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    keys: str = "sealed",
+    smudging_bits: int | None = None,
+    interval: float | None = DEFAULT_LEVEL,
+    score_scale: str = DEFAULT_SCALE,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluation:
+    """Return the AUCs of several models, over all rows and over groups of rows, of all parties, from one session.
+
+    Every role runs in this process, as for `federated_auc`. What comes back shows itself as a table in a notebook;
+    `Evaluation.to_frame` returns it for pandas.
+
+    Parameters
+    ----------
+    parties : mapping of names to tables
+        A table is anything that has a column by its name, such as a pandas or polars data frame, an Arrow table, or a
+        dict of arrays.
+    label_column : str
+        Column of labels, 0 or 1, or one of `classes`.
+    score_columns : str or sequence of str
+        Columns of the models' scores. The second and further models are compared with the first (paired DeLong).
+    by : str, sequence of str, or mapping of str to sequence of str
+        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
+    classes : sequence of str
+        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
+        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
+    cross_groups : bool
+        Also positives of each group from negatives of each other of the same column (xAUC).
+    min_cell : int
+        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
+    thresholds : str, array-like or None
+        As of `federated_auc`; None takes hybrid:1000 where there is more than one AUC.
+    protocol, backend, max_rows, keys, smudging_bits, interval, score_scale, progress, **options
+        As of `federated_auc`; the protocol is exact or verified, where there is more than one AUC.
+
+    Raises as `federated_auc`, and `InputError` for a column that is missing.
+
+    Examples
+    --------
+    >>> site = {"y_true": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
+    >>> evaluation = federated_evaluation({"north": site, "south": site}, score_columns=["a", "b"])
+    >>> [(each.model, each.auc) for each in evaluation.estimates]
+    [('a', 1.0), ('b', 0.5)]
+    """
+    if not parties:
+        raise InputError("there are no parties")
+    questions = Questions(
+        score_columns=(score_columns,) if isinstance(score_columns, str) else tuple(score_columns),
+        by=_levels_of(by),
+        classes=tuple(classes),
+        cross_groups=cross_groups,
+        min_cell=min_cell,
+    )
+    found = {
+        name: {
+            level_text(entry)
+            for party, table in parties.items()
+            for entry in np.asarray(_column(party, table, name)).ravel().tolist()
+        }
+        for name, levels in questions.by.items()
+        if not levels
+    }
+    analysis = questions.analysis(found)
+    data = [
+        PartyData.from_columns(
+            party,
+            _column(party, table, label_column),
+            {name: _column(party, table, name) for name in questions.score_columns},
+            {name: _column(party, table, name) for name in questions.by},
+            analysis,
+        )
+        for party, table in parties.items()
+    ]
+    return evaluated(
+        data,
+        analysis,
+        score_scale=score_scale,
+        protocol=protocol,
+        thresholds=thresholds,
+        backend=backend,
+        max_rows=max_rows,
+        min_rows=DEFAULT_MIN_ROWS,
+        keys=keys,
+        smudging_bits=smudging_bits,
+        interval=interval,
+        progress=progress,
+        options=options,
+    )
+
+
+def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    if isinstance(by, Mapping):
+        return {name: tuple(levels) for name, levels in by.items()}
+    return dict.fromkeys([by] if isinstance(by, str) else by, ())
+
+
+def _column(party: str, table: Any, name: str) -> Any:
+    try:
+        return table[name]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise InputError(f"party {party!r}: there is no column {name!r} in its table") from None
+
+
+def evaluated(
+    parties: Parties,
+    analysis: Analysis,
+    *,
+    protocol: str,
+    thresholds: str | ArrayLike | None,
+    progress: Progress | None,
+    cheat: str | None = None,
+    score_scale: str = DEFAULT_SCALE,
+    options: Mapping[str, Any],
+    **common: Any,
+) -> Evaluation:
+    """Return the evaluation of rows that are for this analysis; the rest as of `federated_auc`."""
+    named, plugin = _named(parties, score_scale), registry.evaluating(protocol)
+    if thresholds is None:
+        thresholds = plugin.thresholds_for(several=not analysis.is_plain)
+    bins = grids.quantiles_wanted(thresholds)
+    request = Request(
+        parties=tuple(data.name for data in named),
+        thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
+        analysis=analysis,
+        options=options,
+        **common,
     )
     if bins is None:
         return run(plugin, request, named, progress or _silent, cheat)

@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import reprlib
 import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import thresholds as grids
+from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.errors import InputError
 from fhe_auc.party_names import MAX_CHARACTERS, problem_with
 
-__all__ = ["Counts", "PartyData", "count", "finite_numbers"]
+__all__ = ["Counts", "PartyData", "count", "finite_numbers", "level_text"]
 
 
 _OTHER_LABELS = (
     ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
-    "who had not, and leave out who was censored before it. Of several classes, label one 1 and the others 0"
+    "who had not, and leave out who was censored before it. For several classes, name them (--classes)"
 )
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
@@ -35,37 +36,62 @@ _MAX_ROWS = 2**62 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartyData:
-    """One party's test rows. Make it with `PartyData.from_arrays`, which checks them.
+    """One party's test rows. Make it with `PartyData.from_arrays` or `from_columns`, which check them.
 
     Attributes
     ----------
     name : str
         Name of the party; `fhe_auc.party_names` says what it may be.
-    y_true : ndarray of bool, shape (n,)
-        Labels, n >= 1, read-only.
-    y_score : ndarray of float64, shape (n,)
-        Finite scores, a higher score meaning label 1 is likelier; read-only.
-    score_column : str
-        Name of the column that the scores come from, for messages; empty where they come from none.
+    labels : ndarray of uint8, shape (n,)
+        Labels, n >= 1: 0 and 1, or indices into an analysis's classes.
+    scores : tuple of ndarray of float64, shape (n,) each
+        Finite scores of each model, at least one; a higher score means label 1 (of several classes: the model's own) is
+        likelier.
+    groups : tuple of ndarray of uint8, shape (n,) each
+        For each variable of an analysis, indices into its levels.
+    score_columns : tuple of str
+        Names of the columns that the scores come from, for messages; none where they come from none.
 
-    Raises `InputError` if constructed with arrays that `from_arrays` has not prepared.
+    All arrays are read-only. Raises `InputError` if constructed with arrays that have not been prepared so.
     """
 
     name: str
     # Kept out of the repr, and so out of logs: even the number of rows is the party's secret.
-    y_true: NDArray[np.bool_] = field(repr=False)
-    y_score: NDArray[np.float64] = field(repr=False)
-    score_column: str = field(repr=False, default="")
+    labels: NDArray[np.uint8] = field(repr=False)
+    scores: tuple[NDArray[np.float64], ...] = field(repr=False)
+    groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
+    score_columns: tuple[str, ...] = field(repr=False, default=())
 
     def __post_init__(self) -> None:
-        for array, dtype in ((self.y_true, np.bool_), (self.y_score, np.float64)):
+        kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))
+        for array, dtype in ((array, dtype) for arrays, dtype in kinds for array in arrays):
             if np.asarray(array).dtype != dtype or np.asarray(array).flags.writeable:
                 raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
 
     @property
-    def described(self) -> str:
-        """The party, and its column of scores where that has a name, for messages."""
-        return f"party {self.name!r}" + (f", column {self.score_column!r}" if self.score_column else "")
+    def rows(self) -> int:
+        """Number of rows n."""
+        return len(self.labels)
+
+    @property
+    def y_true(self) -> NDArray[np.bool_]:
+        """Labels as Booleans, shape (n,); raise `InputError` where there are others than 0 and 1."""
+        if int(self.labels.max()) > 1:
+            raise InputError(f"party {self.name!r}: the rows have several classes, not labels 0 and 1")
+        return self.labels.view(np.bool_)
+
+    @property
+    def y_score(self) -> NDArray[np.float64]:
+        """Scores of the first model, shape (n,)."""
+        return self.scores[0]
+
+    def with_scores(self, convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> PartyData:
+        """Return the same rows with each model's scores converted."""
+        return replace(self, scores=tuple(_frozen(convert(each)) for each in self.scores))
+
+    def described(self, model: int) -> str:
+        """Return the party, and the column of this model's scores where that has a name, for messages."""
+        return f"party {self.name!r}" + (f", column {self.score_columns[model]!r}" if self.score_columns else "")
 
     @classmethod
     def from_arrays(
@@ -77,7 +103,7 @@ class PartyData:
         describe_row: Callable[[int], str] = "row {}".format,
         score_column: str = "",
     ) -> PartyData:
-        """Check a party's rows and take a read-only copy of them.
+        """Check a party's rows of one model and take a read-only copy of them.
 
         Parameters
         ----------
@@ -104,21 +130,71 @@ class PartyData:
         >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
         PartyData(name='north')
         """
+        return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN, describe_row=describe_row)
+
+    @classmethod
+    def from_columns(
+        cls,
+        name: str,
+        labels: ArrayLike,
+        scores: Mapping[str, ArrayLike],
+        groups: Mapping[str, ArrayLike],
+        analysis: Analysis,
+        *,
+        describe_row: Callable[[int], str] = "row {}".format,
+    ) -> PartyData:
+        """Check a party's rows for an analysis and take a read-only copy of them.
+
+        Parameters
+        ----------
+        labels : array-like, shape (n,)
+            As `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole numbers.
+        scores : mapping of str to array-like, shape (n,)
+            Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
+        groups : mapping of str to array-like, shape (n,)
+            Each variable's levels, in the analysis's order, as text or whole numbers.
+
+        `name` and `describe_row` are as of `from_arrays`, and so are errors; a level that the analysis does not have is
+        one too.
+        """
         if not isinstance(name, str):
             raise InputError(f"party {name!r}: the name of a party must be text")
         name = unicodedata.normalize("NFC", name)  # some systems keep file names in another form
         if problem := problem_with(name):
             raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
-        labels, scores = _one_dimensional(y_true, name, "labels"), _one_dimensional(y_score, name, "scores")
-        if len(labels) != len(scores):
-            raise InputError(f"party {name!r}: {len(labels)} labels but {len(scores)} scores; each row needs both")
-        if len(labels) == 0:
+        of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
+        of_levels = [f"{variable!r} level" for variable in groups]
+        named = [
+            ("label", labels),
+            *zip(of_scores, scores.values(), strict=True),
+            *zip(of_levels, groups.values(), strict=True),
+        ]
+        arrays = [_one_dimensional(values, name, f"{what}s") for what, values in named]
+        of_rows, of_models, of_groups = arrays[0], arrays[1 : 1 + len(scores)], arrays[1 + len(scores) :]
+        for (what, _), values in zip(named, arrays, strict=True):
+            if len(values) != len(of_rows):
+                raise InputError(
+                    f"party {name!r}: {len(of_rows)} labels but {len(values)} {what}s; each row needs both"
+                )
+        if len(of_rows) == 0:
             raise InputError(f"party {name!r}: there are no rows")
 
         def refuse(row: int, what: str) -> InputError:
             return InputError(f"party {name!r}, {describe_row(row)}: {what}")
 
-        return cls(name, _checked_labels(labels, refuse), finite_numbers(scores, "score", refuse), score_column)
+        checked = (
+            _codes(of_rows, "label", analysis.classes, refuse) if analysis.classes else _checked_labels(of_rows, refuse)
+        )
+        return cls(
+            name,
+            checked,
+            tuple(finite_numbers(values, what, refuse) for what, values in zip(of_scores, of_models, strict=True)),
+            tuple(
+                _codes(values, variable.name, variable.levels, refuse)
+                for variable, values in zip(analysis.by, of_groups, strict=True)
+            ),
+            tuple(each for each in scores if each),
+        )
 
 
 def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
@@ -139,13 +215,55 @@ def _require_one_dimensional(array: NDArray[Any], party: str, what: str) -> NDAr
     return array
 
 
-def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.bool_]:
+def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputError]) -> NDArray[np.uint8]:
     numbers = _real_numbers(values, "label", refuse)
     row = _first(~((numbers == 0) | (numbers == 1)))
     if row is not None:
         advice = _OTHER_LABELS if np.isfinite(numbers[row]) else ""
         raise refuse(row, f"label is {_show(numbers[row])}; labels must be 0 or 1{advice}")
-    return _frozen(numbers == 1)
+    return _frozen((numbers == 1).view(np.uint8))
+
+
+def _codes(
+    values: NDArray[Any], what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
+) -> NDArray[np.uint8]:
+    """Return each entry's index in `names`, or refuse the first that is none of them."""
+    known = _Known(names)
+    found = np.fromiter((known[entry] for entry in values.tolist()), np.int16, len(values))
+    row = _first(found < 0)
+    if row is not None:
+        entry = values[row]
+        if found[row] == _MISSING:
+            raise refuse(row, f"{what} is missing; give such rows a level of their own, or drop them")
+        raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
+    return _frozen(found.astype(np.uint8))
+
+
+_UNKNOWN, _MISSING = -1, -2
+
+
+class _Known(dict[Any, int]):
+    """The index of each entry seen so far, as text, in some names."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self._index = {name: index for index, name in enumerate(names)}
+
+    def __missing__(self, entry: Any) -> int:
+        text = level_text(entry)
+        self[entry] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
+        return found
+
+
+def level_text(entry: object) -> str | None:
+    """Return a level or a class as text, 1.0 as "1" like 1; None where it is missing."""
+    if isinstance(entry, float):
+        if entry != entry:
+            return None
+        if entry.is_integer():
+            entry = int(entry)
+    text = "" if entry is None else str(entry).strip()
+    return text if text and text.lower() != "nan" else None
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:

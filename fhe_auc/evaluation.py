@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.errors import VerificationError
+from fhe_auc.estimates import Comparison, Estimate
+from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
 from fhe_auc.study import Study
 
@@ -109,6 +111,13 @@ class Evaluation(Outcome):
     interval : fhe_auc.intervals.Interval or None
         Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol does
         not release what it takes, or where the rows allow none (a warning says so).
+    estimates : tuple of fhe_auc.estimates.Estimate
+        One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
+        with several classes, where ``auc`` is the average over all pairs of classes).
+    comparisons : tuple of fhe_auc.estimates.Comparison
+        Of each other model with the first, over all rows.
+    sites : tuple of fhe_auc.heterogeneity.SiteSummary
+        What sites have in common and how far they differ, for each model; empty where that is not released.
     soundness : float or None
         Where that is proved: an aggregator that may do anything has a wrong AUC or binning error accepted with a
         probability below this.
@@ -126,7 +135,25 @@ class Evaluation(Outcome):
     negatives: int | None = None
     standard_error: float | None = None
     interval: Interval | None = None
+    estimates: tuple[Estimate, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    sites: tuple[SiteSummary, ...] = ()
     soundness: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.estimates:
+            only = Estimate(
+                model="",
+                group="",
+                auc=self.auc,
+                standard_error=self.standard_error,
+                binning_error=self.binning_error,
+                interval=self.interval,
+                positives=self.positives,
+                negatives=self.negatives,
+                fraction=self.fraction,
+            )
+            object.__setattr__(self, "estimates", (only,))
 
     @property
     def resolution(self) -> float:
@@ -147,6 +174,7 @@ class Evaluation(Outcome):
         plain["seconds"], plain["settings"] = dict(self.seconds), dict(self.settings)
         plain["warnings"] = list(self.warnings)
         plain["study"] = None if self.study is None else self.study.as_dict()
+        plain["estimates"] = [each.as_dict() for each in self.estimates]
         plain["verified"] = verified_as_dict(aggregation=self.verified)
         for name in FRACTIONS:
             plain[name] = None if plain[name] is None else str(plain[name])

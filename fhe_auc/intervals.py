@@ -9,6 +9,9 @@ With p_k and n_k the positive and negative rows of bin k, bins ascending in scor
     SE² = (A(1 − A) + (P − 1)(A/(2 − A) − A²) + (N − 1)(2A²/(1 + A) − A²)) / (P·N)
                                             Hanley and McNeil, Radiology 143 (1982), 29-36
 
+    SE² of A_a − A_b: the same sums, of Σ p_jk·(u^a_j − u^b_k)² and its like, over rows by both models' bins
+                                            two models on the same rows; DeLong as above
+
 The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
 take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. Intervals are
 made on the logit scale, logit A ± z·SE/(A(1 − A)), so that they stay between 0 and 1.
@@ -20,6 +23,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc.errors import InputError
 
 DELONG = "DeLong"
+PAIRED_DELONG = "DeLong, paired"
 HANLEY_MCNEIL = "Hanley and McNeil"
 WILSON = "Wilson"
 WALD = "Wald"
@@ -52,6 +57,32 @@ def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) ->
     s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
     s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
     return math.sqrt(s10 / positives + s01 / negatives)
+
+
+class PairedSums(NamedTuple):
+    """Sums over rows by the bins j of one model and k of another, with u_j = N_{<j} − N_{>j} and v alike.
+
+    Each is of both models' own, then mixed: Σ p·u^a, Σ p·u^b; Σ p·u^a·u^a, u^b·u^b, u^a·u^b; with n and v likewise.
+    """
+
+    differences: tuple[int, int]
+    of_positives: tuple[int, int, int]
+    of_negatives: tuple[int, int, int]
+
+
+def paired_delong(sums: PairedSums, positives: int, negatives: int) -> float | None:
+    """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`."""
+    if min(positives, negatives) < 2:
+        return None
+    of_difference = Fraction(sums.differences[0] - sums.differences[1])  # 2PN times that of the AUCs
+    variance = Fraction(0)
+    for (aa, bb, ab), rows, others in (
+        (sums.of_positives, positives, negatives),
+        (sums.of_negatives, negatives, positives),
+    ):
+        squares = Fraction(aa + bb - 2 * ab, others**2) - of_difference**2 / (rows * others**2)
+        variance += squares / (4 * (rows - 1) * rows)
+    return math.sqrt(max(variance, Fraction(0)))
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
@@ -85,6 +116,16 @@ def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: s
     reach = quantile(level) * standard_error / float(auc * (1 - auc))
     low, high = (1 / (1 + math.exp(-end)) for end in (centre - reach, centre + reach))
     return Interval(level, low, high, method)
+
+
+def of_difference(difference: Fraction, standard_error: float, level: float) -> tuple[Interval, float]:
+    """Return the interval of the difference of two AUCs, from the normal distribution, and the two-sided p-value.
+
+    The standard error is above 0. Raises `InputError` as `check_level`.
+    """
+    reach = quantile(level) * standard_error
+    p_value = math.erfc(abs(difference) / standard_error / math.sqrt(2))
+    return Interval(level, float(difference) - reach, float(difference) + reach, PAIRED_DELONG), p_value
 
 
 def wilson(successes: ArrayLike, rows: ArrayLike, level: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

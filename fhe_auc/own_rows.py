@@ -38,14 +38,19 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     thresholds : ndarray of float64, shape (m,)
         Ascending.
     """
-    scores, first, last = data.y_score, thresholds[0], thresholds[-1]
+    for model, scores in enumerate(data.scores):
+        _check(data.described(model), scores, thresholds)
+
+
+def _check(described: str, scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> None:
+    first, last = thresholds[0], thresholds[-1]
     span = f"from {scores.min():.10g} to {scores.max():.10g}"
     if _for_probabilities(thresholds):
         outside = (scores < 0) | (scores > 1)
         if outside.any():
             row = int(outside.argmax())
             raise InputError(
-                f"{data.described}, row {row}: score is {float(scores[row])!r}, but these thresholds are for "
+                f"{described}, row {row}: score is {float(scores[row])!r}, but these thresholds are for "
                 f"probabilities; this party's scores run {span}: {_remedy(scores)}"
             )
         return
@@ -55,7 +60,7 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     ):
         if beyond.mean() >= _NEARLY_ALL and np.ptp(scores[beyond]) > 0:
             raise InputError(
-                f"{data.described}: of its rows {100 * beyond.mean():.3g} % lie {where}; its scores run {span}: check "
+                f"{described}: of its rows {100 * beyond.mean():.3g} % lie {where}; its scores run {span}: check "
                 "that this is the column of scores, or take thresholds that span them"
             )
 
@@ -76,8 +81,12 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
     rows lie outside. `thresholds`, shape (m,), are ascending.
     """
     first, last = thresholds[0], thresholds[-1]
-    few = [data.name for data in parties if len(data.y_score) < _FEW]
-    outside = [data.name for data in parties if ((data.y_score < first) | (data.y_score > last)).mean() > _SIZEABLE]
+    few = [data.name for data in parties if data.rows < _FEW]
+    outside = [
+        data.name
+        for data in parties
+        if max(((scores < first) | (scores > last)).mean() for scores in data.scores) > _SIZEABLE
+    ]
     found = []
     if few:
         found.append(

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, final
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
@@ -52,6 +53,8 @@ class Request:
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
         Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
+    analysis : Analysis
+        What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
     options : mapping
         What only this protocol knows; an option that it does not know is refused.
     """
@@ -65,6 +68,7 @@ class Request:
     keys: str = "sealed"
     smudging_bits: int | None = None
     interval: float | None = None
+    analysis: Analysis = PLAIN
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -130,10 +134,17 @@ class Protocol(ABC, Generic[R]):
     """What a session yields to each party."""
 
     default_thresholds: ClassVar[str] = "hybrid:1000"
-    """Thresholds where none are given, as `fhe_auc.thresholds.parse` takes them."""
+    """Thresholds where none are given, as `fhe_auc.thresholds.parse` takes them; of one AUC."""
+
+    several: ClassVar[bool] = False
+    """Whether a session can answer for several models, groups or classes."""
 
     boundaries: ClassVar[str | None] = None
     """Name of the protocol whose session finds quantile thresholds for this one's; None: there is none."""
+
+    def thresholds_for(self, *, several: bool) -> str:
+        """Return the thresholds where none are given; fewer where there are `several` models, groups or classes."""
+        return Protocol.default_thresholds if several else self.default_thresholds
 
     @abstractmethod
     def prepare(self, request: Request) -> Session:
@@ -153,6 +164,10 @@ class Protocol(ABC, Generic[R]):
         """
         return None
 
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return what a session of this protocol estimates; raise `InputError` as `plan_of`."""
+        return PLAIN
+
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""
         for name in sorted(set(names) - set(self.options)):
@@ -164,7 +179,8 @@ class Protocol(ABC, Generic[R]):
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for so many quantile thresholds; its own thresholds are of no account.
 
-        The first request is for the protocol that `boundaries` names, which finds them; the second for this one, once
+        The first request is for the protocol that `boundaries` names, which finds them, for the scores of the first
+        model; the second for this one, once
         the thresholds are filled in.
 
         Raises
@@ -175,7 +191,7 @@ class Protocol(ABC, Generic[R]):
             An option is of a wrong value.
         """
         self.require_boundaries()
-        return replace(request, options={"bins": bins}), request
+        return replace(request, analysis=PLAIN, options={"bins": bins}), request
 
     def require_boundaries(self) -> str:
         """Return the name that `boundaries` holds; raise `ThresholdError` where it holds none."""
@@ -196,8 +212,13 @@ class Protocol(ABC, Generic[R]):
     ) -> Manifest:
         """Return the manifest of a new session for a request; what only some protocols have is left empty.
 
-        Raises `InputError` as `Manifest`.
+        Raises `InputError` as `Manifest`, and where the protocol does not answer for several models or groups.
         """
+        if not (self.several or request.analysis.is_plain):
+            raise InputError(
+                f"protocol {self.name!r} answers for one model over all rows; exact and verified for several models, "
+                "groups and classes"
+            )
         keys: Keys = "none" if plan is None else "sealed" if context else "joint"
         return Manifest(
             protocol=self.name,

@@ -8,7 +8,7 @@ error too, is about the scores so converted.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,12 @@ def rescaled(data: PartyData, scale: str) -> PartyData:
 
     Percentages lie between 0 and 100; the message names party, column, row and value of one that does not.
     """
-    outside = (data.y_score < 0) | (data.y_score > 100)
-    if scale == _PERCENT and outside.any():
-        row = int(outside.argmax())
-        raise InputError(
-            f"{data.described}, row {row}: score is {float(data.y_score[row])!r}, and percentages lie between 0 and 100"
-        )
-    scores = to_probabilities(data.y_score, scale)
-    scores.flags.writeable = False
-    return replace(data, y_score=scores)
+    for model, scores in enumerate(data.scores):
+        outside = (scores < 0) | (scores > 100)
+        if scale == _PERCENT and outside.any():
+            row = int(outside.argmax())
+            raise InputError(
+                f"{data.described(model)}, row {row}: score is {float(scores[row])!r}, and percentages lie between "
+                "0 and 100"
+            )
+    return data.with_scores(partial(to_probabilities, scale=scale))

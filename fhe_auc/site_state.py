@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from fhe_auc import registry
+from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.manifest import Manifest
@@ -54,10 +55,15 @@ class Joined:
         made.signatures, made.open_late = self.signatures, self.open_late
         return made
 
+    @property
+    def analysis(self) -> Analysis:
+        """What the session estimates, which says which columns a site's rows have."""
+        return registry.load(self.manifest.protocol).analysis_of(self.manifest)
+
     def party(self, rows: PartyData) -> Party[Any]:
         """Return the party with these rows; raise `InputError` where they are more than its cap in the session."""
         if self.manifest.study is not None:
-            self.manifest.study.require_rows(rows.name, len(rows.y_true))
+            self.manifest.study.require_rows(rows.name, rows.rows)
         made = registry.load(self.manifest.protocol).party(self.manifest, self.material, rows)
         made.signatures = self.signatures
         return made
@@ -155,7 +161,7 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 def answer(
     site: SiteState,
     message: bytes,
-    rows: Callable[[str], PartyData],
+    rows: Callable[[str, Analysis], PartyData],
     done: Callable[[Party[Any]], None],
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
@@ -166,7 +172,8 @@ def answer(
     message : bytes
         From the aggregator.
     rows : callable
-        Returns the site's rows, as the party of that name; the same ones in every round of a session.
+        Returns the site's rows for the session's analysis, as the party of that name; the same ones in every round of a
+        session.
     done : callable
         Takes the party once it has answered the last round, to read its result; before that answer is written down or
         sent, so that a crash cannot lose the result. Among its warnings is one where the site has put nearly as many
@@ -187,8 +194,8 @@ def answer(
     if last is not None and last.message == asked:
         site.spend(session)  # a crash may have come between the two
         return last.submission
-    data = rows(site.name)
-    digest, question, size = _digest(data), _question(joined.manifest), len(data.y_true)
+    data = rows(site.name, joined.analysis)
+    digest, question, size = _digest(data), _question(joined.manifest), data.rows
     party = joined.party(data)
     if last is not None:
         if last.rows != digest:
@@ -216,4 +223,9 @@ def _question(manifest: Manifest) -> bytes:
 
 
 def _digest(data: PartyData) -> bytes:
-    return hashlib.sha256(data.y_true.tobytes() + data.y_score.tobytes()).digest()
+    digest = hashlib.sha256(data.labels.tobytes())
+    for scores in data.scores:
+        digest.update(scores.tobytes())
+    for codes in data.groups:
+        digest.update(codes.tobytes())
+    return digest.digest()

@@ -10,7 +10,7 @@ import os
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -25,11 +25,12 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fhe_auc.counts import PartyData, finite_numbers
+from fhe_auc.analysis import Analysis, Questions
+from fhe_auc.counts import PartyData, finite_numbers, level_text
 from fhe_auc.errors import InputError
 from fhe_auc.score_scale import DEFAULT_SCALE, rescaled
 
-__all__ = ["READERS", "read_columns", "read_parties"]
+__all__ = ["READERS", "read_columns", "read_for", "read_parties", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,17 @@ class _Columns:
     """Names of the columns to read."""
 
     label: str
-    score: str
-    site: str | None
+    scores: tuple[str, ...]
+    site: str | None = None
+    groups: tuple[str, ...] = ()
     boolean_labels: bool = True
     """Whether True and False are labels, where a file is text; otherwise they are no numbers."""
+    classes: bool = False
+    """Whether labels are names of classes."""
 
     @property
     def names(self) -> list[str]:
-        return [name for name in (self.label, self.score, self.site) if name is not None]
+        return [self.label, *self.scores, *self.groups, *([] if self.site is None else [self.site])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,15 @@ class _Rows:
     """What one file holds, unchecked; a missing entry is None (or NaN, where the file says NaN)."""
 
     labels: NDArray[Any]
-    scores: NDArray[Any]
+    scores: list[NDArray[Any]]
+    groups: list[NDArray[Any]]
     sites: list[str | None] | None
+
+    def taken(self, rows: NDArray[np.intp]) -> _Rows:
+        """Return some of the rows, without sites."""
+        return _Rows(
+            self.labels[rows], [each[rows] for each in self.scores], [each[rows] for each in self.groups], None
+        )
 
 
 def read_parties(
@@ -64,7 +75,7 @@ def read_parties(
     score_column: str = "y_score",
     score_scale: str = DEFAULT_SCALE,
 ) -> list[PartyData]:
-    """Read the parties' test rows from files.
+    """Read the parties' test rows of one model from files.
 
     Parameters
     ----------
@@ -86,16 +97,64 @@ def read_parties(
         it has); names the same party as another file; or holds an entry that is missing or no label, score or site
         (the message names the party, the row and the value); as `fhe_auc.score_scale.rescaled`.
     """
+    questions = Questions(score_columns=(score_column,))
+    columns = {"label_column": label_column, "score_scale": score_scale}
+    return read_for(questions, paths, site_column=site_column, **columns)[0]
+
+
+def read_for(
+    questions: Questions,
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    site_column: str | None = None,
+    label_column: str = "y_true",
+    score_scale: str = DEFAULT_SCALE,
+) -> tuple[list[PartyData], Analysis]:
+    """Read the parties' test rows for questions, and what these are now that all levels are known.
+
+    Files, sites and errors are as of `read_parties`. Columns that rows are grouped by hold text, or whole numbers that
+    stand for something; in an ``.npz`` file indices into ``<column>_names``, if there are such.
+    """
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths)
-    columns = _Columns(label_column, score_column, site_column)
-    if len(set(columns.names)) != len(columns.names):
-        raise InputError(f"the label, score and site columns must differ, not {', '.join(map(repr, columns.names))}")
-    if site_column is not None:
-        parties = _group_by_site(files, [_read(file, columns) for file in files], columns.score)
-    else:
+    columns = _Columns(
+        label_column, questions.score_columns, site_column, tuple(questions.by), classes=bool(questions.classes)
+    )
+    if twice := [name for name, times in Counter(columns.names).items() if times > 1]:
+        raise InputError(f"label, score, site and group columns must differ, but {twice[0]!r} is there twice")
+    if site_column is None:
         _refuse_same_names(files)
-        parties = [_file_as_party(file, columns) for file in files]
-    return [rescaled(data, score_scale) for data in parties]
+    tables = [_read(file, columns) for file in files]
+    levels = {
+        name: {level_text(entry) for table in tables for entry in _distinct(table.groups[at])}
+        for at, name in enumerate(columns.groups)
+    }
+    analysis = questions.analysis(levels)
+
+    def party(name: str, rows: _Rows, describe: Callable[[int], str]) -> PartyData:
+        scores, groups = (
+            dict(zip(names, found, strict=True))
+            for names, found in ((columns.scores, rows.scores), (columns.groups, rows.groups))
+        )
+        data = PartyData.from_columns(name, rows.labels, scores, groups, analysis, describe_row=describe)
+        return rescaled(data, score_scale)
+
+    if site_column is None:
+        return [party(file.stem, rows, _row_of(file)) for file, rows in zip(files, tables, strict=True)], analysis
+    return _group_by_site(files, tables, party), analysis
+
+
+def write_rows(path: Path, data: PartyData, analysis: Analysis) -> None:
+    """Write a party's rows to an ``.npz`` file, for `read_for` with the same analysis."""
+    names = analysis.models if len(analysis.models) > 1 else ("y_score",)
+    columns: dict[str, Any] = dict(zip(names, data.scores, strict=True))
+    for variable, codes in zip(analysis.by, data.groups, strict=True):
+        columns[variable.name] = np.array(variable.levels)[codes]
+    labels = np.array(analysis.classes)[data.labels] if analysis.classes else data.y_true
+    np.savez(path, y_true=labels, **columns)
+
+
+def _distinct(entries: NDArray[Any]) -> Iterable[Any]:
+    return set(entries.tolist()) if entries.dtype == object else np.unique(entries).tolist()
 
 
 def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]) -> NDArray[np.float64]:
@@ -108,12 +167,12 @@ def read_columns(paths: Sequence[str | os.PathLike[str]], columns: Sequence[str]
         raise InputError(f"one column is needed, or two that differ, not {', '.join(map(repr, columns)) or 'none'}")
     found = []
     for file in _distinct_files(paths):
-        rows = _read(file, _Columns(columns[0], columns[-1], None, boolean_labels=False))
+        rows = _read(file, _Columns(columns[0], tuple(columns[1:]), boolean_labels=False))
 
         def refuse(row: int, what: str, file: Path = file) -> InputError:
             return InputError(f"{_row_of(file)(row)}: {what}")
 
-        values = [rows.labels, rows.scores][: len(columns)]
+        values = [rows.labels, *rows.scores]
         found.append(
             np.stack([finite_numbers(v, f"{n!r} value", refuse) for v, n in zip(values, columns, strict=True)], axis=1)
         )
@@ -144,19 +203,16 @@ def _refuse_same_names(files: Sequence[Path]) -> None:
             )
 
 
-def _file_as_party(file: Path, columns: _Columns) -> PartyData:
-    rows = _read(file, columns)
-    return PartyData.from_arrays(
-        file.stem, rows.labels, rows.scores, describe_row=_row_of(file), score_column=columns.score
-    )
-
-
 def _row_of(file: Path) -> Callable[[int], str]:
     return lambda row: f"row {row} of file {str(file)!r}"
 
 
-def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows], score_column: str) -> list[PartyData]:
-    """Pool the rows of all files and split them again by site."""
+def _group_by_site(
+    files: Sequence[Path],
+    tables: Sequence[_Rows],
+    party: Callable[[str, _Rows, Callable[[int], str]], PartyData],
+) -> list[PartyData]:
+    """Pool the rows of all files and split them again by site; `party` makes one of name, rows and what names a row."""
     codes: dict[str, int] = {}  # site -> its place in the order of first appearance
     site_of_row: list[int] = []
     for file, table in zip(files, tables, strict=True):
@@ -169,20 +225,22 @@ def _group_by_site(files: Sequence[Path], tables: Sequence[_Rows], score_column:
             site_of_row.append(codes.setdefault(name, len(codes)))
 
     starts = [0, *accumulate(len(table.labels) for table in tables)]
-    labels = np.concatenate([table.labels for table in tables])
-    scores = np.concatenate([table.scores for table in tables])
+    pooled = _Rows(
+        np.concatenate([table.labels for table in tables]),
+        [np.concatenate(each) for each in zip(*(table.scores for table in tables), strict=True)],
+        [np.concatenate(each) for each in zip(*(table.groups for table in tables), strict=True)],
+        None,
+    )
     order = np.argsort(site_of_row, kind="stable")  # stable: a party's rows stay in the order of the files
     ends = np.bincount(site_of_row).cumsum()
 
     def describe(rows: NDArray[np.intp], row: int) -> str:
-        pooled = int(rows[row])
-        file = bisect_right(starts, pooled) - 1
-        return _row_of(files[file])(pooled - starts[file])
+        at = int(rows[row])
+        file = bisect_right(starts, at) - 1
+        return _row_of(files[file])(at - starts[file])
 
     return [
-        PartyData.from_arrays(
-            name, labels[rows], scores[rows], describe_row=partial(describe, rows), score_column=score_column
-        )
+        party(name, pooled.taken(rows), partial(describe, rows))
         for name, rows in zip(codes, np.split(order, ends[:-1]), strict=True)
     ]
 
@@ -236,10 +294,17 @@ def _read_csv(file: Path, columns: _Columns) -> _Rows:
     table = table.rename_columns([raw_names[raw] for raw in wanted])
     labels = table[columns.label]
     return _Rows(
-        labels=_parse_numbers(_booleans_as_digits(labels) if columns.boolean_labels else labels),
-        scores=_parse_numbers(table[columns.score]),
+        labels=_texts(labels)
+        if columns.classes
+        else _parse_numbers(_booleans_as_digits(labels) if columns.boolean_labels else labels),
+        scores=[_parse_numbers(table[each]) for each in columns.scores],
+        groups=[_texts(table[each]) for each in columns.groups],
         sites=None if columns.site is None else table[columns.site].to_pylist(),
     )
+
+
+def _texts(column: Any) -> NDArray[Any]:
+    return _as_objects(column.to_pylist())
 
 
 def _booleans_as_digits(text: Any) -> Any:
@@ -275,7 +340,12 @@ def _read_parquet(file: Path, columns: _Columns) -> _Rows:
     sites = None
     if columns.site is not None:
         sites = pc.cast(table[columns.site], pa.large_string()).to_pylist()
-    return _Rows(_arrow_values(table[columns.label]), _arrow_values(table[columns.score]), sites)
+    return _Rows(
+        labels=_texts(table[columns.label]) if columns.classes else _arrow_values(table[columns.label]),
+        scores=[_arrow_values(table[each]) for each in columns.scores],
+        groups=[_texts(table[each]) for each in columns.groups],
+        sites=sites,
+    )
 
 
 def _arrow_values(column: Any) -> NDArray[Any]:
@@ -301,12 +371,18 @@ def _read_npz(file: Path, columns: _Columns) -> _Rows:
         lengths = {name: len(array) for name, array in arrays.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"the columns differ in length: {', '.join(f'{name} {n}' for name, n in lengths.items())}")
-        sites = None
-        if columns.site is not None:
-            names = f"{columns.site}_names"
-            site_names = _load_column(archive, names) if names in archive.files else None
-            sites = _site_texts(arrays[columns.site], site_names)
-    return _Rows(_npz_values(arrays[columns.label]), _npz_values(arrays[columns.score]), sites)
+
+        def texts(column: str) -> list[str | None]:
+            names = f"{column}_names"
+            known = _load_column(archive, names) if names in archive.files else None
+            return _named_entries(column, arrays[column], known)
+
+        return _Rows(
+            labels=_as_objects(texts(columns.label)) if columns.classes else _npz_values(arrays[columns.label]),
+            scores=[_npz_values(arrays[each]) for each in columns.scores],
+            groups=[_as_objects(texts(each)) for each in columns.groups],
+            sites=None if columns.site is None else texts(columns.site),
+        )
 
 
 def _load_column(archive: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
@@ -323,16 +399,16 @@ def _npz_values(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.dtype.kind in "biuf" else _as_objects(array.tolist())
 
 
-def _site_texts(sites: NDArray[Any], names: NDArray[Any] | None) -> list[str | None]:
+def _named_entries(column: str, entries: NDArray[Any], names: NDArray[Any] | None) -> list[str | None]:
     if names is None:
-        return list(sites.astype(str).tolist())
-    if sites.dtype.kind not in "iu":
-        raise InputError(f"the site column must hold indices into the names of the sites, but is of type {sites.dtype}")
-    outside = (sites < 0) | (sites >= len(names))
+        return [level_text(entry) for entry in entries.tolist()]
+    if entries.dtype.kind not in "iu":
+        raise InputError(f"column {column!r} must hold indices into its names, but is of type {entries.dtype}")
+    outside = (entries < 0) | (entries >= len(names))
     if outside.any():
         row = int(outside.argmax())
-        raise InputError(f"row {row}: the site is {sites[row]}, but there are {len(names)} names of sites")
-    return list(names.astype(str)[sites].tolist())
+        raise InputError(f"row {row}: column {column!r} is {entries[row]}, but there are {len(names)} names")
+    return list(names.astype(str)[entries].tolist())
 
 
 def _as_objects(entries: list[Any]) -> NDArray[Any]:

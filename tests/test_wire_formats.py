@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from fhe_auc import calibration_file, serialise, thresholds
+from fhe_auc.analysis import Analysis, Variable
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters
 from fhe_auc.errors import BackendUnavailableError
@@ -65,7 +66,6 @@ from fhe_auc_keys.store import KeyStore
 from fhe_auc_protocols.blinded_auc.packing import Packing
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
 
@@ -94,6 +94,8 @@ MAGICS = {
 }
 
 LAYOUTS = {
+    "analysis.Analysis": "{models: tuple[str, ...], by: tuple[Variable, ...], classes: tuple[str, ...], cross_groups: bool, min_cell: int}",
+    "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
     "authority._Stored": "[key: bytes, certificate: bytes, register: tuple[Issued, ...], list_number: int]",
@@ -131,7 +133,7 @@ LAYOUTS = {
     "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
-    "plan.ExactPlan": "{release: Release, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int}",
+    "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, sites: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
     "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
@@ -147,7 +149,7 @@ LAYOUTS = {
     "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
-    "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...]}",
+    "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...], each: int, times: int}",
     "terms.Part": "{vector: str, over: Over, weight: int}",
     "terms.Release": "{sketch: Sketch, sums: tuple[Sum, ...]}",
     "terms.Sum": "{name: str, terms: tuple[Term, ...]}",
@@ -177,7 +179,10 @@ PLANS = {
     ),
     "sum": SumPlan(thresholds=4, vectors=2, parties=2, max_total=1_000_034, joint_keys=False, parameters=ADDING),
     "exact": ExactPlan(
-        release=auc_release(4),
+        analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
+        thresholds=4,
+        interval=False,
+        sites=False,
         authenticated=True,
         parties=2,
         max_rows=1_000_000,
@@ -409,7 +414,7 @@ PINNED = {
     "manifest, nothing encrypted": "8ca870726f746f63... 207 bytes, SHA-256 68facf755955ffab4a3071c9ebf4807eb93e45b4309ce6274a248bb4f9f73bf2",
     "manifest, AUC": "8ca870726f746f63... 582 bytes, SHA-256 b3c58a17320f2cb7fd40d3cf64bf8ca23c021d7e45387aeae86637c3fd7bca5d",
     "manifest, sum": "8ca870726f746f63... 429 bytes, SHA-256 e49f8afe8099bfd9ba8beccc01dd48e877ce08ca9207e65008ac17436511bfef",
-    "manifest, exact": "8ca870726f746f63... 980 bytes, SHA-256 49b332c52d3755a01e0054a45e9a4ad7fce0b5ab119cc89e54dfad8e486f4895",
+    "manifest, exact": "8ca870726f746f63... 552 bytes, SHA-256 958a0a1fc8d4196dce0479475b254a26184e9b8d3da7d39a95f718d45037ffdf",
     "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
     "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",
@@ -418,8 +423,8 @@ PINNED = {
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",
     "packed polynomials": "00000101000000010200",
     "polynomial from a seed": "cedb00f8d90005d800e9d800",
-    "release of sums": "82a6736b65746368... 154 bytes, SHA-256 9f98ce177c4a681d417e9ce8f7819755740a219f7385d8d98681c8885d20d9b2",
-    "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 151e6bf2056fdaf894a913a6c4608a23057b1311f669a27edcb3e584c234f7ec",
+    "release of sums": "82a6736b65746368... 180 bytes, SHA-256 12a4cd97941d4a9ad9eed3e70555859317243d85ae1ef5d67732b8d0c788fb14",
+    "opening of sums": "6668656f70656e02... 84 bytes, SHA-256 58f8b2336636e714f5c811673f3d4cedf0830a41996658320774cb35518813c8",
     "packed residues": "01000400000004",
     "partial sum": "6668657061727402... 201 bytes, SHA-256 267562f8c5c3fd0a54fed233e321222f8ba9e5ac21fb698ea7539b9bab3f8057",
     "secrets of a party": "93c407636f6e7465... 78 bytes, SHA-256 576717f8f320b719b87ed2eacc9f6088d7c9c108628799b1d750e0b828aa9875",

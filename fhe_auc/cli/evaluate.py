@@ -40,8 +40,8 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, costs: bool, as_
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
-    parties = files.read()
-    evaluation, wall_seconds = session.run(parties)
+    parties, analysis = files.read_for(session.questions)
+    evaluation, wall_seconds = session.run(parties, analysis=analysis)
     if as_json:
         output.print_json(evaluation.as_dict())
     else:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
 from fhe_auc.intervals import DEFAULT_LEVEL
@@ -39,13 +40,21 @@ class PartyFiles:
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.tables.read_parties` does."""
-        from fhe_auc.tables import read_parties
+        return self.read_for(Questions(score_columns=()))[0]
 
-        return read_parties(
+    def read_for(self, questions: Questions) -> tuple[list[PartyData], Analysis]:
+        """Read the parties for these questions (no columns of scores: that of the files); errors as `read`."""
+        from fhe_auc.tables import read_for
+
+        if questions.score_columns and given("score_column"):
+            raise InputError("--score-column and --score-columns contradict each other")
+        if not questions.score_columns:
+            questions = replace(questions, score_columns=(self.score_column,))
+        return read_for(
+            questions,
             self.paths,
             site_column=self.site_column,
             label_column=self.label_column,
-            score_column=self.score_column,
             score_scale=self.score_scale,
         )
 
@@ -172,6 +181,69 @@ min_rows_option = whole_number(
     about="Fewest rows of all parties together for which the stated precision must hold. What is computed in "
     "integers holds for any.",
 )
+
+
+def _names(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Return names that commas part."""
+    return () if value is None else tuple(name.strip() for name in value.split(","))
+
+
+def _levels(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the levels of each variable, none where they are to be found: NAME,NAME or NAME=LEVEL,LEVEL."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in values:
+        name, equals, levels = text.partition("=")
+        named = (
+            {name.strip(): _names(context, parameter, levels)}
+            if equals
+            else dict.fromkeys(_names(context, parameter, text), ())
+        )
+        if twice := sorted(found.keys() & named.keys()):
+            raise click.BadParameter(f"{twice[0]!r} is given twice")
+        found.update(named)
+    return found
+
+
+def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``questions``, `fhe_auc.analysis.Questions`; no columns of scores: one model."""
+
+    @click.option(
+        "--score-columns",
+        metavar="NAME,NAME",
+        callback=_names,
+        help="Columns of several models' scores. Further models are compared with the first one (paired DeLong).",
+    )
+    @click.option(
+        "--by",
+        metavar="NAME[=LEVEL,LEVEL]",
+        multiple=True,
+        callback=_levels,
+        help="AUCs for groups of rows too: by each level of this column (also NAME,NAME, or several times). Levels are "
+        "public; between machines all are named. Categories only: cut numbers into bands first.",
+    )
+    @click.option(
+        "--classes",
+        metavar="NAME,NAME,NAME",
+        callback=_names,
+        help="Labels, where there are three or more; --score-columns then are those of the classes, in this order. "
+        "Each class from the others, pairs, and their average (Hand and Till).",
+    )
+    @click.option(
+        "--cross-groups", is_flag=True, help="With --by: positives of each group from negatives of each other (xAUC)."
+    )
+    @whole_number(
+        "--min-cell",
+        1,
+        1000,
+        default=DEFAULT_MIN_CELL,
+        about="Groups with fewer positive or negative rows are not shown; 1 shows all.",
+    )
+    @functools.wraps(command)
+    def with_questions(*args: Any, **values: Any) -> Any:
+        named = {each.name: values.pop(each.name) for each in fields(Questions)}
+        return command(*args, questions=Questions(**named), **values)
+
+    return with_questions
 
 
 def _parsed(

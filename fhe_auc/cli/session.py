@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from fhe_auc import ckks
 from fhe_auc import thresholds as grids
-from fhe_auc.api import Progress, federated_auc
+from fhe_auc.analysis import PLAIN, Analysis, Questions
+from fhe_auc.api import Progress, evaluated
 from fhe_auc.cli import inputs, output
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.protocol import Protocol, Request
+
+ONE_QUESTION = Questions(score_columns=("score",))
+"""One model over all rows."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class SessionOptions:
     """How to evaluate, as given on the command line and checked.
 
     `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. `options` are the protocol's. `common` are those of every session, by the names that
+    to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
+    the files are meant. `common` are those of every session, by the names that
     `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
     max_rows, min_rows and interval.
     """
@@ -37,48 +42,75 @@ class SessionOptions:
     thresholds: NDArray[np.float64] | str
     options: Mapping[str, Any]
     common: Mapping[str, Any]
+    questions: Questions = ONE_QUESTION
 
     @classmethod
     def checked(
-        cls, plugin: Protocol[Any], options: Mapping[str, int | float | str], *, thresholds: str | None, **common: Any
+        cls,
+        plugin: Protocol[Any],
+        options: Mapping[str, int | float | str],
+        *,
+        thresholds: str | None,
+        questions: Questions = ONE_QUESTION,
+        **common: Any,
     ) -> SessionOptions:
         """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
         plugin.check_options(options)
-        thresholds = plugin.default_thresholds if thresholds is None else thresholds
+        if questions.several and not plugin.several:
+            raise InputError(
+                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by and --classes "
+                "are for exact and verified"
+            )
+        if thresholds is None:
+            thresholds = plugin.thresholds_for(several=questions.several)
         bins = grids.quantiles_wanted(thresholds)
         if bins is not None:
             plugin.require_boundaries()
         resolved = grids.resolve(thresholds) if bins is None else thresholds
         if common["backend"] is not None:
             ckks.choose_backend(common["backend"])
-        return cls(plugin, click.format_filename(thresholds), resolved, options, common)
+        return cls(plugin, click.format_filename(thresholds), resolved, options, common, questions)
 
     @property
     def quantiles(self) -> int | None:
         """How many thresholds a session before finds; None: they are given."""
         return grids.quantiles_wanted(self.specification)
 
-    def request(self, parties: Iterable[str], min_parties: int | None) -> Request:
-        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty."""
-        grid = np.empty(0) if isinstance(self.thresholds, str) else self.thresholds
-        named = tuple(parties)
-        return Request(parties=named, thresholds=grid, min_parties=min_parties, options=self.options, **self.common)
+    def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
+        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty.
 
-    def run(self, parties: Sequence[PartyData], cheat: str | None = None) -> tuple[Evaluation, float]:
+        Without an analysis, nobody has looked into files: raises `InputError` where that is not enough.
+        """
+        if analysis is None:
+            columns = self.questions.score_columns or ONE_QUESTION.score_columns
+            analysis = replace(self.questions, score_columns=columns).analysis({})
+        return Request(
+            parties=tuple(parties),
+            thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
+            min_parties=min_parties,
+            analysis=analysis,
+            options=self.options,
+            **self.common,
+        )
+
+    def run(
+        self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
+    ) -> tuple[Evaluation, float]:
         """Return the evaluation and how many seconds the session took; progress is shown on stderr.
 
-        `cheat` is as of `fhe_auc.federated_auc`.
+        `cheat` is as of `fhe_auc.federated_auc`; `analysis` is what the parties' rows are for.
         """
         started = time.perf_counter()
         with output.progress("Keys and parties") as report:
-            evaluation = federated_auc(
+            evaluation = evaluated(
                 parties,
+                analysis,
                 protocol=self.plugin.name,
                 thresholds=self.thresholds,
                 progress=_naming_the_aggregator(report),
                 cheat=cheat,
+                options=self.options,
                 **self.common,
-                **self.options,
             )
         return evaluation, time.perf_counter() - started
 
@@ -111,10 +143,11 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @inputs.protocol_option
         @shared_options
+        @inputs.question_options
         @inputs.interval_options(
-            "Level of the AUC's confidence interval: DeLong's, from exact and verified with sealed keys; Hanley and "
-            "McNeil's with joint keys. Other protocols release too little for one.",
-            "Leave the interval out: the session then costs less, and releases less.",
+            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's with "
+            "joint keys. Other protocols release too little for one.",
+            "Leave intervals out: the session then costs less, and releases less.",
         )
         @inputs.round_scores_option
         @functools.wraps(command)
@@ -123,6 +156,7 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             protocol: str,
             options: Mapping[str, int | float | str],
             chosen: Mapping[str, Any],
+            questions: Questions,
             interval: float | None,
             round_scores: int | None,
             **others: Any,
@@ -130,7 +164,8 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
             chosen = {**chosen, "interval": interval}
             flags = inputs.with_flags(options, round_scores=round_scores)
             _check_together(flags, chosen)
-            return command(*args, session=SessionOptions.checked(plugin(protocol), flags, **chosen), **others)
+            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, **chosen)
+            return command(*args, session=session, **others)
 
         return with_session
 

@@ -105,13 +105,13 @@ def _play(
     require_flower()
     from fhe_auc.flower.local_sites import Stage
 
-    parties = files.read()
+    parties, analysis = files.read_for(session.questions)
     if deployed and len(parties) > _DEPLOYED_AT_MOST:
         raise InputError(
             f"{len(parties)} sites would be {len(parties)} SuperNodes on this machine; "
             f"at most {_DEPLOYED_AT_MOST} are started, flower simulate takes any number"
         )
-    request = session.request([data.name for data in parties], min_parties)
+    request = session.request([data.name for data in parties], min_parties, analysis)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that what was started is stopped
     started = time.perf_counter()
     stage = Stage(deployed, round_timeout, output.print_line)

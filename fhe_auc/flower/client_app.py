@@ -16,6 +16,7 @@ from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
 from fhe_auc import site_state
+from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.flower import outcomes
@@ -35,13 +36,14 @@ def query(message: Message, context: Context) -> Message:
     return answer(message, context)
 
 
-def answer(message: Message, context: Context, rows: Callable[[str], PartyData] | None = None) -> Message:
+def answer(message: Message, context: Context, rows: Callable[[str, Analysis], PartyData] | None = None) -> Message:
     """Return a site's reply to a message of a session, for the ClientApp of one's own too.
 
     The message is of type `fhe_auc.flower.payload.MESSAGE_TYPE`. The context's node configuration names the site's key
     store (as `fhe_auc_keys.key_store_sites` takes it: ``store``, ``passphrase-file``, ``holder``), its rows (``data``,
-    ``label-column``, ``score-column``, ``score-scale``) and the file for its ``result``. `rows`, if given, returns the
-    rows in place of ``data``; the same ones in all rounds of a session.
+    ``label-column``, ``score-scale``, and ``score-column`` where the session does not name the models) and the file for
+    its ``result``. `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones in all rounds
+    of a session.
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
@@ -66,18 +68,18 @@ def site_config(context: Context) -> Mapping[str, Any]:
     return found
 
 
-def _reader(config: Mapping[str, Any]) -> Callable[[str], PartyData]:
-    def read(name: str) -> PartyData:
-        from fhe_auc.tables import read_parties
+def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
+    def read(name: str, analysis: Analysis) -> PartyData:
+        from fhe_auc.tables import read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")
+        questions = Questions.of(analysis, str(config.get("score-column") or "y_score"))
         columns = {
             "label_column": str(config.get("label-column") or "y_true"),
-            "score_column": str(config.get("score-column") or "y_score"),
             "score_scale": str(config.get("score-scale") or DEFAULT_SCALE),
         }
-        (data,) = read_parties([Path(str(config["data"]))], site_column=None, **columns)
+        (data,), _ = read_for(questions, [Path(str(config["data"]))], **columns)
         return replace(data, name=name)
 
     return read

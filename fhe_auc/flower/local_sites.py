@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from fhe_auc import registry
+from fhe_auc.analysis import Analysis
 from fhe_auc.api import with_costs
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
@@ -25,6 +24,7 @@ from fhe_auc.flower.runtime import Runtime
 from fhe_auc.own_rows import check_scores
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.site_state import LocalSites, site_storage
+from fhe_auc.tables import write_rows
 
 T = TypeVar("T", bound=Outcome)
 
@@ -73,7 +73,9 @@ class Stage:
             folder = runtime.folder / "session"
             folder.mkdir(mode=0o700)
             made = site_storage().local_sites(session, folder, grids)
-            sites = {data.name: _site(folder, number, data, made) for number, data in enumerate(parties)}
+            sites = {
+                data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
+            }
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout}
             self.report("starting Flower")
@@ -96,11 +98,11 @@ class Stage:
         return ", ".join(f"{name}:{node}" for name, node in nodes.items())
 
 
-def _site(folder: Path, number: int, data: PartyData, made: LocalSites) -> dict[str, str]:
+def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: LocalSites) -> dict[str, str]:
     """Write a site's rows to a file of its own; return its configuration."""
     rows = folder / f"rows-{number}.npz"
     rows.touch(mode=0o600)
-    np.savez(rows, y_true=data.y_true, y_score=data.y_score)
+    write_rows(rows, data, analysis)
     return {**made.sites[data.name], "data": str(rows), "result": str(folder / f"result-{number}.json")}
 
 

@@ -10,12 +10,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fhe_auc import errors
 from fhe_auc.errors import EvaluationError, FheAucError, ResultCheckError, VerificationError
+from fhe_auc.estimates import Comparison, Estimate
 from fhe_auc.evaluation import FRACTIONS, Evaluation, Outcome, QuantileThresholds
 from fhe_auc.files import write_atomically
+from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
 from fhe_auc.rounds import Party
 from fhe_auc.serialise import json_text
@@ -52,6 +55,9 @@ def read(path: Path) -> Outcome:
     found = _restored(told["evaluation"])
     found["verified"] = found["verified"]["aggregation"]
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
+    found["estimates"] = tuple(Estimate.from_dict(each) for each in found["estimates"])
+    found["comparisons"] = msgspec.convert(found["comparisons"], tuple[Comparison, ...])
+    found["sites"] = msgspec.convert(found["sites"], tuple[SiteSummary, ...])
     if found["histogram"] is not None:
         from fhe_auc.metrics import Histogram
 

@@ -67,6 +67,8 @@ def _factor_at(factor: Factor, z: int) -> Factor:
     return Factor(
         factor.parts + tuple(Part(part.vector + _TAG, part.over, part.weight * z) for part in factor.parts),
         factor.constants,
+        factor.each,
+        factor.times,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
-from fhe_auc.sums.sketch import MOST_CHARACTERS, Sketch, check_names
+from fhe_auc.sums.sketch import MOST_CHARACTERS, MOST_ENTRIES, Sketch, check_names
 
 Over = Literal["each", "below", "above", "total"]
 """Which entries x_j are added up to entry k of a linear map: that with j = k, all with j < k, with j > k, or all."""
@@ -24,7 +24,7 @@ LARGEST = 2**40
 """Of weights and constants, in absolute value."""
 
 MOST_FACTORS = 3
-MOST_PARTS = 2**12
+MOST_PARTS = 2**14
 """Of all sums together, with constants."""
 
 MOST_EVALUATED = 2**24
@@ -69,15 +69,24 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sum of parts, or a public vector of constants of at most 2^40 in absolute value; totals take any length.
 
-    Raises `InputError` if it is neither.
+    The entries of a sum of parts may be repeated, for the rows (`each`) or columns (`times`) of a table that is laid
+    out row by row: each entry so many times, and what comes of that so many times over.
+
+    Raises `InputError` if it is neither, or is repeated other than 1 to 2^20 times.
     """
 
     parts: tuple[Part, ...] = ()
     constants: tuple[int, ...] = ()
+    each: int = 1
+    times: int = 1
 
     def __post_init__(self) -> None:
         if bool(self.parts) == bool(self.constants):
             raise InputError("a factor has either parts or constants")
+        if not 1 <= self.each * self.times <= MOST_ENTRIES or min(self.each, self.times) < 1:
+            raise InputError(f"a factor is repeated 1 to {MOST_ENTRIES:,} times")
+        if self.each * self.times > 1 and all(part.over == "total" for part in self.parts):
+            raise InputError("constants and totals are not repeated")
         if self.constants and max(map(abs, self.constants)) > LARGEST:
             raise InputError(f"a constant is larger than {LARGEST:,} in absolute value")
 
@@ -94,16 +103,16 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found = {lengths[part.vector] for part in self.parts if part.over != "total"}
         if len(found) > 1:
             raise InputError(f"a factor has parts of different lengths, {', '.join(map(str, sorted(found)))}")
-        return found.pop() if found else None
+        return found.pop() * self.each * self.times if found else None
 
     def evaluate(self, vectors: Mapping[str, Residues], modulus: int) -> Residues:
         """Return its entries modulo a prime, shape (length,), or (1,) where there are totals alone."""
         if self.constants:
             return modular.residues(self.constants, modulus)
         first, *others = (part.evaluate(vectors[part.vector], modulus) for part in self.parts)
-        for each in others:
-            first = modular.add(first, each, modulus)
-        return first
+        for other in others:
+            first = modular.add(first, other, modulus)
+        return np.tile(np.repeat(first, self.each), self.times)
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +157,7 @@ class Sum(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A sketch, and all that is released of it: sums, at least one, each with a name of its own (as vectors have).
 
-    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^12 parts and
+    Raises `InputError`: a sum does not fit the sketch; `CapacityError`: there are more than 2^14 parts and
     vectors of constants, or all of these have more than 2^24 entries.
     """
 
@@ -170,7 +179,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if parts > MOST_PARTS:
             raise CapacityError(f"all sums together have at most {MOST_PARTS:,} parts and constants, got {parts:,}")
         entries = sum(
-            len(factor.constants) + sum(lengths[part.vector] for part in factor.parts) for factor in self._factors()
+            len(factor.constants) + factor.each * factor.times * sum(lengths[part.vector] for part in factor.parts)
+            for factor in self._factors()
         )
         if entries > MOST_EVALUATED:
             raise CapacityError(f"all sums together evaluate at most {MOST_EVALUATED:,} entries, got {entries:,}")

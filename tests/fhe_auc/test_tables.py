@@ -97,7 +97,7 @@ def test_a_column_that_is_there_twice_is_refused(folder: Path) -> None:
 
 
 def test_one_column_cannot_be_both_label_and_score(folder: Path) -> None:
-    with pytest.raises(InputError, match="must differ, not 'x', 'x'"):
+    with pytest.raises(InputError, match="must differ, but 'x' is there twice"):
         read_parties(["a.csv"], label_column="x", score_column="x")
 
 
@@ -207,13 +207,13 @@ def test_a_missing_site_is_named_with_its_row(folder: Path, site: str) -> None:
 @pytest.mark.parametrize("index", [-1, 2])
 def test_a_site_index_without_a_name_is_refused(folder: Path, index: int) -> None:
     file = write_npz("a.npz", site=[0, index], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
-    with pytest.raises(InputError, match=f"^file 'a.npz': row 1: the site is {index}, but there are 2 names of sites"):
+    with pytest.raises(InputError, match=f"^file 'a.npz': row 1: column 'site' is {index}, but there are 2 names"):
         read_parties([file], site_column="site")
 
 
 def test_a_site_index_must_be_an_integer(folder: Path) -> None:
     file = write_npz("a.npz", site=[0.0, 1.0], site_names=["x", "y"], y_true=[0, 1], y_score=[0.1, 0.2])
-    with pytest.raises(InputError, match="must hold indices into the names of the sites, but is of type float64"):
+    with pytest.raises(InputError, match="column 'site' must hold indices into its names, but is of type float64"):
         read_parties([file], site_column="site")
 
 

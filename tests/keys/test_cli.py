@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -620,7 +621,7 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
         "north": PartyData.from_arrays("north", [0, 1, 1, 0], [0.1, 0.5, 0.9, 0.6]),
         "south": PartyData.from_arrays("south", [0, 1, 1, 0, 1], [0.1, 0.5, 0.9, 0.6, 0.3]),
     }
-    too_many = PartyData("north", rows["south"].y_true, rows["south"].y_score)
+    too_many = replace(rows["south"], name="north")
     for name in SITES:
         assert open_as(name, f"capped/{name}.bundle", study="capped.toml").exit_code == 0
     joined = site_storage().aggregator({**config[ADDER], "session": "capped/aggregator.bundle"})
@@ -628,14 +629,14 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
     opening = aggregator.start()
     with site_storage().site(config["north"]) as kept:
         with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
-            answer(kept, opening, lambda _: too_many, lambda _: None)
+            answer(kept, opening, lambda *_: too_many, lambda _: None)
         assert kept.state(joined.manifest.session) is None
     message: bytes | None = opening
     while message is not None:
         for name in SITES:
             with site_storage().site(config[name]) as kept:
                 done = functools.partial(outcomes.write, Path(f"{name}.json"))
-                aggregator.receive(name, answer(kept, message, rows.__getitem__, done))
+                aggregator.receive(name, answer(kept, message, lambda name, _: rows[name], done))
         message = aggregator.finish_round()
     for name in SITES:
         told = json.loads(Path(f"{name}.json").read_text())["evaluation"]

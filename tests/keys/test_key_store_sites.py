@@ -83,7 +83,7 @@ def test_the_same_question_gets_the_same_bytes_again_and_another_one_for_that_ro
     with pytest.raises(MessageError, match="round 1, expected 2"):
         consortium.answer("north", other)
     changed = PartyData.from_arrays("north", ~site_rows[0].y_true, site_rows[0].y_score)
-    assert consortium.answer("north", opening, lambda _: changed) == first
+    assert consortium.answer("north", opening, lambda *_: changed) == first
 
 
 def result_message(consortium: Consortium) -> bytes:
@@ -100,7 +100,7 @@ def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium,
     result = result_message(consortium)
     fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
     with pytest.raises(InputError, match="'north': the rows have changed"):
-        consortium.answer("north", result, lambda _: fewer)
+        consortium.answer("north", result, lambda *_: fewer)
     consortium.answer("north", result)
 
 
@@ -182,7 +182,7 @@ def test_a_site_wants_its_own_passphrase_its_own_holder_and_private_files(consor
 
     def ask(**changes: str) -> None:
         with site_storage().site({**north, **changes}) as kept:
-            answer(kept, opening, consortium.sites.__getitem__, consortium.done)
+            answer(kept, opening, lambda name, _: consortium.sites[name], consortium.done)
 
     with pytest.raises(WrongPassphraseError):
         ask(**{"passphrase-file": south["passphrase-file"]})

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks, registry
-from fhe_auc.counts import PartyData, count
+from fhe_auc.counts import PartyData
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.polynomials import Polynomials
@@ -19,7 +19,7 @@ from fhe_auc.serialise import decode, encode, unframe
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_protocols.exact_auc.auc_sums import sketch_of
+from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
 from tests.support.exact_sessions import GRID, Play, all_keys, material_of, needs_openfhe, rows
 from tests.support.pooled import exact_auc
@@ -27,6 +27,7 @@ from tests.support.wire import changed, payload_of
 
 NAMES = ("site 0", "site 1", "site 2", "site 3")
 SITES = rows(len(NAMES), 7)
+SUMS = one_auc(len(GRID))
 MADE_UP = [PartyData.from_arrays(name, [0] * 30 + [1] * 30, [0.05] * 30 + [0.95] * 30) for name in NAMES]
 
 
@@ -118,7 +119,7 @@ def started() -> tuple[Play, dict[str, list[Any]], list[list[int]]]:
     """A session of `exact`, all padded sketches, and the sketches themselves."""
     play = Play("exact", SITES)
     play.opening = play.aggregator.start()  # type: ignore[attr-defined]
-    sketches = [sketch_of(count(data, GRID)).tolist() for data in SITES]
+    sketches = [SUMS.sketch(data, GRID, 0).tolist() for data in SITES]
     return play, {data.name: padded(play, data.name) for data in SITES}, sketches
 
 
@@ -136,7 +137,7 @@ def test_the_aggregator_and_a_party_decrypt_the_pooled_sketch_from_the_opening()
     # The sum "ties" takes the products of positives and negatives: first −negatives, then −positives, of all pads.
     start, width = sum(layout.widths[:1]), layout.widths[1]
     ties = np.concatenate([each[start : start + width] for each in slots])
-    minus_pads = np.concatenate([ties[bins : 2 * bins], ties[:bins]])
+    minus_pads = ties[: 2 * bins]
     pooled = sum(sent[name][0].astype(object) for name in NAMES) + minus_pads.astype(object)
     assert (pooled % prime).tolist() == np.sum(sketches, axis=0).tolist()
 
@@ -189,7 +190,7 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
     (prime,), bins = play.plan.parameters.plain_moduli, len(GRID)
-    p, n = np.split(np.sum([sketch_of(count(data, GRID)) for data in SITES], axis=0), 2)
+    n, p = np.split(np.sum([SUMS.sketch(data, GRID, 0) for data in SITES], axis=0), 2)
     terms = np.concatenate([p * (np.cumsum(n) - n - (n.sum() - np.cumsum(n))), p * n]) % prime
     aggregators, *theirs = masks
     seen = decrypted[0][0]
@@ -202,7 +203,7 @@ def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_
         terms[:bins].sum() % prime,
         terms[bins:].sum() % prime,
     ]
-    assert seen[2 * bins : 2 * bins + 2].tolist() == [expected.positives, expected.negatives]
+    assert seen[2 * bins : 2 * bins + 2].tolist() == [expected.negatives, expected.positives]
     assert len(theirs) == len(SITES)
     assert modular.subtract(seen, theirs[-1], prime)[: 2 * bins].tolist() == terms.tolist()
 

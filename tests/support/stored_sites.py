@@ -83,7 +83,7 @@ class Consortium:
     ) -> bytes:
         """As a process of its own would: the key store is opened and closed."""
         with site_storage().site(self.made.sites[name]) as site:
-            return answer(Failing(site, keep, spend), message, rows or self.sites.__getitem__, self.done)
+            return answer(Failing(site, keep, spend), message, rows or (lambda name, _: self.sites[name]), self.done)
 
     @property
     def id(self) -> bytes:

@@ -10,7 +10,8 @@ With an interval there are two more, for DeLong's standard error (`fhe_auc.inter
 
     Q10 = Σ p_k·(N_{<k} − N_{>k})²        Q01 = Σ n_k·(P_{>k} − P_{<k})²
 
-All these numbers are released, as they are. A party puts in its own p_k and n_k.
+All these numbers are released, as they are. A party puts in its own p_k and n_k. Which rows are positive and which are
+negative, `fhe_auc_protocols.exact_auc.analysis_sums` says.
 """
 
 from __future__ import annotations
@@ -19,39 +20,47 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fhe_auc.counts import Counts
-from fhe_auc.errors import ResultCheckError, UndefinedAucError
-from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
-
-_POSITIVES, _NEGATIVES = "positives", "negatives"
+from fhe_auc.errors import ResultCheckError
+from fhe_auc.sums.terms import Factor, Part, Sum, Term
 
 
-def auc_release(bins: int, *, interval: bool = False) -> Release:
-    """Return what a session with so many bins releases; raise `InputError` unless there is one."""
-    positives, negatives = Factor((Part(_POSITIVES),)), Factor((Part(_NEGATIVES),))
-    worse_negatives = Factor((Part(_NEGATIVES, "below"), Part(_NEGATIVES, "above", -1)))
-    better_positives = Factor((Part(_POSITIVES, "above"), Part(_POSITIVES, "below", -1)))
-    sums: tuple[Sum, ...] = (
-        Sum("difference", (Term((positives, worse_negatives)),)),
-        Sum("ties", (Term((positives, negatives)),)),
-        Sum("P", (Term((Factor((Part(_POSITIVES, "total"),)),)),)),
-        Sum("N", (Term((Factor((Part(_NEGATIVES, "total"),)),)),)),
-    )
+def each_of(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
+    """Return p_k (or n_k), the rows of all these vectors; `repeated` as `Factor` takes it."""
+    return Factor(tuple(Part(vector) for vector in vectors), (), *repeated)
+
+
+def worse(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
+    """Return N_{<k} − N_{>k}, N those of these vectors."""
+    parts = (part for vector in vectors for part in (Part(vector, "below"), Part(vector, "above", -1)))
+    return Factor(tuple(parts), (), *repeated)
+
+
+def better(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
+    """Return P_{>k} − P_{<k}, P those of these vectors."""
+    parts = (part for vector in vectors for part in (Part(vector, "above"), Part(vector, "below", -1)))
+    return Factor(tuple(parts), (), *repeated)
+
+
+def sum_of(name: str, *factors: Factor) -> Sum:
+    """Return the sum of one product."""
+    return Sum(name, (Term(factors),))
+
+
+def total(name: str, vector: str) -> Sum:
+    """Return the sum of a vector."""
+    return sum_of(name, Factor((Part(vector, "total"),)))
+
+
+def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, interval: bool) -> list[Sum]:
+    """Return difference and ties, with an interval also Q10 and Q01; `name` tells them from those of other AUCs."""
+    p, n = each_of(positives), each_of(negatives)
+    sums = [sum_of(f"difference{name}", p, worse(negatives)), sum_of(f"ties{name}", p, n)]
     if interval:
-        sums += (
-            Sum("Q10", (Term((positives, worse_negatives, worse_negatives)),)),
-            Sum("Q01", (Term((negatives, better_positives, better_positives)),)),
-        )
-    return Release(Sketch(((_POSITIVES, bins), (_NEGATIVES, bins))), sums)
-
-
-def sketch_of(counts: Counts) -> NDArray[np.int64]:
-    """Return a party's sketch for `auc_release`, shape (2·bins,)."""
-    return np.concatenate([counts.bin_positives, counts.bin_negatives])
+        sums += [
+            sum_of(f"Q10{name}", p, worse(negatives), worse(negatives)),
+            sum_of(f"Q01{name}", n, better(positives), better(positives)),
+        ]
+    return sums
 
 
 def least_modulus(max_rows: int, *, interval: bool) -> int:
@@ -64,9 +73,9 @@ def least_modulus(max_rows: int, *, interval: bool) -> int:
 
 
 class AucOfSums(NamedTuple):
-    """What the integers say; Q10 and Q01 only where there is an interval."""
+    """What the integers say; Q10 and Q01 only where there is an interval. There is no AUC of rows of one label."""
 
-    auc: Fraction
+    auc: Fraction | None
     binning_error: Fraction
     positives: int
     negatives: int
@@ -74,18 +83,13 @@ class AucOfSums(NamedTuple):
     q01: int | None = None
 
 
-def auc_of_sums(sums: Sequence[int], max_rows: int, modulus: int) -> AucOfSums:
-    """Return the AUC of the integers of `auc_release`, each known up to multiples of `modulus`.
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, max_rows: int, modulus: int) -> AucOfSums:
+    """Return the AUC of the integers of `auc_sums`, each known up to multiples of `modulus`.
 
-    Raises
-    ------
-    ResultCheckError
-        They cannot be those of at most `max_rows` rows.
-    UndefinedAucError
-        The rows have one class only.
+    Raises `ResultCheckError`: they cannot be those of so many rows, or these are more than `max_rows`.
     """
     difference = sums[0]
-    ties, positives, negatives, *squares = (each % modulus for each in sums[1:])
+    ties, *squares = (each % modulus for each in sums[1:])
     pairs = positives * negatives
     if positives + negatives > max_rows:
         raise ResultCheckError(
@@ -102,7 +106,6 @@ def auc_of_sums(sums: Sequence[int], max_rows: int, modulus: int) -> AucOfSums:
             check="range",
         )
     if not pairs:
-        missing = "negative" if positives else "positive"
-        raise UndefinedAucError(f"the pooled rows hold no {missing} row, so the AUC is undefined; no number is given")
+        return AucOfSums(None, Fraction(0), positives, negatives, *squares)
     auc, binning_error = Fraction(1, 2) + Fraction(difference, 2 * pairs), Fraction(ties, 2 * pairs)
     return AucOfSums(auc, binning_error, positives, negatives, *squares)

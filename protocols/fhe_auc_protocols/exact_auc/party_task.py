@@ -6,10 +6,9 @@ import secrets
 from collections.abc import Sequence
 
 from fhe_auc.computation import PartyTask
-from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, ResultCheckError, UndefinedAucError, VerificationError
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.intervals import DELONG, HANLEY_MCNEIL, Interval, delong, hanley_mcneil, on_logit_scale
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
@@ -18,23 +17,13 @@ from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
 from fhe_auc_keys.encrypted_protocol import check_rows
-from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums, auc_of_sums, sketch_of
+from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.reading import Reading
 from fhe_auc_protocols.result_warnings import of_auc
 
 INTERVAL = "interval"
 """Option of the manifest: the level of the confidence interval."""
-
-_NO_INTERVAL = (
-    "there is no confidence interval: each class needs two rows, and the scores of both classes must overlap; give the "
-    "numbers of rows instead"
-)
-
-_FEW = 30
-_FEW_ROWS = (
-    f"fewer than {_FEW} positive or negative rows: such intervals are too narrow; those of 95 % held the AUC in 91 to "
-    "95 % of simulated studies"
-)
 
 _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
@@ -60,9 +49,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
-        values = sketch_of(count(self._data, self._manifest.thresholds))
-        found = [modular.residues(values, prime) for prime in self.plan.parameters.plain_moduli]
-        if not self.plan.authenticated:
+        plan = self.plan
+        values = plan.sums.sketch(
+            self._data, self._manifest.thresholds, plan.sums.fraction_bits(plan.max_rows, plan.modulus)
+        )
+        found = [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
+        if not plan.authenticated:
             return found
         private, index = KeyStream(secrets.token_bytes(32)), self._manifest.parties.index(self.party)
         return [
@@ -71,31 +63,33 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         ]
 
     def read(self, decrypted: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Evaluation:
-        """Return AUC and binning error from a result's slots, one vector of shape (slots,) for each prime.
+        """Return what a result's slots say, one vector of shape (slots,) for each prime.
 
         Raises
         ------
         VerificationError, ResultCheckError
             They are not those of an honest result over the rows of the parties counted.
         UndefinedAucError
-            The pooled rows have one class only.
+            All pooled rows have the same label (of several classes: one has no row).
         """
         plan, primes = self.plan, self.plan.parameters.plain_moduli
         totals = [plan.layout.totals(each, prime) for each, prime in zip(decrypted, primes, strict=True)]
         found = self._verified(totals, counted, common_secret) if plan.authenticated else self._accepted(totals)
         options = dict(self._manifest.options)
         level = options.pop(INTERVAL, None)
-        standard_error, interval, why_none = (None, None, ()) if level is None else _interval(found, float(level))
+        reading = Reading(plan.analysis, found, len(counted), None if level is None else float(level))
+        try:
+            headline = reading.headline()
+        except UndefinedAucError as error:
+            if plan.authenticated:
+                raise UndefinedAucError(f"{error}; this is verified") from None
+            raise
         return Evaluation(
-            auc=float(found.auc),
-            binning_error=float(found.binning_error),
+            **headline,
+            estimates=reading.estimates(),
+            comparisons=reading.comparisons(),
+            sites=reading.sites(),
             numerical_error=0.0,
-            positives=found.positives,
-            negatives=found.negatives,
-            standard_error=standard_error,
-            interval=interval,
-            fraction=found.auc,
-            binning_error_fraction=found.binning_error,
             soundness=self._soundness if plan.authenticated else None,
             protocol=self._manifest.protocol,
             backend=plan.parameters.backend,
@@ -108,7 +102,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "primes": len(primes),
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
-            warnings=(*of_auc(self._manifest, len(counted), float(found.binning_error)), *why_none),
+            warnings=(*of_auc(self._manifest, len(counted), headline["binning_error"]), *reading.warnings()),
         )
 
     @property
@@ -117,11 +111,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         manifest = self._manifest
         return len(manifest.parties) // manifest.min_parties * self.plan.soundness
 
-    def _accepted(self, totals: Sequence[Residues]) -> AucOfSums:
+    def _accepted(self, totals: Sequence[Residues]) -> Sums:
         plan = self.plan
-        return auc_of_sums(integers(totals, plan.parameters.plain_moduli), plan.max_rows, plan.modulus)
+        return plan.sums.read(integers(totals, plan.parameters.plain_moduli), plan.max_rows, plan.modulus)
 
-    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> AucOfSums:
+    def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
 
         All of it is computed whatever fails: when a party answers would otherwise tell the aggregator its verdict.
@@ -132,19 +126,15 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             authenticator.accepts(each, indices)
             for authenticator, each in zip(self._authenticators(common_secret), totals, strict=True)
         ]
-        outcome: AucOfSums | EvaluationError
+        outcome: Sums | ResultCheckError
         try:
             outcome = self._accepted([released(self.plan.release, each) for each in totals])
-        except EvaluationError as error:
+        except ResultCheckError as error:
             outcome = error
         if not all(fits):
             raise VerificationError(_NOT_ACCEPTED, check="authenticator")
         if isinstance(outcome, ResultCheckError):
             raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
-        if isinstance(outcome, UndefinedAucError):
-            raise UndefinedAucError(f"{outcome}; this is verified") from None
-        if isinstance(outcome, EvaluationError):
-            raise outcome
         return outcome
 
     def _authenticators(self, common_secret: bytes) -> list[Authenticator]:
@@ -153,18 +143,3 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             Authenticator(self.plan.release, common_secret, digest, which, prime)
             for which, prime in enumerate(self.plan.parameters.plain_moduli)
         ]
-
-
-def _interval(found: AucOfSums, level: float) -> tuple[float | None, Interval | None, tuple[str, ...]]:
-    """Return standard error, interval, and a warning where there is none: of the cubic sums, or of the AUC alone."""
-    if found.q10 is None or found.q01 is None:
-        method, standard_error = HANLEY_MCNEIL, hanley_mcneil(found.auc, found.positives, found.negatives)
-    else:
-        method, of_sums = DELONG, delong(found.auc, found.positives, found.negatives, found.q10, found.q01)
-        if of_sums is None:
-            return None, None, (_NO_INTERVAL,)
-        standard_error = of_sums
-    interval = on_logit_scale(found.auc, standard_error, level, method)
-    if interval is None:
-        return standard_error, None, (_NO_INTERVAL,)
-    return standard_error, interval, (_FEW_ROWS,) if min(found.positives, found.negatives) < _FEW else ()

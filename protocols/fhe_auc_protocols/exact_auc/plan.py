@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from fhe_auc import quantities
+from fhe_auc.analysis import Analysis
 from fhe_auc.bfv.ciphertext_noise import (
     check_room,
     flooding_margin,
@@ -50,7 +51,8 @@ from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
 from fhe_auc.sums.terms import Release
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release, least_modulus
+from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
+from fhe_auc_protocols.exact_auc.auc_sums import least_modulus
 
 SOUNDNESS_BITS = 40
 """A wrong integer is accepted with a probability below 2^-40."""
@@ -74,8 +76,14 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     kind: ClassVar[str] = "exact sums"
 
-    release: Release
-    """What is released, and of which sketch; without authenticators."""
+    analysis: Analysis
+    """What is estimated."""
+    thresholds: int
+    """Points of the session's grid, at least 2."""
+    interval: bool
+    """Whether the sums for standard errors are released too; with sealed keys."""
+    sites: bool
+    """Whether sums over sites are; with `interval`, and 5 parties at least."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -94,17 +102,17 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The same, 30 to 80, of each party's noise on its partial decryption; 0 without joint keys."""
 
     def __post_init__(self) -> None:
-        if self.release != auc_release(self.thresholds, interval=self.has_interval):
-            raise CapacityError("the plan releases other sums than those of an AUC and its standard error")
-        if self.joint_keys and self.has_interval:
+        if self.joint_keys and self.interval:
             raise CapacityError("with joint keys there are no sums of degree 3")
+        if self.sites and not (self.interval and self.parties >= LEAST_SITES):
+            raise CapacityError(f"sums over sites come with an interval, and of {LEAST_SITES} parties at least")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
         moduli = self.parameters.plain_moduli
         if min(moduli) < least_prime(self.release):
             raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
-        if self.modulus < least_modulus(self.max_rows, interval=self.has_interval):
+        if self.modulus < least_modulus(self.max_rows, interval=self.interval):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.multiplies != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
@@ -138,15 +146,15 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """T, the product of the plaintext primes."""
         return math.prod(self.parameters.plain_moduli)
 
-    @property
-    def thresholds(self) -> int:
-        """Points of the session's grid."""
-        return self.release.sketch.vectors[0][1]
+    @cached_property
+    def sums(self) -> AnalysisSums:
+        """What is released, and how it is read."""
+        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.sites)
 
     @property
-    def has_interval(self) -> bool:
-        """Whether the sums for DeLong's standard error are released too."""
-        return max(each.degree for each in self.release.sums) > 2
+    def release(self) -> Release:
+        """What is released, and of which sketch; without authenticators."""
+        return self.sums.release
 
     @property
     def primes(self) -> int:
@@ -248,7 +256,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             Parameter(
                 "numbers of a sketch",
                 f"{self.computed.sketch.size:,}",
-                "positives and negatives of {thresholds:,} bins"
+                f"rows of each label in {self.thresholds:,} bins"
+                + ("" if self.analysis.is_plain else ", for each model and group")
                 + (", twice as many with their authenticators" if self.authenticated else ""),
             ),
             describe_flooding(math.floor(self.flooding_margin), -self.flooding_margin),
@@ -290,9 +299,20 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def terms(self) -> Terms:
         """Return what the session's parties agree to."""
-        released = ", ".join(each.name for each in self.release.sums)
+        analysis = self.analysis
+        released = f"{len(self.release.sums):,} numbers"
+        if analysis.is_plain:
+            released = ", ".join(each.name for each in self.release.sums)
+        by = "; ".join(f"{each.name}: {', '.join(each.levels)}" for each in analysis.by)
+        asked = [
+            ("models", ", ".join(analysis.models), "columns of scores", len(analysis.models) > 1),
+            ("classes", ", ".join(analysis.classes), "labels, one a model", bool(analysis.classes)),
+            ("groups", by, "columns, and all levels that they may have", bool(by)),
+            ("across groups", "yes", "positives of each against negatives of each other", analysis.cross_groups),
+        ]
         return Terms(
             [
+                *(Parameter(*row) for *row, there in asked if there),
                 Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound"),
                 Parameter("released", released, "as integers, to the parties and to nobody else; the AUC is of these"),
             ],

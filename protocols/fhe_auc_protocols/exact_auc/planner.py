@@ -6,12 +6,14 @@ import math
 from contextlib import suppress
 from functools import partial
 
+from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, SUM_CHAINS, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release, least_modulus
+from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
+from fhe_auc_protocols.exact_auc.auc_sums import least_modulus
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 
 _LARGE_PRIME = 2**49
@@ -23,6 +25,8 @@ def plan_exact(
     thresholds: int,
     parties: int,
     backend: BackendName,
+    analysis: Analysis = PLAIN,
+    min_parties: int | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
     interval: bool = False,
     authenticated: bool = True,
@@ -32,6 +36,8 @@ def plan_exact(
 ) -> ExactPlan:
     """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
 
+    Sums over sites are released where there is an interval and at least 5 parties (`min_parties`; None: all) count.
+
     Results keep the fewest primes of Q with which the plan holds.
 
     Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
@@ -39,12 +45,17 @@ def plan_exact(
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     interval = interval and not joint_keys
-    release = auc_release(thresholds, interval=interval)
+    fewest = parties if min_parties is None else min(min_parties, parties)
+    sites = interval and not analysis.classes and fewest >= LEAST_SITES
+    release = AnalysisSums(analysis, thresholds, interval, sites).release
     least = least_modulus(max_rows, interval=interval)
     parameters = _parameters(backend, max_rows, least, least_prime(release), joint_keys)
     planned = partial(
         ExactPlan,
-        release=release,
+        analysis=analysis,
+        thresholds=thresholds,
+        interval=interval,
+        sites=sites,
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,

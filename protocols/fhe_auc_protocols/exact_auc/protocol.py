@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from fhe_auc import thresholds as grids
+from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
@@ -21,6 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -42,6 +44,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     trust = "the aggregator computes what it should and does not collude with a party"
     plan_type = ExactPlan
     default_thresholds = "hybrid:4000"  # a threshold is a few bytes
+    several = True
     boundaries = "boundaries-federated"
     options: ClassVar[Mapping[str, str]] = {
         ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
@@ -76,12 +79,18 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             thresholds=len(request.thresholds),
             parties=len(request.parties),
             max_rows=request.max_rows,
+            analysis=request.analysis,
+            min_parties=request.min_parties,
             interval=request.interval is not None,
             authenticated=self.authenticated,
             backend=backend,
             joint_keys=request.keys == "joint",
             smudging_bits=smudging_bits,
         )
+
+    def analysis_of(self, manifest: Manifest) -> Analysis:
+        """Return what the session estimates; raise `InputError` as `plan_of`."""
+        return self.plan_of(manifest).analysis
 
     def task(self, manifest: Manifest, data: PartyData) -> ExactTask:
         """Return a party's computation on its own rows, rounded if the session rounds scores."""
@@ -105,12 +114,14 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             raise InputError(f"the session's manifest is not one for protocol {self.name!r}")
         level = manifest.options.get(INTERVAL)
         if level is None:
-            fits = not plan.has_interval
+            fits = not plan.interval
         else:
             check_level(cast("float", level))
-            fits = plan.has_interval or plan.joint_keys
+            fits = plan.interval or plan.joint_keys
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
+        if plan.sites and manifest.min_parties < LEAST_SITES:
+            raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
         if places is not None and not np.array_equal(manifest.thresholds, grids.decimals(_checked_decimals(places))):
@@ -132,7 +143,7 @@ def rounded(data: PartyData, manifest: Manifest) -> PartyData:
     decimals = manifest.options.get(ROUND_SCORES)
     if decimals is None:
         return data
-    return PartyData.from_arrays(data.name, data.y_true, np.round(data.y_score, _checked_decimals(decimals)))
+    return data.with_scores(lambda scores: np.round(scores, _checked_decimals(decimals)))
 
 
 def _checked_decimals(value: Any) -> int:

@@ -16,7 +16,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.sums.authenticator import Authenticator, Share, authenticated
 from fhe_auc_benchmarks.attacks.exact_auc import simulated
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release
+from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 
 PRIME = 2_199_023_288_321
 TOY, BOUND = 257, 2 / 256
@@ -29,7 +29,7 @@ LIES = [name for name in SIMULATED if name not in HARMLESS]
 @pytest.mark.parametrize("prime", [7, TOY, PRIME])
 def test_the_laboratory_computes_what_parties_do(prime: int) -> None:
     """Sketches, sums, and the verdict on sums with one of them changed; at 7 many of these pass."""
-    release, generator, verdicts = auc_release(3), np.random.default_rng(prime), set()
+    release, generator, verdicts = one_auc(3).release, np.random.default_rng(prime), set()
     for trial in range(60):
         product = Authenticator(release, generator.bytes(32), b"a session", 0, prime)
         mine = simulated.Authenticators(release, prime, np.array([product._point], np.uint64))
@@ -91,7 +91,7 @@ def test_no_lie_passes_modulo_257_more_often_than_is_proved(name: str) -> None:
 
 def test_no_change_of_a_sum_passes_at_more_points_than_its_degree() -> None:
     """All changes of a sum modulo 7, at all points: a session for each of them."""
-    prime, release = 7, auc_release(2)
+    prime, release = 7, one_auc(2).release
     points = np.arange(1, prime, dtype=np.uint64)
     sessions = simulated.Authenticators(release, prime, points)
     generator = np.random.default_rng(6)

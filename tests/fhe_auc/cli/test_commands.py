@@ -43,6 +43,9 @@ from fhe_auc_protocols.exact_auc.planner import plan_exact
 SMALL = ("--thresholds", "uniform:25", "--backend", "tenseal")
 KEYS = {
     "auc",
+    "estimates",
+    "comparisons",
+    "sites",
     "binning_error",
     "numerical_error",
     "protocol",

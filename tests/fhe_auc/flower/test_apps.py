@@ -482,7 +482,7 @@ def test_an_error_that_nobody_foresaw_does_not_travel_either(
     def burst(*_: object, **__: object) -> None:
         raise RuntimeError("score 0.123 of patient 7")
 
-    monkeypatch.setattr("fhe_auc.tables.read_parties", burst)
+    monkeypatch.setattr("fhe_auc.tables.read_for", burst)
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
     message.metadata.__dict__["_message_id"] = "m"
     reply = consortium.site("north").answer(message)

@@ -31,6 +31,7 @@ from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.residues import pack, unpack
 from fhe_auc_keys.session_keys import aggregator_material, public_context
 from fhe_auc_protocols.exact_auc import party_task
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from tests.support.blinded_auc import encoded
 from tests.support.exact_sessions import (
     GRID,
@@ -156,15 +157,13 @@ def test_a_manifest_for_other_sums_or_another_protocol_is_refused(protocol: str)
     other = "exact" if protocol == "verified" else "verified"
     with pytest.raises(InputError, match=f"not one for protocol '{other}'"):
         PLUGINS[other].party(play.manifest, material_of(play.session)["site 0"], play.sites[0])
-    release = play.plan.release
-    more = msgspec.structs.replace(release.sums[2], name="first bin", terms=release.sums[3].terms)
     content = msgspec.msgpack.decode(play.manifest.plan.content)
-    content["release"]["sums"].append(msgspec.to_builtins(more))
-    plan = msgspec.structs.replace(play.manifest.plan, content=encode(content))
-    manifest = msgspec.structs.replace(play.manifest, plan=plan)
-    for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
-        with pytest.raises(InputError, match="releases other sums"):
-            refusing(play.sites[0], manifest)
+    for change, shown in (({"release": []}, "unknown field `release`"), ({"sites": True}, "5 parties at least")):
+        plan = msgspec.structs.replace(play.manifest.plan, content=encode({**content, **change}))
+        manifest = msgspec.structs.replace(play.manifest, plan=plan)
+        for refusing in (play.party, lambda data, manifest: PLUGINS[protocol].aggregator(manifest, b"")):
+            with pytest.raises(InputError, match=shown):
+                refusing(play.sites[0], manifest)
 
 
 @both_protocols
@@ -457,11 +456,11 @@ def test_what_a_party_answers_last_and_what_it_computes_do_not_depend_on_its_ver
         answers["site 0"] = with_payload(first, shift)
     message = play.deliver(play.answers(play.deliver(answers)))  # type: ignore[arg-type]
     calls: list[str] = []
-    for owner, name in ((Authenticator, "accepts"), (party_task, "auc_of_sums"), (party_task, "released")):
+    for owner, name in ((Authenticator, "accepts"), (AnalysisSums, "read"), (party_task, "released")):
         whole = getattr(owner, name)
         monkeypatch.setattr(owner, name, lambda *a, whole=whole, name=name: calls.append(name) or whole(*a))
     last = play.parties[1].respond(message)
-    assert calls == ["accepts", "accepts", "released", "released", "auc_of_sums"]
+    assert calls == ["accepts", "accepts", "released", "released", "read"]
     assert Message.from_bytes(last, limit=LIMIT).payload == b""
     if lying is not None:
         with pytest.raises(VerificationError) as caught:

@@ -19,7 +19,7 @@ from fhe_auc.sums.authenticator import Share, authenticated, released
 from fhe_auc.sums.terms import Factor, Release
 from fhe_auc_benchmarks.attacks.exact_auc.strategies import ALL, FIRST_TWO, STRATEGIES, Claim, OpeningName, View
 from fhe_auc_benchmarks.attacks.outcome import HARMLESS, PASSED, Outcome
-from fhe_auc_protocols.exact_auc.auc_sums import auc_release
+from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 
 _CHUNK = 5_000
 _BINS, _ROWS = 4, 12
@@ -151,7 +151,7 @@ def run(name: str, prime: int, trials: int, seed: int) -> Outcome:
     "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
     from the number of rows on.
     """
-    strategy, release = STRATEGIES[name], auc_release(_BINS)
+    strategy, release = STRATEGIES[name], one_auc(_BINS).release
     computed = authenticated(release)
     generator = np.random.default_rng([seed, prime])
     verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})
@@ -161,7 +161,7 @@ def run(name: str, prime: int, trials: int, seed: int) -> Outcome:
         values, older = generator.integers(1, _ROWS, (2, len(ALL), release.sketch.size), np.uint64)
         now = Sessions(release, prime, values, number, generator)
         before = Sessions(release, prime, older, number, generator) if strategy.staged else now
-        guess = int(values[:, 0].sum())
+        guess = int(values[:, _BINS].sum())  # positives come behind the negatives of all bins
         view = View(computed, prime, list(now.sketches), list(before.sketches), strategy.opened, guess, generator)
         pads: dict[OpeningName, Residues] = {
             "own": now.pad(strategy.opened),

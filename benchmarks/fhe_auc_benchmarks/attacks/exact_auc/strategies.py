@@ -18,6 +18,9 @@ from fhe_auc.bfv import Ciphertext, PublicContext
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.sums.terms import Factor, Release, Sum, Term
+from fhe_auc_protocols.exact_auc.analysis_sums import vector
+
+_NEGATIVES, _POSITIVES = (vector(0, 0, label) for label in (0, 1))
 
 ALL, FIRST_TWO, OUTER_TWO = (0, 1, 2), (0, 1), (0, 2)
 """Parties of a session in the laboratory; what is not staged takes any number, two at least."""
@@ -202,7 +205,7 @@ def _shift(vector: str, z: int | None = None) -> Lie:
 def _shift_and_guess(view: View) -> Claim:
     entry, amount, point = view.some(view.bins), view.few(), 1 + view.some(view.prime - 1)
     of_tag = -amount * pow(point, -1, view.prime)
-    return view.claim(view.shifted("positives'", entry, of_tag, view.shifted("positives", entry, amount)))
+    return view.claim(view.shifted(_POSITIVES + "'", entry, of_tag, view.shifted(_POSITIVES, entry, amount)))
 
 
 def _guess_count(miss: int) -> Lie:
@@ -210,7 +213,7 @@ def _guess_count(miss: int) -> Lie:
 
     def lie(view: View) -> Claim:
         c, at_zero = view.few(), view.which("ties", z=0)
-        changed = view.shifted("negatives", 0, c)  # adds c times the positives of the first bin
+        changed = view.shifted(_NEGATIVES, 0, c)  # adds c times the positives of the first bin
         return view.split(at_zero, changed, added=dict.fromkeys(at_zero, -c * (view.guess + miss)))
 
     return lie
@@ -219,7 +222,7 @@ def _guess_count(miss: int) -> Lie:
 def _swap_labels(view: View) -> Claim:
     pooled, changed = view.honest.pooled, view.honest.pooled
     for end in ("", "'") if view.which(z=1) else ("",):
-        one, other = view.slice_of("positives" + end), view.slice_of("negatives" + end)
+        one, other = view.slice_of(_POSITIVES + end), view.slice_of(_NEGATIVES + end)
         changed[..., one], changed[..., other] = pooled[..., other], pooled[..., one]
     return view.claim(Computed(changed, view.release))
 
@@ -236,7 +239,7 @@ def _replaced(made: Callable[[View, int], Residues]) -> Lie:
 
 
 def _moved_on(view: View, party: int) -> Residues:
-    found, part = view.sketches[party].copy(), view.slice_of("positives")
+    found, part = view.sketches[party].copy(), view.slice_of(_POSITIVES)
     found[..., part] = np.roll(found[..., part], 1, axis=-1)
     return found
 
@@ -289,10 +292,10 @@ STRATEGIES: Mapping[str, Strategy] = {
         "return chosen sums, computed without the submissions", _constants(difference=80, ties=5, P=10, N=10)
     ),
     "zeros": Strategy("return zeros, as if there were no rows", _constants()),
-    "add-positives": Strategy("add positives to a bin", _shift("positives")),
-    "add-negatives": Strategy("add negatives to a bin", _shift("negatives")),
-    "add-at-0": Strategy("add positives to a bin at z = 0 only", _shift("positives", 0), on_tags=True),
-    "add-to-tags": Strategy("add a constant to a tag", _shift("positives'"), on_tags=True),
+    "add-positives": Strategy("add positives to a bin", _shift(_POSITIVES)),
+    "add-negatives": Strategy("add negatives to a bin", _shift(_NEGATIVES)),
+    "add-at-0": Strategy("add positives to a bin at z = 0 only", _shift(_POSITIVES, 0), on_tags=True),
+    "add-to-tags": Strategy("add a constant to a tag", _shift(_POSITIVES + "'"), on_tags=True),
     "add-to-blinders": Strategy("add a constant to a blinder", _shift("blinders of ties"), on_tags=True),
     "add-and-guess": Strategy("add positives, and to the tag by a guessed point", _shift_and_guess, on_tags=True),
     "guess-right": Strategy(

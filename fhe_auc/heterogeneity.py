@@ -1,0 +1,95 @@
+"""How much sites differ: from sums over sites, without the AUC of any.
+
+Site i has the logit θ_i of its own AUC and the weight w_i = 1/variance of that, by DeLong. With k sites, and sums over
+all of them, of which no site's own numbers can be told apart where there are enough sites,
+
+    mean μ = Σwθ/Σw      Q = Σwθ² − (Σwθ)²/Σw      I² = max(0, 1 − (k − 1)/Q)
+    τ² = max(0, (Q − (k − 1)) / (Σw − Σw²/Σw))              DerSimonian and Laird, Controlled Clin. Trials 7 (1986)
+    var μ = 1/Σw + τ²·Σw²/(Σw)²                             Doi et al., Contemp. Clin. Trials 45 (2015), "IVhet"
+    prediction interval: μ ± t_{k−2}·√(τ² + var μ)          Higgins, Thompson, Spiegelhalter, JRSS A 172 (2009)
+
+back on the scale of the AUC. Weights are those of a fixed effect: the mean with random-effects weights would take the
+single sites' variances, or a second question that depends on τ².
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from fhe_auc.intervals import Interval
+
+LEAST_SITES = 3
+"""With fewer there is no prediction interval, and nothing that deserves to be called heterogeneity."""
+
+PREDICTION = "prediction for a new site"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSummary:
+    """What sites have in common, and how far they differ; of one model.
+
+    Attributes
+    ----------
+    model : str
+        Name of the model.
+    within : float or None
+        AUC within sites: the share of pairs, of a positive and a negative row of the same site, that the model orders
+        rightly. Where it is far from the pooled AUC, the model tells sites apart rather than rows, or the reverse. None
+        where no site has both labels.
+    both_classes, one_class : int
+        Sites with rows of both labels, and with rows of one.
+    usable : int
+        Sites whose own AUC has a standard error: all that follows is of these.
+    mean : float or None
+        Mean of their AUCs, on the logit scale, weighted by precision. None, as all below, for fewer than 3 usable
+        sites.
+    i2 : float or None
+        Share of the variation between sites that is not chance, 0 to 1.
+    tau2 : float or None
+        Variance between sites, of the logit of the AUC.
+    prediction : Interval or None
+        Where the AUC of another such site is expected.
+    """
+
+    model: str
+    within: float | None
+    both_classes: int
+    one_class: int
+    usable: int
+    mean: float | None = None
+    i2: float | None = None
+    tau2: float | None = None
+    prediction: Interval | None = None
+
+
+class SiteSums(NamedTuple):
+    """Sums over usable sites: their number, and of w, wθ, wθ², w²."""
+
+    usable: int
+    weight: Fraction
+    weighted: Fraction
+    weighted_square: Fraction
+    weight_square: Fraction
+
+
+def random_effects(sums: SiteSums, level: float) -> tuple[float, float, float, Interval] | None:
+    """Return mean, I², τ² and prediction interval; None for fewer than 3 usable sites, or sums of no such."""
+    k, w, wt, wtt, ww = sums
+    if k < LEAST_SITES or w <= 0 or w * w <= ww:
+        return None
+    from scipy.special import stdtrit  # scipy takes a while to load
+
+    mean, q = wt / w, wtt - wt**2 / w
+    i2 = max(0.0, 1 - (k - 1) / float(q)) if q > 0 else 0.0
+    tau2 = max(Fraction(0), (q - (k - 1)) / (w - ww / w))
+    variance = 1 / w + tau2 * ww / w**2
+    reach = float(stdtrit(k - 2, (1 + level) / 2)) * math.sqrt(tau2 + variance)
+    low, high = (_expit(float(mean) + sign * reach) for sign in (-1, 1))
+    return _expit(float(mean)), i2, float(tau2), Interval(level, low, high, PREDICTION)
+
+
+def _expit(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
