@@ -145,8 +145,8 @@ def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callabl
         @shared_options
         @inputs.question_options
         @inputs.interval_options(
-            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's with "
-            "joint keys. Other protocols release too little for one.",
+            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's "
+            "with joint keys. Other protocols release too little for one.",
             "Leave intervals out: the session then costs less, and releases less.",
         )
         @inputs.round_scores_option
