@@ -171,7 +171,8 @@ max_rows_option = whole_number(
     "--max-rows",
     2,
     default=DEFAULT_MAX_ROWS,
-    about="Most rows of all parties together; beyond it the result may be refused.",
+    about="Most rows of all parties together; beyond it the result may be refused. Intervals of up to 30,963 rows "
+    "(two models: 24,575) take half the bytes of more.",
 )
 
 min_rows_option = whole_number(

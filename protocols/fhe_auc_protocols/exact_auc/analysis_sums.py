@@ -36,6 +36,7 @@ from fhe_auc_protocols.exact_auc.auc_sums import (
     auc_sums,
     better,
     each_of,
+    least_modulus,
     sum_of,
     total,
     worse,
@@ -111,6 +112,10 @@ class AnalysisSums:
                 _site(_table(data.labels, bins, shape=(2, self.bins)).reshape(2, -1), fraction_bits) for bins in bins_of
             ]
         return np.concatenate(vectors)
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many pooled rows can take, the most of any sum."""
+        return least_modulus(max_rows, interval=self.interval, comparison=bool(self.compared))
 
     def fraction_bits(self, max_rows: int, modulus: int) -> int:
         """Return after how many binary places weights of sites are rounded: as many as their sums leave room for."""

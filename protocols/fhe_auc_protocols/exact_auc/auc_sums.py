@@ -63,13 +63,14 @@ def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, i
     return sums
 
 
-def least_modulus(max_rows: int, *, interval: bool) -> int:
+def least_modulus(max_rows: int, *, interval: bool, comparison: bool = False) -> int:
     """Return how many values a sum of so many pooled rows can take, the most of any sum.
 
     The difference lies between ±max_rows²/4. All others are at least 0, Q10 ≤ P·N² and Q01 ≤ N·P², which for P + N rows
-    is at most 4·(P + N)³/27.
+    is at most 4·(P + N)³/27. In a `comparison` of two models there are sums between plus and minus that.
     """
-    return 1 + max(max_rows, 2 * (max_rows**2 // 4), 4 * max_rows**3 // 27 if interval else 0)
+    cubic = (1 + comparison) * (4 * max_rows**3 // 27) if interval else 0
+    return 1 + max(max_rows, 2 * (max_rows**2 // 4), cubic)
 
 
 class AucOfSums(NamedTuple):

@@ -1,7 +1,7 @@
 """The parameters of an exact AUC: what is released, plaintext primes, flooding, and what is left of the modulus.
 
 Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
-(`auc_sums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators' soundness,
+(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators' soundness,
 d/(t − 1), is then below 2^-40.
 
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
@@ -52,7 +52,6 @@ from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
 from fhe_auc.sums.terms import Release
 from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
-from fhe_auc_protocols.exact_auc.auc_sums import least_modulus
 
 SOUNDNESS_BITS = 40
 """A wrong integer is accepted with a probability below 2^-40."""
@@ -112,7 +111,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         moduli = self.parameters.plain_moduli
         if min(moduli) < least_prime(self.release):
             raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
-        if self.modulus < least_modulus(self.max_rows, interval=self.interval):
+        if self.modulus < self.sums.least_modulus(self.max_rows):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.multiplies != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")

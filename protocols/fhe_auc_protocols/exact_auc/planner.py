@@ -13,11 +13,10 @@ from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
-from fhe_auc_protocols.exact_auc.auc_sums import least_modulus
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 
-_LARGE_PRIME = 2**49
-"""A prime just above it has 50 bits, the most there may be."""
+_SMALL_BITS, _LARGE_BITS = 42, 50
+"""Of a prime at most, on the smallest chain and on others."""
 
 
 def plan_exact(
@@ -47,9 +46,9 @@ def plan_exact(
     interval = interval and not joint_keys
     fewest = parties if min_parties is None else min(min_parties, parties)
     sites = interval and not analysis.classes and fewest >= LEAST_SITES
-    release = AnalysisSums(analysis, thresholds, interval, sites).release
-    least = least_modulus(max_rows, interval=interval)
-    parameters = _parameters(backend, max_rows, least, least_prime(release), joint_keys)
+    sums = AnalysisSums(analysis, thresholds, interval, sites)
+    least = sums.least_modulus(max_rows)
+    parameters = _parameters(backend, max_rows, least, least_prime(sums.release), joint_keys)
     planned = partial(
         ExactPlan,
         analysis=analysis,
@@ -75,13 +74,12 @@ def _parameters(backend: BackendName, max_rows: int, least: int, small_prime: in
     """Return ring, moduli and primes of a product from `least`: one where that is enough, else several small ones."""
     chains = CHAINS[backend] if joint_keys else SUM_CHAINS[backend]
     small, *larger = chains
-    for chain, above, most in (
-        (small, small_prime, 1),
-        *((chain, _LARGE_PRIME, 1) for chain in larger),
-        (small, small_prime, MAX_PLAIN_MODULI),
-    ):
-        for count in range(1, most + 1):
-            moduli = primes_above(above, count, chain.ring_dimension)
-            if math.prod(moduli) >= least:
-                return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)
+    for chain, bits in ((small, _SMALL_BITS), *((chain, _LARGE_BITS) for chain in larger)):
+        one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
+        if one[0].bit_length() <= bits:
+            return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
+    for count in range(2, MAX_PLAIN_MODULI + 1):
+        several = primes_above(small_prime, count, small.ring_dimension)
+        if math.prod(several) >= least:
+            return BfvParameters(backend, small.ring_dimension, small.modulus_bits, small.special_bits, several)
     raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")

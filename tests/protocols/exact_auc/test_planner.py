@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc.bfv.parameters import primes_above
+from fhe_auc.analysis import Analysis
+from fhe_auc.bfv.parameters import is_prime, primes_above
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.sums.opening import integers
@@ -22,7 +23,19 @@ from tests.support.blinded_auc import encoded
 SMALL: dict[str, Any] = {"thresholds": 1000, "parties": 20, "backend": "openfhe"}
 JOINT = {**SMALL, "joint_keys": True}
 FIRST, SECOND, THIRD = primes_above(2**41, 3, 8192)
-(LARGE,) = primes_above(2**49, 1, 8192)
+
+
+def last_prime(bits: int) -> int:
+    """The largest prime of so many bits that is 1 modulo twice the ring dimension."""
+    return next(number for number in range(2**bits - 16383, 0, -16384) if is_prime(number))
+
+
+LAST_SMALL, LAST_LARGE = last_prime(42), last_prime(50)
+
+
+def next_prime(number: int) -> int:
+    """The smallest such prime above a number."""
+    return primes_above(number, 1, 8192)[0]
 
 
 def most_rows(modulus: int) -> int:
@@ -36,9 +49,9 @@ def most_rows(modulus: int) -> int:
     [
         (2, (FIRST,), 1),
         (most_rows(FIRST), (FIRST,), 1),
-        (most_rows(FIRST) + 1, (LARGE,), 2),
-        (most_rows(LARGE), (LARGE,), 2),
-        (most_rows(LARGE) + 1, (FIRST, SECOND), 1),
+        *((rows, (next_prime(rows**2 // 4 * 2),), 1) for rows in (most_rows(FIRST) + 1, most_rows(LAST_SMALL))),
+        *((rows, (next_prime(rows**2 // 4 * 2),), 2) for rows in (most_rows(LAST_SMALL) + 1, most_rows(LAST_LARGE))),
+        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND), 1),
         (most_rows(FIRST * SECOND), (FIRST, SECOND), 1),
         (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD), 1),
     ],
@@ -58,22 +71,26 @@ CUBIC, NEXT_CUBIC = primes_above(3 * 2**40, 2, 8192)
 
 
 @pytest.mark.parametrize(
-    ("max_rows", "moduli"),
+    ("models", "max_rows", "moduli"),
     [
-        (2, (CUBIC,)),
-        (28_132, (CUBIC,)),  # 4·28,132³/27 < CUBIC < 4·28,133³/27
-        (28_133, (LARGE,)),
-        (156_047, (LARGE,)),
-        (156_048, (CUBIC, NEXT_CUBIC)),
-        (10**8, (CUBIC, NEXT_CUBIC)),
+        (1, 2, (CUBIC,)),
+        (1, 28_132, (CUBIC,)),  # 4·28,132³/27 < CUBIC < 4·28,133³/27
+        (1, 30_963, (next_prime(4 * 30_963**3 // 27),)),  # of 42 bits
+        (1, 30_964, (next_prime(4 * 30_964**3 // 27),)),  # of 43
+        (1, 196_607, (next_prime(4 * 196_607**3 // 27),)),  # of 50 bits
+        (1, 196_608, (CUBIC, NEXT_CUBIC)),
+        (1, 10**8, (CUBIC, NEXT_CUBIC)),
+        (2, 24_575, (next_prime(8 * 24_575**3 // 27),)),  # their comparison has sums of either sign
+        (2, 156_048, (CUBIC, NEXT_CUBIC)),
     ],
 )
-def test_an_interval_takes_primes_for_the_cube_of_the_rows(max_rows: int, moduli: tuple[int, ...]) -> None:
-    plan = plan_exact(**SMALL, max_rows=max_rows, interval=True)
+def test_an_interval_takes_primes_for_the_cube_of_the_rows(models: int, max_rows: int, moduli: tuple[int, ...]) -> None:
+    analysis = Analysis(models=("a", "b")[:models])
+    plan = plan_exact(**SMALL, max_rows=max_rows, interval=True, analysis=analysis)
     assert plan.parameters.plain_moduli == moduli
     assert plan.soundness == 3 / (moduli[0] - 1) < 2**-40
     assert plan.flooding_margin >= 40
-    assert math.prod(moduli) > 4 * max_rows**3 / 27
+    assert math.prod(moduli) > 4 * models * max_rows**3 / 27
 
 
 def test_with_joint_keys_there_are_no_cubic_sums() -> None:
@@ -91,15 +108,21 @@ def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> N
 
 
 @pytest.mark.parametrize(
-    ("max_rows", "primes"), [(most_rows(FIRST), 1), (most_rows(FIRST) + 1, 2), (most_rows(FIRST * SECOND) + 1, 3)]
+    ("max_rows", "moduli"),
+    [
+        (most_rows(FIRST), (FIRST,)),
+        (most_rows(LAST_SMALL), (next_prime(most_rows(LAST_SMALL) ** 2 // 4 * 2),)),
+        (most_rows(LAST_SMALL) + 1, (FIRST, SECOND)),
+        (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
+    ],
 )
-def test_joint_keys_have_small_primes_only(max_rows: int, primes: int) -> None:
+def test_joint_keys_have_small_primes_only(max_rows: int, moduli: tuple[int, ...]) -> None:
     plan = plan_exact(**JOINT, max_rows=max_rows)
-    assert plan.parameters.plain_moduli == (FIRST, SECOND, THIRD)[:primes]
+    assert plan.parameters.plain_moduli == moduli
     assert plan.parameters.multiplies
 
 
-@pytest.mark.parametrize("moduli", [(FIRST,), (LARGE,), (FIRST, SECOND)])
+@pytest.mark.parametrize("moduli", [(FIRST,), (LAST_LARGE,), (FIRST, SECOND)])
 def test_the_largest_sums_of_the_most_rows_come_out_and_larger_ones_do_not(moduli: tuple[int, ...]) -> None:
     largest = most_rows(math.prod(moduli)) ** 2 // 4
     for value in (largest, -largest, largest - 1, 0):
@@ -155,7 +178,7 @@ def test_with_joint_keys_the_fewest_primes_are_kept_that_leave_room_for_everybod
 @pytest.mark.parametrize("bins", [2, 100, 1000, 4000])
 def test_uploads_are_residues_side_by_side(bins: int) -> None:
     """Positives and negatives of each bin; with authenticators their tags, and two blinders for each product."""
-    for max_rows, bits in ((10**6, [42]), (10**7, [50]), (10**9, [42, 42])):
+    for max_rows, bits in ((10**6, [42]), (10**7, [46]), (10**9, [42, 42])):
         for authenticated, entries in ((False, 2 * bins), (True, 4 * bins + 4)):
             plan = plan_exact(**{**SMALL, "thresholds": bins}, max_rows=max_rows, authenticated=authenticated)
             assert plan.computed.sketch.size == entries
