@@ -1,8 +1,8 @@
 """The parameters of an exact AUC: what is released, plaintext primes, flooding, and what is left of the modulus.
 
 Integers are released, so the product T of the plaintext primes is at least the number of values that one can take
-(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators' soundness,
-d/(t − 1), is then below 2^-40.
+(`AnalysisSums.least_modulus`). Every prime is above d·2^40, d the largest degree of a sum: the authenticators'
+soundness, d/(t − 1), is then below 2^-40.
 
     sealed keys   parties send padded sketches in the clear, and the aggregator multiplies plaintexts by ciphertexts of
                   an opening (`fhe_auc.sums`)
