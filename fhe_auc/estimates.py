@@ -9,10 +9,14 @@ from typing import Any
 
 from fhe_auc.intervals import Interval
 
-SMALL = "fewer rows of a label than are shown of a group"
 ONE_CLASS = "rows of one label only"
 
 _ALL = "all"
+
+
+def too_few(min_cell: int) -> str:
+    """Return why a group is not shown, for `Estimate.missing`."""
+    return f"fewer than {min_cell} rows of a label in this group, or needed to hide one that has"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

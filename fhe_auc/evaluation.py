@@ -11,18 +11,39 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc.errors import VerificationError
+from fhe_auc.errors import InputError, VerificationError
 from fhe_auc.estimates import Comparison, Estimate
 from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
+from fhe_auc.notebook import html
+from fhe_auc.result_tables import ends, of_comparisons, of_estimates, of_sites
 from fhe_auc.study import Study
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
 
 
 FRACTIONS = ("fraction", "binning_error_fraction")
 """Fields of `Evaluation` that are text in `Evaluation.as_dict`, such as "3/4"."""
+
+_FRAME = {
+    "model": "object",
+    "group": "object",
+    "contrast": "object",
+    "n": "Int64",
+    "events": "Int64",
+    "auc": "float64",
+    "low": "float64",
+    "high": "float64",
+    "level": "float64",
+    "method": "object",
+    "standard_error": "float64",
+    "binning_error": "float64",
+    "missing": "object",
+}
+"""Columns of `Evaluation.to_frame`, and their pandas types."""
 
 FIRST_SESSION = "boundaries: "
 """Before the name of a phase of the session that found the thresholds."""
@@ -181,6 +202,42 @@ class Evaluation(Outcome):
         if self.histogram is not None:
             plain["histogram"] = {name: values.tolist() for name, values in plain["histogram"].items()}
         return plain
+
+    def to_frame(self) -> DataFrame:
+        """Return the estimates as a pandas data frame, a row for each.
+
+        Columns: model, group ("all" for all rows), contrast, n, events (positive rows), auc, its interval's low, high,
+        level and method, standard_error, binning_error, missing (why there is no AUC; empty where there is one). What
+        is not known is NA. Raises `InputError` where pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("Evaluation.to_frame needs pandas: pip install pandas") from None
+        rows = []
+        for each in self.estimates:
+            plain = each.as_dict()
+            interval = plain["interval"] or dict.fromkeys(("low", "high", "level", "method"))
+            rows.append([(plain | interval)[name] for name in _FRAME])
+        frame = pandas.DataFrame(rows, columns=list(_FRAME))
+        return frame.astype(_FRAME)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: headline, tables of estimates and comparisons, sites, warnings."""
+        headline = f"AUC {self.auc:.4f}"
+        if self.interval is not None:
+            headline += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
+        if self.positives is not None and self.negatives is not None:
+            headline += f"; n {self.positives + self.negatives:,}, events {self.positives:,}"
+        tables = [
+            *([of_estimates(self.estimates)] if len(self.estimates) > 1 else []),
+            *([of_comparisons(self.comparisons)] if self.comparisons else []),
+        ]
+        lines = [
+            *(f"{label} {value}: {note}" for label, value, note in of_sites(self.sites)),
+            *(f"warning: {warning}" for warning in self.warnings),
+        ]
+        return html(f"{headline}; protocol {self.protocol}, {self.parties:,} parties", tables, lines)
 
 
 def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:

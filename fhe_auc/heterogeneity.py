@@ -34,7 +34,7 @@ class SiteSummary:
     Attributes
     ----------
     model : str
-        Name of the model.
+        Name of the model; empty where there is one only.
     within : float or None
         AUC within sites: the share of pairs, of a positive and a negative row of the same site, that the model orders
         rightly. Where it is far from the pooled AUC, the model tells sites apart rather than rows, or the reverse. None

@@ -72,6 +72,8 @@ def demo(
     from fhe_auc import plot as figures
 
     plugin = session.plugin
+    if session.questions.several:
+        raise InputError("the demo's data have one model and no groups: ask fhe-auc evaluate for several AUCs")
     if cheat is not None:
         known = registry.attacks(plugin.name).descriptions
         if cheat not in known:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from fhe_auc import registry
@@ -14,6 +16,7 @@ from fhe_auc.cli.session import SessionOptions, session_options
     epilog=output.examples(
         "fhe-auc evaluate north.csv south.csv west.csv",
         "fhe-auc evaluate all.parquet --site-column hospital --label-column outcome --score-column risk",
+        "fhe-auc evaluate *.csv --score-columns risk_a,risk_b --by sex,age_band --plot forest.png",
         "fhe-auc evaluate *.csv --thresholds uniform:100 --backend tenseal",
         "fhe-auc evaluate *.csv --thresholds quantile:200",
         "fhe-auc evaluate *.csv --keys joint",
@@ -26,13 +29,21 @@ from fhe_auc.cli.session import SessionOptions, session_options
 )
 @inputs.party_files
 @session_options(registry.evaluating)
+@click.option(
+    "--plot",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Save a forest plot of all AUCs and their intervals: .png, .pdf or .svg.",
+)
 @costs_option
 @output.json_option
-def evaluate(files: inputs.PartyFiles, session: SessionOptions, costs: bool, as_json: bool) -> None:
+def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, costs: bool, as_json: bool) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
     By default as a fraction of integers that a lying aggregator cannot change unnoticed. Every party then learns how
     many rows of each label there are in all; of two parties, each learns the other's.
+
+    With --score-columns and --by one session gives the AUCs of several models and groups.
 
     Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
     --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,
@@ -40,9 +51,17 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, costs: bool, as_
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
+    from fhe_auc import forest_plot
+    from fhe_auc import plot as figures
+
+    if plot is not None:
+        figures.check_path(plot)
     parties, analysis = files.read_for(session.questions)
     evaluation, wall_seconds = session.run(parties, analysis=analysis)
     if as_json:
         output.print_json(evaluation.as_dict())
     else:
         print_evaluation(evaluation, wall_seconds, session, costs=costs)
+    if plot is not None:
+        figures.save_figure(forest_plot.draw(evaluation), plot)
+        output.print_line(f"figure saved as {plot}")

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 
 import click
 
-from fhe_auc import quantities, registry
+from fhe_auc import quantities, registry, result_tables
+from fhe_auc.analysis import Questions
 from fhe_auc.cli import output
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation
@@ -37,6 +38,11 @@ _KEYS = {
 }
 
 
+_LEARNT = (
+    "Every party learnt the sums behind these numbers, and how many rows of each label each group has, also of groups "
+    "that are not shown. The aggregator learnt nothing of the rows. Names of models and groups are public."
+)
+
 costs_option = click.option("--costs", is_flag=True, help="Show rounds, bytes, and the time of each phase too.")
 
 
@@ -64,14 +70,22 @@ def print_evaluation(
     if evaluation.security_bits == 0:
         encryption = ("none", "noise protects what parties send")
     whole_session = ("whole session", quantities.seconds_text(wall_seconds), whole)
+    found: list[tuple[output.Cell, ...]] = [
+        _auc(evaluation, auc_note or _auc_of(session.questions)),
+        *interval_rows(evaluation.interval),
+        *_no_interval(evaluation, session),
+        *_rows(evaluation),
+        *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
+        *beside_auc,
+        *result_tables.of_sites(evaluation.sites),
+    ]
+    if len(evaluation.estimates) > 1:
+        output.print_table(found)
+        _print_estimates(evaluation)
+        found = []
     output.print_table(
         [
-            _auc(evaluation, auc_note),
-            *interval_rows(evaluation.interval),
-            *_no_interval(evaluation, session.common["interval"]),
-            *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
-            *_rows(evaluation),
-            *beside_auc,
+            *found,
             *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
             *_fraction(evaluation),
@@ -93,6 +107,20 @@ def print_evaluation(
         output.print_table([*rows, whole_session], header=("phase", "time", "who does what"), numbers=1)
         output.print_text()
     output.print_warnings(evaluation.warnings)
+
+
+def _print_estimates(evaluation: Evaluation) -> None:
+    """Print the tables of an evaluation with more than one estimate, and who has learnt what is in them."""
+    tables = [result_tables.of_estimates(evaluation.estimates)]
+    if evaluation.comparisons:
+        tables.append(result_tables.of_comparisons(evaluation.comparisons))
+    for table in tables:
+        output.print_text()
+        numbers = len(table.header) - table.words - 1
+        output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
+    output.print_text()
+    output.print_text(_LEARNT)
+    output.print_text()
 
 
 def _costs(evaluation: Evaluation, sent_note: str) -> list[tuple[output.Cell, ...]]:
@@ -125,11 +153,18 @@ def _step(decimals: int) -> str:
     return f"{10**-decimals:.{decimals}f}"
 
 
-def _auc(evaluation: Evaluation, own_note: str) -> tuple[output.Cell, ...]:
-    label, note = "AUC, encrypted", "of all parties' rows together"
+def _auc_of(questions: Questions) -> str:
+    if questions.classes:
+        return "the average over all pairs of classes (Hand and Till)"
+    of = f"{questions.score_columns[0]}, " if len(questions.score_columns) > 1 else ""
+    return f"{of}of all parties' rows together"
+
+
+def _auc(evaluation: Evaluation, note: str) -> tuple[output.Cell, ...]:
+    label = "AUC, encrypted"
     if math.isnan(evaluation.binning_error):
         label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
-    return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), own_note or note
+    return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
 
 
 def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
@@ -137,13 +172,13 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     if interval is None:
         return []
     note = f"{interval.method}; takes rows as independent: repeated patients or alike sites make it too narrow"
-    label, ends = f"{100 * interval.level:.6g} % interval", f"{interval.low:.4f} to {interval.high:.4f}"
+    label, ends = f"{100 * interval.level:.6g} % interval", result_tables.ends(interval)
     return [(output.styled(label, "bold"), output.styled(ends, "bold"), note)]
 
 
-def _no_interval(evaluation: Evaluation, wanted: float | None) -> list[tuple[output.Cell, ...]]:
+def _no_interval(evaluation: Evaluation, session: SessionOptions) -> list[tuple[output.Cell, ...]]:
     """Say why there is no interval where one was wanted and the protocol has none."""
-    if wanted is None or evaluation.positives is not None:  # where a class is too small, a warning says so
+    if session.common["interval"] is None or session.plugin.several:  # where rows allow none, a warning says so
         return []
     return [("interval", "none", f"protocol {evaluation.protocol} releases too little; verified has DeLong's")]
 
@@ -166,8 +201,8 @@ def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     positives, negatives = evaluation.positives, evaluation.negatives
     if positives is None or negatives is None:
         return []
-    split = f"{positives:,} positive, {negatives:,} negative; released exactly"
-    return [("rows", f"{positives + negatives:,}", split)]
+    events = output.styled(f"{positives:,} positive, {negatives:,} negative; released exactly", "bold not dim")
+    return [(output.styled("rows", "bold"), output.styled(f"{positives + negatives:,}", "bold"), events)]
 
 
 def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

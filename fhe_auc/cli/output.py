@@ -80,10 +80,12 @@ def print_text(text: Cell = "") -> None:
     _print(text)
 
 
-def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, numbers: int = 0) -> None:
+def print_table(
+    rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, words: int = 1, numbers: int = 0
+) -> None:
     """Print rows in columns, the last one wrapped and dimmed: it explains.
 
-    So many columns after the first as `numbers` says are aligned to the right. No cell is ever cut short: where the
+    After `words` columns so many as `numbers` says are aligned to the right. No cell is ever cut short: where the
     terminal is too narrow, lines run over its edge.
     """
     from rich import box
@@ -106,7 +108,7 @@ def print_table(rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | N
         last = column == columns - 1
         table.add_column(
             header[column] if header else "",
-            justify="right" if 1 <= column <= numbers else "left",
+            justify="right" if words <= column < words + numbers else "left",
             no_wrap=not last,
             style="dim" if last else None,
             overflow="fold",

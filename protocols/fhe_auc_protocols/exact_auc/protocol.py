@@ -64,7 +64,8 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
         if decimals is None:
             return request
         own = grids.decimals(_checked_decimals(decimals))
-        if not any(np.array_equal(request.thresholds, each) for each in (own, grids.resolve(self.default_thresholds))):
+        defaults = grids.resolve(self.thresholds_for(several=not request.analysis.is_plain))
+        if not any(np.array_equal(request.thresholds, each) for each in (own, defaults)):
             raise InputError(_NO_OTHERS)
         return replace(request, thresholds=own)
 

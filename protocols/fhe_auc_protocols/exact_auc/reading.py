@@ -10,7 +10,7 @@ from typing import Any
 
 from fhe_auc.analysis import Analysis, Contrast
 from fhe_auc.errors import UndefinedAucError
-from fhe_auc.estimates import ONE_CLASS, SMALL, Comparison, Estimate
+from fhe_auc.estimates import ONE_CLASS, Comparison, Estimate, too_few
 from fhe_auc.heterogeneity import SiteSummary, random_effects
 from fhe_auc.intervals import (
     DELONG,
@@ -108,7 +108,7 @@ class Reading:
         found = []
         for model, sums in zip(self.analysis.models, self.sums.sites, strict=False):
             summary = SiteSummary(
-                model=model,
+                model=model if len(self.analysis.models) > 1 else "",
                 within=0.5 + sums.difference / (2 * sums.pairs) if sums.pairs else None,
                 both_classes=sums.both_classes,
                 one_class=self.parties - sums.both_classes,
@@ -175,7 +175,7 @@ class Reading:
             "contrast": contrast.label,
         }
         if hidden:
-            return Estimate(**names, auc=None, missing=SMALL)
+            return Estimate(**names, auc=None, missing=too_few(analysis.min_cell))
         if found.auc is None:
             return Estimate(**names, auc=None, positives=found.positives, negatives=found.negatives, missing=ONE_CLASS)
         standard_error, interval = self._interval(found) if contrast.interval else (None, None)

@@ -290,6 +290,7 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("plan --protocol verified --min-rows 1000 --max-rows 10", "--min-rows is 1,000, but --max-rows 10"),
         ("evaluate north.csv --magic", r"option.*--magic.*; see fhe-auc evaluate --help"),
         ("demo --dataset magic", "'--dataset': 'magic' is not one of 'covid-clinics', 'credit-default'"),
+        ("demo --by sex", "no groups: ask fhe-auc evaluate"),
         ("demo --plot none/figure.png", "no folder 'none'"),
         ("demo --plot figure.gif", r"must end in \.png, \.pdf or \.svg"),
         ("plan --parties 0", "'--parties': 0 is not in the range"),

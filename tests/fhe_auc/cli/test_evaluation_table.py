@@ -1,0 +1,217 @@
+"""`fhe-auc evaluate` of several models and groups: table, comparisons, sites and JSON say the same of the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.cli import main
+from fhe_auc.cli.session import SessionOptions
+from fhe_auc.result_tables import p_text
+
+PROGRAM = "from fhe_auc.cli import main; main()"
+OPTIONS = (
+    *("--label-column", "died", "--score-columns", "risk_a,risk_b", "--by", "sex,band"),
+    *("--round-scores", "2", "--protocol", "exact", "--backend", "tenseal"),
+)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def site(seed: int, rows: int = 120) -> pd.DataFrame:
+    random = np.random.default_rng(seed)
+    died = random.integers(0, 2, rows)
+    risks = [np.clip(random.normal(0.4 + 0.2 * died, wide), 0, 1).round(2) for wide in (0.2, 0.3)]
+    band = np.where(np.arange(rows) < 2, "80+", random.choice(["18-49", "50-64", "65-79"], rows))
+    sex = random.choice(["F", "M"], rows)
+    return pd.DataFrame({"died": died, "risk_a": risks[0], "risk_b": risks[1], "sex": sex, "band": band})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("sites")
+    for seed in range(5):
+        site(seed).to_csv(place / f"site{seed}.csv", index=False)
+    return place
+
+
+@pytest.fixture(scope="module")
+def pooled(folder: Path) -> pd.DataFrame:
+    return pd.concat([pd.read_csv(file).assign(site=file.stem) for file in sorted(folder.glob("*.csv"))])
+
+
+@pytest.fixture(scope="module")
+def shown(folder: Path) -> str:
+    """What a terminal of 100 columns shows that is to have no colours, with the figure."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "evaluate", *files(folder), *OPTIONS, "--plot", str(folder / "forest.svg")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100", "TERM": "xterm-256color"},
+        timeout=120,
+        check=True,
+    )
+    assert "figure saved as" in done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, list[dict[str, object]]]:
+    """The JSON of the same."""
+    result = call("evaluate", *files(folder), *OPTIONS, "--json")
+    assert result.exit_code == 0, result.output
+    evaluation: dict[str, list[dict[str, object]]] = json.loads(result.stdout)
+    return evaluation
+
+
+def files(folder: Path) -> list[str]:
+    return [str(file) for file in sorted(folder.glob("*.csv"))]
+
+
+def in_group(pooled: pd.DataFrame, group: str) -> pd.DataFrame:
+    name, _, level = group.partition(": ")
+    return pooled[pooled[name] == level] if level else pooled
+
+
+def lines(text: str) -> list[list[str]]:
+    """Lines of tables as cells, which two blanks or more part."""
+    return [re.split(r" {2,}", line) for line in text.splitlines()]
+
+
+def test_json_has_scikit_learns_auc_for_each_model_and_group_and_none_of_small_groups(
+    found: dict[str, list[dict[str, object]]], pooled: pd.DataFrame
+) -> None:
+    groups = ["all", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+"]
+    assert [(each["model"], each["group"]) for each in found["estimates"]] == [
+        (model, group) for model in ("risk_a", "risk_b") for group in groups
+    ]
+    bands = pooled.groupby("band")["died"].agg(lambda died: min(died.sum(), len(died) - died.sum())).sort_values()
+    small = {f"band: {band}" for band in bands.index[:2]}  # the small one, and what hides it
+    for each in found["estimates"]:
+        rows = in_group(pooled, str(each["group"]))
+        if each["group"] in small:
+            assert (each["auc"], each["n"], each["events"], each["interval"]) == (None,) * 4
+            assert str(each["missing"]).startswith("fewer than 10 rows of a label")
+            continue
+        assert each["auc"] == pytest.approx(roc_auc_score(rows["died"], rows[each["model"]]), abs=1e-12)
+        assert (each["n"], each["events"], each["missing"]) == (len(rows), rows["died"].sum(), "")
+
+
+def test_json_has_the_comparison_and_what_sites_have_in_common(
+    found: dict[str, list[dict[str, object]]], pooled: pd.DataFrame
+) -> None:
+    (comparison,) = found["comparisons"]
+    aucs = {model: roc_auc_score(pooled["died"], pooled[model]) for model in ("risk_a", "risk_b")}
+    assert (comparison["first"], comparison["second"]) == ("risk_a", "risk_b")
+    assert comparison["difference"] == pytest.approx(aucs["risk_b"] - aucs["risk_a"], abs=1e-12)
+    for each in found["sites"]:
+        right = pairs = 0.0
+        for _, rows in pooled.groupby("site"):
+            own = int(rows["died"].sum() * (1 - rows["died"]).sum())
+            right += own * roc_auc_score(rows["died"], rows[each["model"]])
+            pairs += own
+        assert each["within"] == pytest.approx(right / pairs, abs=1e-9)
+        assert (each["both_classes"], each["one_class"]) == (5, 0)
+    assert [each["model"] for each in found["sites"]] == ["risk_a", "risk_b"]
+
+
+def test_the_table_shows_what_json_says(shown: str, found: dict[str, list[dict[str, object]]]) -> None:
+    cells = lines(shown)
+    for each in found["estimates"]:
+        name = "all rows" if each["group"] == "all" else str(each["group"])
+        (row,) = (row for row in cells if row[:2] == [each["model"], name])
+        if each["auc"] is None:
+            assert row[2].startswith("not shown: fewer than 10")
+            continue
+        interval: dict[str, float] = each["interval"]  # type: ignore[assignment]
+        assert row[2:] == [
+            f"{each['n']:,}",
+            f"{each['events']:,}",
+            f"{each['auc']:.4f}",
+            f"{interval['low']:.4f} to {interval['high']:.4f}",
+        ]
+    (comparison,) = found["comparisons"]
+    (row,) = (row for row in cells if row[0] == "risk_b minus risk_a")
+    assert row[1] == f"{comparison['difference']:+.4f}"
+    assert row[3:] == [p_text(float(str(comparison["p_value"]))), "DeLong, paired"]
+
+
+def test_a_terminal_of_100_columns_shows_aligned_numbers_without_colours(shown: str) -> None:
+    assert "\x1b" not in shown
+    assert max(map(len, shown.splitlines())) <= 100
+    rows = [line for line in shown.splitlines() if re.match(r"risk_[ab]  ", line) and " to " in line]
+    assert len(rows) == 10
+    assert len({line.index(" to ") for line in rows}) == 1
+    assert len({len(re.search(r" \d[\d,]* +\d[\d,]* +0\.", line)[0]) for line in rows}) == 1
+
+
+def test_the_headline_comes_first_then_the_table_then_who_learnt_what(shown: str, pooled: pd.DataFrame) -> None:
+    auc = roc_auc_score(pooled["died"], pooled["risk_a"])
+    assert shown.startswith(f"AUC, encrypted  {auc:.6f}")
+    order = ["95 % interval", "rows  ", "within sites", "model   ", "comparison", "Every party learnt", "protocol"]
+    places = [shown.index(word) for word in order]
+    assert places == sorted(places)
+    told = " ".join(shown.split())
+    assert "how many rows of each label each group has, also of groups that are not shown" in told
+
+
+def test_sites_are_summed_up_for_one_model_too(folder: Path) -> None:
+    plain = ("--label-column", "died", "--score-column", "risk_a", "--thresholds", "uniform:25", "--backend", "tenseal")
+    result = call("evaluate", *files(folder), *plain, "--json")
+    (summary,) = json.loads(result.stdout)["sites"]
+    table = call("evaluate", *files(folder), *plain).stdout
+    told = " ".join(table.split())
+    assert f"within sites {summary['within']:.4f} " in told
+    assert "0 of 5 sites have rows of one label only" in told
+    prediction = summary["prediction"]
+    assert f"a new site {prediction['low']:.4f} to {prediction['high']:.4f} 95 % prediction interval" in told
+    assert f"from 5 sites with enough rows; between these: I² {100 * summary['i2']:.0f} %, " in told
+    assert summary["model"] == json.loads(result.stdout)["estimates"][0]["model"] == ""
+
+
+def test_the_figure_is_drawn_of_the_same_evaluation(shown: str, folder: Path) -> None:
+    assert (folder / "forest.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_a_figure_that_cannot_be_saved_is_refused_before_any_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionOptions, "run", lambda *_: pytest.fail("computed first"))
+    result = call("evaluate", "none.csv", "--plot", "forest.gif")
+    assert result.exit_code == 2
+    assert "must end in .png, .pdf or .svg" in result.stderr
+
+
+def test_the_average_over_classes_says_what_it_is(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    for name in ("north", "south"):
+        labels = random.integers(0, 3, 90)
+        risks = {f"risk{each}": np.clip(random.normal(0.3 + 0.3 * (labels == each), 0.2), 0, 1) for each in range(3)}
+        pd.DataFrame({"kind": np.array(["a", "b", "c"])[labels], **risks}).to_csv(tmp_path / f"{name}.csv", index=False)
+    result = call(
+        *("evaluate", str(tmp_path / "north.csv"), str(tmp_path / "south.csv"), "--label-column", "kind"),
+        *("--score-columns", "risk0,risk1,risk2", "--classes", "a,b,c", "--thresholds", "uniform:20"),
+        *("--backend", "tenseal", "--protocol", "exact"),
+    )
+    assert result.exit_code == 0, result.output
+    told = " ".join(result.stdout.split())
+    assert "the average over all pairs of classes (Hand and Till)" in told
+    assert "releases too little" not in told
+    assert sum(row[:2] == ["risk0", "a from others"] for row in lines(result.stdout)) == 1
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.00034, "0.00034"), (0.0499, "0.050"), (0.5, "0.50"), (1.0, "1.0"), (9e-5, "< 0.0001")]
+)
+def test_p_values_have_two_significant_digits(p: float, text: str) -> None:
+    assert p_text(p) == text

@@ -1,0 +1,160 @@
+"""An evaluation in a notebook: its data frame, and its HTML, in which no name is taken for HTML."""
+
+from __future__ import annotations
+
+import re
+import sys
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from fhe_auc import federated_evaluation
+from fhe_auc.errors import InputError
+from fhe_auc.estimates import Comparison, Estimate, too_few
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.heterogeneity import SiteSummary
+from fhe_auc.intervals import Interval
+
+COLUMNS = [
+    *("model", "group", "contrast", "n", "events", "auc", "low", "high", "level", "method"),
+    *("standard_error", "binning_error", "missing"),
+]
+ATTACK = "<script>alert(1)</script>\"'&"
+
+
+def make_evaluation(name: str = "risk_b") -> Evaluation:
+    interval = Interval(0.9, 0.75, 0.85, "DeLong")
+    return Evaluation(
+        auc=0.8,
+        binning_error=0.002,
+        numerical_error=0.0,
+        protocol="verified",
+        backend="openfhe",
+        parties=7,
+        thresholds=1000,
+        verified=True,
+        security_bits=128,
+        positives=300,
+        negatives=1000,
+        interval=interval,
+        estimates=(
+            Estimate(
+                model="risk_a",
+                group="",
+                auc=0.8,
+                standard_error=0.03,
+                binning_error=0.002,
+                interval=interval,
+                positives=300,
+                negatives=1000,
+            ),
+            Estimate(model=name, group=f"sex: {name}", contrast=name, auc=None, missing=too_few(10)),
+        ),
+        comparisons=(
+            Comparison(
+                first="risk_a", second=name, difference=-0.04, interval=Interval(0.9, -0.07, -0.01, name), p_value=2e-5
+            ),
+        ),
+        sites=(SiteSummary(model=name, within=0.7726, both_classes=23, one_class=55, usable=14),),
+        warnings=(name,),
+    )
+
+
+def test_a_frame_has_a_row_for_each_estimate() -> None:
+    frame = make_evaluation().to_frame()
+    assert list(frame.columns) == COLUMNS
+    first, second = (frame.iloc[at].to_dict() for at in range(2))
+    assert first == {
+        **{"model": "risk_a", "group": "all", "contrast": "", "n": 1300, "events": 300, "auc": 0.8, "low": 0.75},
+        **{"high": 0.85, "level": 0.9, "method": "DeLong", "standard_error": 0.03, "binning_error": 0.002},
+        "missing": "",
+    }
+    assert (second["group"], second["missing"]) == ("sex: risk_b", too_few(10))
+    assert all(pd.isna(second[name]) for name in COLUMNS[3:12])
+    assert frame["n"].dtype == "Int64"
+
+
+def test_the_frame_of_a_session_is_the_rows_counted() -> None:
+    sites = {
+        name: pd.DataFrame({"y": [0, 1, 0, 1, 0, 1] * 4, "risk": [0.1, 0.9, 0.3, 0.4, 0.5, 0.2] * 4, "sex": [*sexes]})
+        for name, sexes in (("north", "FFMMMM" * 4), ("south", "MMFFFF" * 4))
+    }
+    evaluation = federated_evaluation(
+        sites,
+        label_column="y",
+        score_columns="risk",
+        by="sex",
+        protocol="exact",
+        thresholds="uniform:10",
+        backend="tenseal",
+    )
+    pooled = pd.concat(sites.values())
+    counted = pooled.groupby("sex")["y"].agg(["size", "sum"])
+    found = evaluation.to_frame().set_index("group")
+    assert found.loc[["sex: F", "sex: M"], ["n", "events"]].to_numpy().tolist() == counted.to_numpy().tolist()
+    assert found.loc["all", ["n", "events"]].tolist() == [len(pooled), pooled["y"].sum()]
+
+
+def test_a_frame_without_pandas_is_refused_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(InputError, match="pip install pandas"):
+        make_evaluation().to_frame()
+
+
+class Tags(HTMLParser):
+    """What a browser reads: tags with attributes, and the text between them."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {f"{name}={value}" for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + "\n"
+
+
+def test_the_html_shows_headline_estimates_comparisons_and_sites() -> None:
+    shown = Tags(make_evaluation()._repr_html_())
+    lines = shown.text.splitlines()
+    headline = "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
+    assert lines[0] == headline
+    assert {"risk_a", "all rows", "1,300", "0.8000", "0.7500 to 0.8500", f"not shown: {too_few(10)}"} <= set(lines)
+    assert {"risk_b minus risk_a", "-0.0400", "-0.0700 to -0.0100", "< 0.0001"} <= set(lines)
+    assert any(line.startswith("within sites 0.7726: risk_b: ") for line in lines)
+    assert shown.tags.count("table") == 2
+
+
+def test_names_are_no_html_whatever_they_hold() -> None:
+    attacked, plain = Tags(make_evaluation(ATTACK)._repr_html_()), Tags(make_evaluation()._repr_html_())
+    assert attacked.tags == plain.tags
+    assert attacked.attributes == plain.attributes
+    assert "script" not in attacked.tags
+    assert attacked.text.count(ATTACK) == plain.text.count("risk_b")
+
+
+def test_the_html_sets_no_colour_so_that_dark_notebooks_can() -> None:
+    html = make_evaluation()._repr_html_()
+    assert not re.search(r"color|background|#[0-9a-f]{3}|src=|href=|class=", html)
+
+
+def test_one_auc_has_no_table() -> None:
+    evaluation = Evaluation(
+        auc=0.8,
+        binning_error=0.1,
+        numerical_error=0.0,
+        protocol="semi-honest",
+        backend="tenseal",
+        parties=3,
+        thresholds=10,
+        verified=False,
+        security_bits=128,
+    )
+    assert Tags(evaluation._repr_html_()).text.strip() == "AUC 0.8000; protocol semi-honest, 3 parties"

@@ -1,0 +1,159 @@
+"""The forest plot: what is drawn is what the estimates say, legible whatever models and groups are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
+
+from fhe_auc import forest_plot, plot
+from fhe_auc.estimates import Estimate, too_few
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.heterogeneity import SiteSummary
+from fhe_auc.intervals import Interval
+
+GROUPS = ("", "sex: F", "sex: M", "band: 18-49", "band: 50-64", "band: 65-79", "band: 80+")
+
+
+def make_estimate(model: str, group: str, auc: float | None, reach: float = 0.05, **others: Any) -> Estimate:
+    if auc is None:
+        return Estimate(model=model, group=group, auc=None, missing=too_few(10))
+    interval = Interval(0.95, auc - reach, auc + reach / 2, "DeLong")
+    return Estimate(model=model, group=group, auc=auc, interval=interval, positives=1200, negatives=34_000, **others)
+
+
+def make_evaluation(estimates: list[Estimate], sites: tuple[SiteSummary, ...] = ()) -> Evaluation:
+    return Evaluation(
+        auc=0.8,
+        binning_error=0.001,
+        numerical_error=0.0,
+        protocol="verified",
+        backend="openfhe",
+        parties=7,
+        thresholds=1000,
+        verified=True,
+        security_bits=128,
+        estimates=tuple(estimates),
+        sites=sites,
+    )
+
+
+def make_sites(*models: str) -> tuple[SiteSummary, ...]:
+    prediction = Interval(0.95, 0.61, 0.88, "prediction")
+    return tuple(
+        SiteSummary(
+            model=each,
+            within=0.77,
+            both_classes=7,
+            one_class=0,
+            usable=6,
+            mean=0.76,
+            i2=0.3,
+            tau2=0.04,
+            prediction=prediction,
+        )
+        for each in models
+    )
+
+
+def two_models() -> Evaluation:
+    estimates = [
+        make_estimate(model, group, base + 0.01 * at)
+        for model, base in (("risk_a", 0.8), ("risk_b", 0.7))
+        for at, group in enumerate(GROUPS)
+    ]
+    return make_evaluation(estimates, make_sites("risk_a", "risk_b"))
+
+
+def bars(figure: Figure) -> list[tuple[float, float, float, float]]:
+    """Of each error bar: its y, low end, AUC and high end, from the top of the figure."""
+    found = []
+    for each in figure.axes[0].containers:
+        assert isinstance(each, ErrorbarContainer)
+        (point,), (segment,) = each[0].get_xydata(), each[2][0].get_segments()
+        found.append((point[1], segment[0][0], point[0], segment[1][0]))
+    return sorted(found)
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts]
+
+
+def test_every_point_and_bar_is_an_estimate_and_its_interval_in_the_order_of_groups() -> None:
+    evaluation = two_models()
+    figure = forest_plot.draw(evaluation)
+    by_group = [each for group in GROUPS for each in evaluation.estimates if each.group == group]
+    expected = [(each.interval.low, each.auc, each.interval.high) for each in by_group] + [(0.61, 0.76, 0.88)] * 2
+    assert [row[1:] for row in bars(figure)] == [pytest.approx(row) for row in expected]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["all rows", *GROUPS[1:], "a new site: prediction\n(from 6 sites)"]
+    tops = figure.axes[0].get_yticks()
+    assert [min(range(len(tops)), key=lambda at: abs(tops[at] - row[0])) for row in bars(figure)] == [
+        at for at in range(len(tops)) for _ in range(2)
+    ]
+
+
+def test_numbers_stand_beside_their_rows_once_for_all_models() -> None:
+    found = texts(forest_plot.draw(two_models()))
+    assert found.count("35,200") == found.count("1,200") == len(GROUPS)
+    assert "0.800 (0.750 to 0.825)" in found
+    assert "0.700 (0.650 to 0.725)" in found
+    assert {"n", "events", "AUC (95 % interval)"} <= set(found)
+
+
+def test_a_line_goes_through_each_models_auc_over_all_rows() -> None:
+    figure = forest_plot.draw(two_models())
+    lines = [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"]
+    assert lines == [0.8, 0.7]
+
+
+def test_models_differ_in_colour_and_marker_and_the_legend_names_them() -> None:
+    models = [f"_model {number}" for number in range(16)]
+    figure = forest_plot.draw(make_evaluation([make_estimate(model, "", 0.8) for model in models]))
+    points = [each[0] for each in figure.axes[0].containers]
+    assert len({(point.get_color(), point.get_marker()) for point in points}) == len(models)
+    legend = figure.axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == models
+
+
+def test_a_group_that_is_not_shown_has_no_point_and_no_numbers() -> None:
+    shown, hidden = make_estimate("", "", 0.8), make_estimate("", "sex: F", None)
+    figure = forest_plot.draw(make_evaluation([shown, hidden]))
+    assert len(bars(figure)) == 1
+    assert texts(figure).count("not shown") == 1
+    assert figure.axes[0].get_legend() is None
+
+
+def test_of_several_classes_the_line_is_their_average() -> None:
+    estimates = [make_estimate(model, "", 0.9, contrast=f"{model} from others") for model in ("a", "b", "c")]
+    figure = forest_plot.draw(make_evaluation(estimates))
+    assert [line.get_xdata()[0] for line in figure.axes[0].lines if line.get_linestyle() == ":"] == [0.8]
+    assert len(bars(figure)) == 3
+
+
+@pytest.mark.parametrize("level", ["w" * 40, "a $x_1$ & <b>level</b> of forty characters", "$\\frac{"])
+def test_no_text_overlaps_leaves_the_figure_or_is_taken_for_a_formula(
+    level: str, assert_texts_apart: Callable[..., None]
+) -> None:
+    groups = ("", f"{'v' * 40}: {level}", f"variable: {level}", "sex: M")
+    estimates = [make_estimate(model, group, 0.75) for model in (level[:40], "_b") for group in groups]
+    figure = forest_plot.draw(make_evaluation(estimates, make_sites(level[:40], "_b")))
+    assert_texts_apart(figure, least=20)
+    drawn = "".join(label.get_text() for label in figure.axes[0].get_yticklabels()).replace("\n", "").replace(" ", "")
+    assert drawn.count(level.replace(" ", "")) == 2
+
+
+def test_one_auc_and_eight_groups_fit_too(assert_texts_apart: Callable[..., None]) -> None:
+    assert_texts_apart(forest_plot.draw(make_evaluation([])), least=5)
+    one = [make_estimate("", group, 0.75) for group in (*GROUPS, "band: none")]
+    assert_texts_apart(forest_plot.draw(make_evaluation(one, make_sites(""))), least=40)
+
+
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_each_kind_of_file_is_written(tmp_path: Any, suffix: str, magic: bytes) -> None:
+    file = tmp_path / f"forest{suffix}"
+    plot.save_figure(forest_plot.draw(two_models()), file)
+    assert file.read_bytes().startswith(magic)
