@@ -1,0 +1,76 @@
+"""docs/guide/paper.md, executed: its commands print what it shows, and its sentences say what its commands computed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "paper.md"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("paper guide")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all blocks have run, one after another; what they printed is in printed.txt."""
+    place = tmp_path_factory.mktemp("paper")
+    (place / "fhe-auc").write_text(f'#!/bin/sh\nexec {sys.executable} -c "from fhe_auc.cli import main; main()" "$@"\n')
+    (place / "fhe-auc").chmod(0o755)
+    environment = {**os.environ, "COLUMNS": "100", "PATH": f"{place}:{os.environ['PATH']}"}
+    printed = []
+    for language, text in FENCE.findall(GUIDE.read_text("utf-8")):
+        program = {"python": [sys.executable, "-c"], "sh": ["/bin/bash", "-euc"]}.get(language)
+        if program is not None:
+            done = subprocess.run(
+                [*program, text],
+                cwd=place,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            assert done.returncode == 0, f"{text}\n{done.stdout}"
+            printed.append(done.stdout)
+    (place / "printed.txt").write_text("\n".join(printed))
+    return place
+
+
+def test_commands_print_what_the_guide_shows(folder: Path) -> None:
+    printed = [line.split() for line in (folder / "printed.txt").read_text().splitlines()]
+    shown = [text for language, text in FENCE.findall(GUIDE.read_text("utf-8")) if language == "text"]
+    assert len(shown) == 2
+    for line in "".join(shown).splitlines():
+        assert line == "…" or line.split() in printed, line
+    assert (folder / "forest.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_is_scikit_learns_within_the_binning_error(folder: Path) -> None:
+    pooled = pd.concat([pd.read_csv(folder / f"{site}.csv") for site in ("north", "south", "west")])
+    table = pd.read_csv(folder / "table2.csv")
+    assert len(table) == 14
+    for row in table.itertuples():
+        name, _, level = row.group.partition(": ")
+        rows = pooled[pooled[name] == level] if level else pooled
+        assert abs(row.auc - roc_auc_score(rows["died"], rows[row.model])) <= row.binning_error
+        assert (row.n, row.events) == (len(rows), rows["died"].sum())
+
+
+def test_the_sentences_to_paste_are_what_was_computed(folder: Path) -> None:
+    sentences = " ".join(re.findall(r"^> (.*)$", GUIDE.read_text("utf-8"), re.MULTILINE))
+    first = pd.read_csv(folder / "table2.csv").iloc[0]
+    found = f"{first.auc:.3f} (95 % CI {first.low:.3f} to {first.high:.3f}; DeLong)"
+    assert f"of risk_a was {found}, of {int(first.n):,} patients with {int(first.events)} events" in sentences
+    compared = r"risk_b minus risk_a +-(\S+) +-(\S+) to -(\S+) +(\S+)"
+    difference, high, low, p = map(float, re.search(compared, (folder / "printed.txt").read_text()).groups())
+    found = f"{difference:.3f} lower (95 % CI {low:.3f} to {high:.3f}; p = {p}; paired DeLong)"
+    assert f"That of risk_b was {found}" in sentences
