@@ -22,7 +22,7 @@ MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
 MOST_CHARACTERS = 40
 
-DEFAULT_MIN_CELL = 10
+DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
 
 ALL = ""
 """Name of the group of all rows."""
@@ -109,8 +109,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
-        if not 1 <= self.min_cell <= 1000:
-            raise InputError(f"min_cell must lie between 1 and 1000, got {self.min_cell}")
+        if not 1 <= self.min_cell <= MOST_MIN_CELL:
+            raise InputError(f"min_cell must lie between 1 and {MOST_MIN_CELL}, got {self.min_cell}")
 
     @property
     def is_plain(self) -> bool:

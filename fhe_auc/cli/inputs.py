@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis, Questions
+from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.ckks import BACKENDS
 from fhe_auc.errors import InputError
 from fhe_auc.intervals import DEFAULT_LEVEL
@@ -205,6 +205,17 @@ def _levels(context: click.Context, parameter: click.Parameter, values: tuple[st
     return found
 
 
+by_option = click.option(
+    "--by",
+    metavar="NAME[=LEVEL,LEVEL]",
+    multiple=True,
+    callback=_levels,
+    help="AUCs for groups of rows too: by each level of this column (also NAME,NAME, or several times). Levels are "
+    "public; between machines all are named. Categories only: cut numbers into bands first.",
+)
+"""The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
+
+
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``questions``, `fhe_auc.analysis.Questions`; no columns of scores: one model."""
 
@@ -214,14 +225,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
         callback=_names,
         help="Columns of several models' scores. Further models are compared with the first one (paired DeLong).",
     )
-    @click.option(
-        "--by",
-        metavar="NAME[=LEVEL,LEVEL]",
-        multiple=True,
-        callback=_levels,
-        help="AUCs for groups of rows too: by each level of this column (also NAME,NAME, or several times). Levels are "
-        "public; between machines all are named. Categories only: cut numbers into bands first.",
-    )
+    @by_option
     @click.option(
         "--classes",
         metavar="NAME,NAME,NAME",
@@ -235,7 +239,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @whole_number(
         "--min-cell",
         1,
-        1000,
+        MOST_MIN_CELL,
         default=DEFAULT_MIN_CELL,
         about="Groups with fewer positive or negative rows are not shown; 1 shows all.",
     )

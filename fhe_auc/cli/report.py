@@ -6,6 +6,7 @@ import datetime
 import math
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc import __version__, registry
+from fhe_auc.analysis import MOST_MIN_CELL, Analysis, Questions
+from fhe_auc.api import evaluated
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows
 from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, pool
 from fhe_auc.cli.session import SessionOptions
+from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation, verified_as_dict
 from fhe_auc.own_rows import warnings_of
+from fhe_auc.protocol import DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
     from fhe_auc.intervals import Interval
@@ -33,6 +38,9 @@ _KEYS = {
     "joint": "The parties have made the secret key together and nobody has it as a whole: only all of them together "
     "can decrypt.",
 }
+
+_SITES = 5
+"""From so many parties on there is something to say about them that tells none's own numbers."""
 
 _ABOUT_AUC = {
     True: "of all parties' rows together",
@@ -84,11 +92,13 @@ def _printable(context: click.Context, parameter: click.Parameter, title: str | 
 @inputs.interval_options(
     "Level of all confidence intervals: DeLong's of the AUC, Wilson's of rates.", "Leave them out."
 )
+@inputs.by_option
 @inputs.whole_number(
     "--min-cell",
     1,
     default=10,
-    about="Merge bins until no count that is shown is from 1 to N - 1. 1: show small counts too.",
+    about="Merge bins until no count that is shown is from 1 to N - 1, and leave out groups with fewer rows of a "
+    "label. 1: show small counts too.",
 )
 @click.option("--force", is_flag=True, help="Overwrite files of an earlier report.")
 @output.json_option
@@ -100,6 +110,7 @@ def report(
     out: Path,
     force: bool,
     interval: float | None,
+    by: dict[str, tuple[str, ...]],
     min_cell: int,
     as_json: bool,
 ) -> None:
@@ -109,12 +120,17 @@ def report(
     calibration, decision curve, confidence intervals, and what was revealed to whom. Scores must lie in [0, 1]. Unlike
     `evaluate`, which gives an AUC, it gives the parties the pooled rows of each label in each bin. Page and files show
     them in bins that are merged until no count is small.
+
+    AUCs of groups (--by), and with five parties or more what sites have in common, come from a session of `verified`.
     """
     from fhe_auc import report as cards
 
     _check_folder(out, cards.FILES, force=force)
-    parties = files.read()
+    questions = Questions(score_columns=(), by=by, min_cell=min(min_cell, MOST_MIN_CELL))
+    parties, analysis = files.read_for(questions)
     pooled = pool(session, parties)
+    if by and not pooled.exact:
+        raise InputError("AUCs of groups are exact numbers: they do not go with a model that adds noise")
     card = cards.report_card(
         pooled.histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not pooled.exact
     )
@@ -125,6 +141,8 @@ def report(
         *_of_small_cells(card, pooled.histogram.edges[:-1], threshold),
     )
     facts = _facts(session, pooled, card, (title or "").strip() or _title(pooled.evaluation), warnings)
+    if pooled.exact and (by or len(parties) >= _SITES):
+        facts = _with_panels(facts, session, parties, analysis, pooled, interval)
     with output.progress("Drawing"):
         saved = cards.save(card, facts, out)
     if as_json:
@@ -136,6 +154,34 @@ def report(
     else:
         _print(card, facts, saved)
         output.print_warnings(own)
+
+
+def _with_panels(
+    facts: Facts,
+    session: SessionOptions,
+    parties: list[PartyData],
+    analysis: Analysis,
+    pooled: Pooled,
+    interval: float | None,
+) -> Facts:
+    """Return the facts with AUCs of groups and what sites have in common, from one more session."""
+    with output.progress("Groups and sites") as report:
+        found = evaluated(
+            parties,
+            analysis,
+            protocol=DEFAULT_PROTOCOL,
+            thresholds=pooled.histogram.edges[:-1],
+            interval=interval,
+            progress=report,
+            options={},
+            **{name: session.common[name] for name in ("backend", "keys", "smudging_bits", "max_rows", "min_rows")},
+        )
+    groups = tuple(each for each in found.estimates if each.group)
+    learnt = "the numbers of rows of each label in each group, and an AUC for each" if groups else ""
+    if found.sites:
+        learnt += f"{', and ' if learnt else ''}sums over sites, of which no site's own AUC can be worked out"
+    privacy = f"{facts.privacy}\n\nA second session, of protocol {found.protocol}, told each party {learnt}."
+    return replace(facts, groups=groups, sites=next(iter(found.sites), None), privacy=privacy)
 
 
 def _check_folder(folder: Path, names: tuple[str, ...], *, force: bool) -> None:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from fhe_auc import metrics
 from fhe_auc.errors import InputError, UndefinedMetricError
+from fhe_auc.estimates import Estimate as GroupEstimate
+from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import DEFAULT_LEVEL, DELONG, WALD, WILSON, Interval, of_bins, on_logit_scale, quantile, wilson
 from fhe_auc.metrics import (
     BrierDecomposition,
@@ -31,6 +33,8 @@ _T = TypeVar("_T")
 
 _CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
 
+
+_DIGITS = 4  # of what a session of its own gives, in JSON
 
 _HELD = (0.9, 0.95)  # specificity, or sensitivity, at the operating points
 
@@ -158,6 +162,10 @@ class Facts:
         Facts by name, in the order in which they are shown: texts, numbers, or sequences and mappings of them.
     warnings : tuple of str
         What the reader ought to know first.
+    groups : tuple of fhe_auc.estimates.Estimate
+        AUCs of groups of rows, from a session of their own.
+    sites : fhe_auc.heterogeneity.SiteSummary or None
+        What sites have in common, from the same session.
     """
 
     title: str
@@ -165,6 +173,8 @@ class Facts:
     privacy: str
     session: Mapping[str, object]
     warnings: tuple[str, ...] = ()
+    groups: tuple[GroupEstimate, ...] = ()
+    sites: SiteSummary | None = None
 
 
 def _calibration_error(histogram: Histogram) -> Estimate:
@@ -445,6 +455,8 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
             "chosen": _plain_decision(card.chosen),
             **{name: point and _plain_decision(point) for name, point in card.operating_points.items()},
         },
+        "groups": [_rounded(each.as_dict()) for each in facts.groups],
+        "sites": None if facts.sites is None else _rounded(asdict(facts.sites)),
         "roc_curve": roc,
         "precision_recall_curve": precision_recall,
         "calibration_curve": calibration,
@@ -455,6 +467,17 @@ def as_dict(card: ReportCard, facts: Facts) -> dict[str, Any]:
             "negatives": card.histogram.negatives.tolist(),
         },
     }
+
+
+def _rounded(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numbers with the digits that a paper gives: all of them would be more equations about the rows."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            found[name] = _rounded(value)
+        elif name != "fraction":
+            found[name] = round(value, _DIGITS) if isinstance(value, float) else value
+    return found
 
 
 def _measures(measures: Sequence[Measure]) -> dict[str, Any]:

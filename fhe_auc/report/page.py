@@ -13,12 +13,14 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from fhe_auc.estimates import Estimate as GroupEstimate
 from fhe_auc.files import write_atomically
+from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Estimate
 from fhe_auc.report.card import Decision, Facts, Measure, ReportCard, as_dict
 from fhe_auc.report.figures import FIGURES, draw, level_text, png, svg
-from fhe_auc.report.tripod import ITEMS
+from fhe_auc.report.tripod import items
 
 __all__ = ["FILES", "render", "save"]
 
@@ -81,6 +83,8 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             ("Held", "Spec.", "Sens.", "PPV", "NPV"),
             [_point_row(name, point) for name, point in metrics.operating_points.items()],
         ),
+        groups=_groups(facts.groups),
+        sites=_sites(metrics, facts.sites),
         figures="\n".join(_figure(metrics, name) for name in FIGURES),
         privacy="\n".join(f"<p>{_shown(part)}</p>" for part in facts.privacy.split("\n\n") if part.strip()),
         session=_section(
@@ -97,7 +101,10 @@ def render(metrics: ReportCard, facts: Facts) -> str:
             "Items of the checklist for reporting prediction models (Collins et al., BMJ 2024) that this page serves, "
             "and some that it does not.",
             ("Item", "Where on this page"),
-            [(f"{item} {escape(what)}", escape(where)) for item, what, where in ITEMS],
+            [
+                (f"{item} {escape(what)}", escape(where))
+                for item, what, where in items(groups=bool(facts.groups), sites=facts.sites is not None)
+            ],
             kind="facts",
         ),
     )
@@ -155,6 +162,56 @@ def _section(
         f"<caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
         "</section>"
     )
+
+
+def _groups(estimates: Sequence[GroupEstimate]) -> str:
+    if not estimates:
+        return ""
+    return _section(
+        "groups",
+        "Groups of rows",
+        "The AUC within each group, over all parties, from a session of its own.",
+        ("Group", "Rows", "Positive", "AUC"),
+        [_group_row(each) for each in estimates],
+    )
+
+
+def _group_row(estimate: GroupEstimate) -> tuple[str, ...]:
+    name, auc = _shown(estimate.group), estimate.auc
+    if auc is None or estimate.rows is None:
+        return name, "–", "–", f"<small>{escape(estimate.missing)}</small>"
+    return name, f"{estimate.rows:,}", f"{estimate.positives:,}", f"{auc:.3f}{_short(estimate.interval)}"
+
+
+def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
+    """Return what sites have in common, if that is known; no number is of one site."""
+    if sites is None or sites.within is None:
+        return ""
+    rows = [
+        (
+            "AUC within sites<small>Pairs of rows of the same site only. Far from the AUC of all rows, "
+            f"{card.auc.value:.3f}: the model tells sites apart, or is held back by their differences.</small>",
+            f"{sites.within:.3f}",
+        ),
+        ("Sites with rows of both labels", f"{sites.both_classes:,}"),
+        ("Sites with rows of one label, which have no AUC", f"{sites.one_class:,}"),
+    ]
+    if sites.i2 is not None and sites.tau2 is not None and sites.prediction is not None:
+        rows += [
+            (f"Mean AUC of {sites.usable:,} sites<small>Weighted by precision.</small>", f"{sites.mean:.3f}"),
+            ("I²<small>Share of the variation between sites that is not chance.</small>", _percent(sites.i2)),
+            ("τ<small>Standard deviation between sites, of the logit of the AUC.</small>", f"{sites.tau2**0.5:.3f}"),
+            (
+                "AUC to expect at a new site<small>Prediction interval.</small>",
+                f"{sites.prediction.low:.3f} to {sites.prediction.high:.3f}",
+            ),
+        ]
+    caption = "How far sites differ (DerSimonian and Laird), from sums over all sites: no site's own AUC is known."
+    return _section("sites", "Sites", caption, ("Measure", "Value"), rows)
+
+
+def _short(interval: Interval | None) -> str:
+    return "" if interval is None else f"<small>CI {interval.low:.3f} to {interval.high:.3f}</small>"
 
 
 def _headline_interval(interval: Interval | None) -> str:

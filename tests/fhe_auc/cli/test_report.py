@@ -387,3 +387,51 @@ def test_force_overwrites(folder: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert (folder / "report" / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert (folder / "report" / "notes.txt").read_text() == "mine"
+
+
+def grouped(folder: Path, sites: int) -> list[str]:
+    """Files of so many sites, with a column of groups, of which "old" has one positive row in all."""
+    random = np.random.default_rng(4)
+    files = []
+    for site in range(sites):
+        labels, scores = random.random(120) < 0.4, random.random(120)
+        age = np.where(random.random(120) < 0.5, "young", "middle")
+        lines = [f"{int(y)},{s},{a}" for y, s, a in zip(labels, (scores + labels) / 2, age, strict=True)]
+        lines += ["1,0.9,old"] if not site else ["0,0.2,old"]
+        file = folder / f"site{site}.csv"
+        file.write_text("\n".join(["y_true,y_score,age", *lines, ""]))
+        files.append(str(file))
+    return files
+
+
+def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_left_out(folder: Path) -> None:
+    files = grouped(folder, 5)
+    result = call(*files, "--by", "age", "--thresholds", "uniform:50", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    middle, old, young = told["groups"]
+    assert (middle["group"], young["group"]) == ("age: middle", "age: young")
+    data = np.concatenate(
+        [np.genfromtxt(file, delimiter=",", skip_header=1, dtype=None, encoding=None) for file in files]
+    )
+    # "old" is too small to be shown, and so is one more: otherwise all rows less the others would give it away.
+    assert old["auc"] is None
+    shown = [each for each in (middle, young) if each["auc"] is not None]
+    assert len(shown) == 1
+    rows_of = data[data["f2"] == shown[0]["group"].removeprefix("age: ")]
+    expected = roc_auc_score(rows_of["f0"], np.floor(rows_of["f1"] * 49 + 1e-9))
+    assert shown[0]["auc"] == pytest.approx(expected, abs=6e-5)
+    assert (shown[0]["n"], shown[0]["events"]) == (len(rows_of), rows_of["f0"].sum())
+    assert told["sites"]["both_classes"] == 5
+    assert "A second session, of protocol verified" in told["privacy"]
+
+
+def test_few_parties_have_no_panel_of_sites_and_run_no_second_session(folder: Path) -> None:
+    told = json.loads(call(*grouped(folder, 4), "--thresholds", "uniform:50", "--json").stdout)
+    assert (told["groups"], told["sites"]) == ([], None)
+    assert "second session" not in told["privacy"]
+
+
+def test_exact_numbers_of_groups_do_not_go_with_noise(folder: Path) -> None:
+    files = grouped(folder, 3)
+    assert_refused(call(*files, "--by", "age", "--model", "local-dp", "--epsilon", "5"), "do not go with a model")

@@ -8,6 +8,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,9 +26,12 @@ from scipy.stats import binomtest
 from fhe_auc import metrics, report
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
+from fhe_auc.estimates import SMALL, Estimate
+from fhe_auc.heterogeneity import SiteSummary
+from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Histogram
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
-from fhe_auc.report.tripod import ITEMS
+from fhe_auc.report.tripod import items
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from tests.support import delong
 
@@ -205,12 +209,16 @@ def test_tables_have_captions_and_scopes_and_figures_have_words() -> None:
     assert len(set(alternatives)) == 5
 
 
-def test_the_table_of_tripod_names_places_that_are_on_the_page() -> None:
-    texts = Page(report.render(card(), FACTS)).texts
-    places = {place for _, _, where in ITEMS for place in where.split("; ")[0].split(", ")}
+@pytest.mark.parametrize("there", [True, False])
+def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
+    panels = {"groups": GROUPS, "sites": SITES} if there else {}
+    texts = Page(report.render(card(), dataclasses.replace(FACTS, **panels))).texts
+    asked = items(groups=there, sites=there)
+    places = {place for _, _, where in asked for place in where.split("; ")[0].split(", ")}
+    assert ({"Groups of rows", "Sites"} <= places) == there
     assert places - set(texts) == {"all tables", "and the figures", "top of the page", "not here"} - set(texts)
     assert {"How good its decisions are", "ROC curve", "Reliability"} <= places
-    for item, what, where in ITEMS:
+    for item, what, where in asked:
         assert texts.index(f"{item} {what}") < texts.index(where, texts.index(f"{item} {what}"))
 
 
@@ -480,3 +488,53 @@ def test_the_outlines_of_the_scores_hold_all_rows_of_either_class() -> None:
 
 def test_svg_figures_carry_no_date() -> None:
     assert b"dc:date" not in svg(report.draw(card(), "roc"))
+
+
+SITES = SiteSummary(
+    model="model",
+    within=0.77261,
+    both_classes=23,
+    one_class=55,
+    usable=14,
+    mean=0.77154,
+    i2=0.29079,
+    tau2=0.04401,
+    prediction=Interval(0.95, 0.65969, 0.85457, "prediction for a new site"),
+)
+GROUPS = (
+    Estimate(
+        model="",
+        group="sex: <script>F",
+        auc=0.751234567,
+        interval=Interval(0.95, 0.71, 0.79, "DeLong"),
+        positives=1234,
+        negatives=4321,
+        fraction=Fraction(3, 4),
+    ),
+    Estimate(model="", group="sex: M", auc=None, missing=SMALL),
+)
+
+
+def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_escaped() -> None:
+    plain = report.render(card(), FACTS)
+    assert "Groups of rows</h2>" not in plain
+    assert 'id="sites"' not in plain
+    page = report.render(card(), dataclasses.replace(FACTS, groups=GROUPS, sites=SITES))
+    texts = Page(page).texts
+    for text in ("sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", SMALL):
+        assert text in texts
+    for text in ("0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855"):
+        assert text in texts
+    assert "<script>" not in page
+
+
+def test_json_gives_groups_and_sites_with_four_digits_and_no_fraction() -> None:
+    """All digits of an AUC of finer bins would be one more equation about the merged ones."""
+    plain = report.as_dict(card(), dataclasses.replace(FACTS, groups=GROUPS, sites=SITES))
+    assert plain["groups"][0]["auc"] == 0.7512
+    assert plain["groups"][0]["interval"]["high"] == 0.79
+    assert "fraction" not in plain["groups"][0]
+    assert (plain["groups"][1]["auc"], plain["groups"][1]["n"]) == (None, None)
+    assert (plain["sites"]["within"], plain["sites"]["prediction"]["low"]) == (0.7726, 0.6597)
+    json.dumps(plain, allow_nan=False)
+    assert report.as_dict(card(), FACTS)["sites"] is None
