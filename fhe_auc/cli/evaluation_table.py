@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -114,13 +114,20 @@ def _print_estimates(evaluation: Evaluation) -> None:
     tables = [result_tables.of_estimates(evaluation.estimates)]
     if evaluation.comparisons:
         tables.append(result_tables.of_comparisons(evaluation.comparisons))
-    for table in tables:
-        output.print_text()
-        numbers = len(table.header) - table.words - 1
-        output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
+    output.print_text()
+    print_tables(tables)
     output.print_text()
     output.print_text(_LEARNT)
     output.print_text()
+
+
+def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
+    """Print tables, each with its heading, and a blank line between."""
+    for number, table in enumerate(tables):
+        if number:
+            output.print_text()
+        numbers = len(table.header) - table.words - 1
+        output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
 def _costs(evaluation: Evaluation, sent_note: str) -> list[tuple[output.Cell, ...]]:

@@ -14,11 +14,11 @@ import click
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc import __version__, registry
+from fhe_auc import __version__, registry, result_tables
 from fhe_auc.analysis import MOST_MIN_CELL, Analysis, Questions
 from fhe_auc.api import evaluated
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows
+from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.histogram_session import PREFIX, Pooled, histogram_options, pool
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.counts import PartyData
@@ -308,6 +308,7 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
         ),
         *_decision(card.best),
         *_decision(card.chosen),
+        *(() if facts.sites is None else result_tables.of_sites([facts.sites])),
     ]
     about = "about " if card.noisy else ""
     total = f"{about}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g}% positive"
@@ -315,6 +316,9 @@ def _print(card: ReportCard, facts: Facts, saved: list[Path]) -> None:
     output.print_text()
     output.print_table(rows)
     output.print_text()
+    if facts.groups:
+        print_tables([result_tables.of_estimates(facts.groups)])
+        output.print_text()
     page, *others = saved
     output.print_text(f"page saved as {page}; beside it {', '.join(path.name for path in others)}")
     output.print_warnings(facts.warnings)

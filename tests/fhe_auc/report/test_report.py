@@ -26,7 +26,7 @@ from scipy.stats import binomtest
 from fhe_auc import metrics, report
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError, UndefinedMetricError
-from fhe_auc.estimates import SMALL, Estimate
+from fhe_auc.estimates import Estimate, too_few
 from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Histogram
@@ -511,7 +511,7 @@ GROUPS = (
         negatives=4321,
         fraction=Fraction(3, 4),
     ),
-    Estimate(model="", group="sex: M", auc=None, missing=SMALL),
+    Estimate(model="", group="sex: M", auc=None, missing=too_few(10)),
 )
 
 
@@ -521,7 +521,7 @@ def test_groups_and_sites_have_a_panel_each_where_there_are_any_and_names_are_es
     assert 'id="sites"' not in plain
     page = report.render(card(), dataclasses.replace(FACTS, groups=GROUPS, sites=SITES))
     texts = Page(page).texts
-    for text in ("sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", SMALL):
+    for text in ("sex: <script>F", "5,555", "1,234", "0.751", "CI 0.710 to 0.790", "sex: M", too_few(10)):
         assert text in texts
     for text in ("0.773", "23", "55", "0.772", "29.1%", "0.210", "0.660 to 0.855"):
         assert text in texts
