@@ -92,6 +92,7 @@ def print_evaluation(
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
+            *_disclosed(evaluation),
             *(_settings(evaluation) if costs or evaluation.security_bits == 0 else ()),  # of noise: what protects
             ("encryption", *encryption),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
@@ -210,6 +211,14 @@ def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
         return []
     events = output.styled(f"{positives:,} positive, {negatives:,} negative; released exactly", "bold not dim")
     return [(output.styled("rows", "bold"), output.styled(f"{positives + negatives:,}", "bold"), events)]
+
+
+def _disclosed(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    """Say who has learnt what of one AUC, where rows are released; of several it stands below their table."""
+    if evaluation.positives is None or len(evaluation.estimates) > 1:
+        return []
+    learnt = "the sums behind these numbers, and how many rows of each label there are; to the aggregator: nothing"
+    return [("disclosed", "to each party", f"{learnt} of the rows")]
 
 
 def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
