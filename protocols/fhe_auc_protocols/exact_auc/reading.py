@@ -124,13 +124,21 @@ class Reading:
     def warnings(self) -> tuple[str, ...]:
         """Return what the reader ought to know of the intervals."""
         if self.analysis.classes:
-            return (_AVERAGE,)
-        if self.level is None:
-            return ()
-        first = self.sums.estimates[0]
-        if self._interval(first)[1] is None:
+            return (_AVERAGE, *self._few_rows())
+        if self.level is not None and self._interval(self.sums.estimates[0])[1] is None:
             return (_NO_INTERVAL,)
-        return (_FEW_ROWS,) if min(first.positives, first.negatives) < _FEW else ()
+        return self._few_rows()
+
+    def _few_rows(self) -> tuple[str, ...]:
+        """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
+        few = {
+            each.group: None
+            for each in self.estimates()
+            if each.interval is not None and min(each.positives or 0, each.negatives or 0) < _FEW
+        }
+        if not few:
+            return ()
+        return (_FEW_ROWS if "" in few else f"{', '.join(map(repr, few))}: {_FEW_ROWS}",)
 
     def _of_classes(self) -> dict[str, Any]:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""

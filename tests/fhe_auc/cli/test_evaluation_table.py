@@ -167,6 +167,20 @@ def test_the_headline_comes_first_then_the_table_then_who_learnt_what(shown: str
     assert "how many rows of each label each group has, also of groups that are not shown" in told
 
 
+def test_intervals_of_few_rows_are_warned_of_by_group_but_not_of_groups_that_are_not_shown(tmp_path: Path) -> None:
+    small = {f"site{seed}": site(seed).assign(band=np.where(site(seed).index < 8, "80+", "18-79")) for seed in range(5)}
+    pooled = pd.concat(small.values())
+    died = pooled[pooled["band"] == "80+"]["died"]
+    assert 10 <= min(died.sum(), len(died) - died.sum()) < 30
+    for name, rows in small.items():
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    options = ("--label-column", "died", "--score-column", "risk_a", "--by", "band", "--backend", "tenseal", "--json")
+    for min_cell, warned in (("10", True), ("30", False)):
+        result = call("evaluate", *files(tmp_path), *options, "--thresholds", "uniform:20", "--min-cell", min_cell)
+        few = [each for each in json.loads(result.stdout)["warnings"] if "fewer than 30 positive or negative" in each]
+        assert [each.startswith("'band: 80+': ") for each in few] == [True] * warned
+
+
 def test_sites_are_summed_up_for_one_model_too(folder: Path) -> None:
     plain = ("--label-column", "died", "--score-column", "risk_a", "--thresholds", "uniform:25", "--backend", "tenseal")
     result = call("evaluate", *files(folder), *plain, "--json")
