@@ -326,7 +326,7 @@ def run_on_quantiles(
         progress(FIRST_SESSION + phase, done, total)
 
     found = _played(finder, first, parties, in_first)
-    chosen = replace(second, thresholds=_first(found).grid)
+    chosen = replace(second, thresholds=_first(found).grid, average_precision=bool(_first(found).rows_above))
     return preceded(run(plugin, chosen, parties, progress, cheat, found), _first(found))
 
 
@@ -376,6 +376,8 @@ def _played(
     aggregator.open_late = delivery.open_late
     for name, own in (found or {}).items():
         own.require(session.manifest.thresholds, party=name)
+    if found:
+        parties = [replace(data, rows_above=found[data.name].rows_above) for data in parties]
     roles = [plugin.party(session.manifest, delivery.parties[data.name], data) for data in parties]
     for role in roles:  # here nobody is to be kept from knowing about the others
         role.own_warnings = warnings_of(parties, session.manifest.thresholds)

@@ -51,6 +51,8 @@ class PartyData:
         For each variable of an analysis, indices into its levels.
     score_columns : tuple of str
         Names of the columns that the scores come from, for messages; none where they come from none.
+    rows_above : tuple of int
+        How many rows of all parties lie at or above each threshold, where a session before has told this party.
 
     All arrays are read-only. Raises `InputError` if constructed with arrays that have not been prepared so.
     """
@@ -61,6 +63,7 @@ class PartyData:
     scores: tuple[NDArray[np.float64], ...] = field(repr=False)
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
     score_columns: tuple[str, ...] = field(repr=False, default=())
+    rows_above: tuple[int, ...] = field(repr=False, default=())
 
     def __post_init__(self) -> None:
         kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))

@@ -132,6 +132,9 @@ class Evaluation(Outcome):
     interval : fhe_auc.intervals.Interval or None
         Confidence interval of ``auc``: level, low, high, method. None where none was asked for, where the protocol does
         not release what it takes, or where the rows allow none (a warning says so).
+    average_precision : float or None
+        Over the thresholds, where a session before has found these and told how many rows lie at or above each:
+        scikit-learn's, of scores binned by them.
     estimates : tuple of fhe_auc.estimates.Estimate
         One for each model and group, all rows of the first model first: this is what ``auc`` and so on say, too (but
         with several classes, where ``auc`` is the average over all pairs of classes).
@@ -156,6 +159,7 @@ class Evaluation(Outcome):
     negatives: int | None = None
     standard_error: float | None = None
     interval: Interval | None = None
+    average_precision: float | None = None
     estimates: tuple[Estimate, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     sites: tuple[SiteSummary, ...] = ()
@@ -256,9 +260,12 @@ class QuantileThresholds(Outcome):
     ----------
     grid : ndarray of float64, shape (at most the number of bins asked for,)
         Thresholds: 0, and where the other bins begin; multiples of 2^-h, strictly ascending. Read-only.
+    rows_above : tuple of int
+        How many pooled rows lie at or above each of them; empty where noise hides that.
     """
 
     grid: NDArray[np.float64]
+    rows_above: tuple[int, ...] = ()
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.

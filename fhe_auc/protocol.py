@@ -53,6 +53,9 @@ class Request:
         For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; None: 40.
     interval : float or None
         Level of the confidence interval of the AUC that is wanted, where the protocol has one; None: none.
+    average_precision : bool
+        Whether it is wanted, where a session before has told parties how many rows lie at or above each threshold.
+        Exact protocols alone have it.
     analysis : Analysis
         What is estimated: models, groups, classes. Only some protocols have more than one model over all rows.
     options : mapping
@@ -68,6 +71,7 @@ class Request:
     keys: str = "sealed"
     smudging_bits: int | None = None
     interval: float | None = None
+    average_precision: bool = False
     analysis: Analysis = PLAIN
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -76,6 +76,7 @@ def print_evaluation(
         *_no_interval(evaluation, session),
         *_rows(evaluation),
         *binning_error_rows(evaluation.auc, evaluation.binning_error, evaluation.numerical_error),
+        *_average_precision(evaluation),
         *beside_auc,
         *result_tables.of_sites(evaluation.sites),
     ]
@@ -211,6 +212,16 @@ def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
         return []
     events = output.styled(f"{positives:,} positive, {negatives:,} negative; released exactly", "bold not dim")
     return [(output.styled("rows", "bold"), output.styled(f"{positives + negatives:,}", "bold"), events)]
+
+
+def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    """Return the row of average precision, where the thresholds allow it."""
+    positives, negatives = evaluation.positives, evaluation.negatives
+    if evaluation.average_precision is None or positives is None or negatives is None:
+        return []
+    chance = positives / (positives + negatives)
+    note = f"over these thresholds, as the session before has counted rows; random scores would have {chance:.4f}"
+    return [("average precision", f"{evaluation.average_precision:.4f}", note)]
 
 
 def _disclosed(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

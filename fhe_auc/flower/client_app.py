@@ -19,6 +19,7 @@ from fhe_auc import site_state
 from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError, InputError
+from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.rounds import Party
@@ -41,9 +42,9 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
 
     The message is of type `fhe_auc.flower.payload.MESSAGE_TYPE`. The context's node configuration names the site's key
     store (as `fhe_auc_keys.key_store_sites` takes it: ``store``, ``passphrase-file``, ``holder``), its rows (``data``,
-    ``label-column``, ``score-scale``, and ``score-column`` where the session does not name the models) and the file for
-    its ``result``. `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones in all rounds
-    of a session.
+    ``label-column``, ``score-scale``, and ``score-column`` where the session does not name the models), the file for
+    its ``result``, and for average precision its result of the session before (``boundaries``). `rows`, if given,
+    returns the rows for an analysis in place of ``data``; the same ones in all rounds of a session.
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
@@ -80,9 +81,19 @@ def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
             "score_scale": str(config.get("score-scale") or DEFAULT_SCALE),
         }
         (data,), _ = read_for(questions, [Path(str(config["data"]))], **columns)
-        return replace(data, name=name)
+        return replace(data, name=name, rows_above=_rows_above(config))
 
     return read
+
+
+def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return what this site's result of the session before says; nothing where there was none."""
+    if not config.get("boundaries"):
+        return ()
+    before = outcomes.read(Path(str(config["boundaries"])))
+    if not isinstance(before, QuantileThresholds):
+        raise InputError("boundaries: the file is not the result of a session that finds thresholds")
+    return before.rows_above
 
 
 def _writer(config: Mapping[str, Any]) -> Callable[[Party[Any]], None]:

@@ -17,7 +17,7 @@ from fhe_auc.analysis import Analysis
 from fhe_auc.api import with_costs
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
-from fhe_auc.evaluation import Evaluation, Outcome, preceded
+from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
@@ -56,14 +56,21 @@ class Stage:
         self.report("a session before finds the thresholds")
         finder = registry.finding(plugin.require_boundaries())
         found = self._play(finder, first, parties, {})
-        grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
-        chosen = replace(second, thresholds=_first(found).grid)
-        return preceded(_first(self._play(plugin, chosen, parties, grids)), _first(found))
+        chosen = replace(second, thresholds=_first(found).grid, average_precision=bool(_first(found).rows_above))
+        return preceded(_first(self._play(plugin, chosen, parties, found)), _first(found))
 
     def _play(
-        self, plugin: Protocol[T], request: Request, parties: Sequence[PartyData], grids: Mapping[str, bytes]
+        self,
+        plugin: Protocol[T],
+        request: Request,
+        parties: Sequence[PartyData],
+        found: Mapping[str, QuantileThresholds],
     ) -> dict[str, T]:
-        """Play a session; return what each site that took part has written down."""
+        """Play a session; return what each site that took part has written down.
+
+        `found` is what each site has found out about thresholds before, by name.
+        """
+        grids = {name: own.grid.astype("<f8").tobytes() for name, own in found.items()}
         started = time.perf_counter()
         self.report("making certificates and keys")
         with Runtime(secured=self.deployed) as runtime:
@@ -76,6 +83,10 @@ class Stage:
             sites = {
                 data.name: _site(folder, number, data, request.analysis, made) for number, data in enumerate(parties)
             }
+            for number, (name, own) in enumerate(found.items()):
+                before = folder / f"boundaries-{number}.json"
+                outcomes.write_json(before, outcomes.told(own))
+                sites[name]["boundaries"] = str(before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout}
             self.report("starting Flower")

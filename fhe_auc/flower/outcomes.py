@@ -28,16 +28,17 @@ from fhe_auc.study import Study
 def write(path: Path, party: Party[Any]) -> None:
     """Write a party's result, or why there is none."""
     try:
-        found = party.result()
-        kind, fields_of = (
-            ("evaluation", found.as_dict()) if isinstance(found, Evaluation) else ("boundaries", _plain(found))
-        )
-        told = {kind: fields_of}
+        outcome = told(party.result())
     except EvaluationError as error:
-        told = {"error": {"type": type(error).__name__, "message": str(error)}}
+        outcome = {"error": {"type": type(error).__name__, "message": str(error)}}
         if check := getattr(error, "check", None):
-            told["error"]["check"] = check
-    write_json(path, {"party": party.name, "session": party.manifest.session.hex(), **told})
+            outcome["error"]["check"] = check
+    write_json(path, {"party": party.name, "session": party.manifest.session.hex(), **outcome})
+
+
+def told(found: Outcome) -> dict[str, dict[str, Any]]:
+    """Return what a session has yielded as plain types, under its kind: "evaluation" or "boundaries"."""
+    return {"evaluation": found.as_dict()} if isinstance(found, Evaluation) else {"boundaries": _plain(found)}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -47,12 +48,14 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def read(path: Path) -> Outcome:
     """Return what `write` has written; raise the `EvaluationError` that is there where the party has no result."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    if "error" in told:
-        raise told_error(told["error"])
-    if "boundaries" in told:
-        return QuantileThresholds(**{**_restored(told["boundaries"]), "grid": np.array(told["boundaries"]["grid"])})
-    found = _restored(told["evaluation"])
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if "error" in content:
+        raise told_error(content["error"])
+    if "boundaries" in content:
+        before = content["boundaries"]
+        lists = {"grid": np.array(before["grid"]), "rows_above": tuple(before["rows_above"])}
+        return QuantileThresholds(**{**_restored(before), **lists})
+    found = _restored(content["evaluation"])
     found["verified"] = found["verified"]["aggregation"]
     found["interval"] = None if found["interval"] is None else Interval(**found["interval"])
     found["estimates"] = tuple(Estimate.from_dict(each) for each in found["estimates"])

@@ -55,6 +55,11 @@ from fhe_auc_keys.vault import Vault, certified_identity
 @session_options(registry.load)
 @inputs.min_parties_option
 @click.option(
+    "--average-precision",
+    is_flag=True,
+    help="Of exact and verified, at thresholds that a session before has found: each site gives its result of that.",
+)
+@click.option(
     "--days",
     metavar="N",
     type=click.IntRange(1, MAX_LIFETIME.days),
@@ -77,6 +82,7 @@ def session(
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
+    average_precision: bool,
     days: int,
     lists: tuple[Path, ...],
     folder: Path | None,
@@ -126,7 +132,9 @@ def session(
     adder = read_from_others(aggregator)
     with common.about(aggregator):
         verify(adder, trusted, at=common.now())
-    request = replace(request, parties=tuple(peers))
+    if average_precision and (bins is not None or not plugin.several):
+        raise InputError("--average-precision is for exact and verified, at thresholds that a session before has found")
+    request = replace(request, parties=tuple(peers), average_precision=average_precision)
     if set(study.row_caps) == set(peers) and not inputs.given("max_rows"):
         most = sum(study.row_caps.values())
         if inputs.given("min_rows") and request.min_rows > most:

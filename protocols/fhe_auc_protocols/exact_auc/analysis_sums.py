@@ -5,10 +5,16 @@ Vectors of a party's sketch, all of its own rows:
     m0 g1 c1     for each model, group and class: rows in each bin of the model's scores
     t0 c1        for each model that is compared: rows of class 1 in each of at most 64 coarse bins
     t0 t1 c1     for each comparison: rows of class 1 by the coarse bins of both models, row after row of the table
+    precision    the first model's m0 g0 c1, each entry times 2^b/M_k, M_k the pooled rows at or above threshold k
     sites m0     for each model, of labels 0 and 1: what this party says of itself as a site (`_site`)
 
 Sums are those of `auc_sums` for each contrast; P and N of each group, from the first model's vectors; for each
-comparison those of `fhe_auc.intervals.PairedSums`; and the sums of each entry of the last.
+comparison those of `fhe_auc.intervals.PairedSums`; the sums of each entry of the last; and, for average precision,
+
+    Σ p_k·TP_k/M_k = P·AP, TP_k = P_{≥k}
+
+with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. Parties know M_k from the
+session that has found the thresholds; it is not in the manifest, and the aggregator does not learn it.
 """
 
 from __future__ import annotations
@@ -51,6 +57,8 @@ LEAST_SITES = 5
 _SITE_ENTRIES = 8
 _LARGEST_LOGIT = 16
 _MOST_FRACTION_BITS = 20
+_PRECISION = "precision"
+_LEAST_PRECISION_BITS, _MOST_PRECISION_BITS = 12, 40
 
 _Counts = NDArray[np.int64]
 
@@ -59,13 +67,15 @@ _Counts = NDArray[np.int64]
 class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
-    With `interval` those of standard errors are among them, and of comparisons; with `sites`, those over sites.
+    With `interval` those of standard errors are among them, and of comparisons; with `sites`, those over sites; with
+    `average_precision`, that of the first model over all rows.
     """
 
     analysis: Analysis
     bins: int
     interval: bool
     sites: bool
+    average_precision: bool = False
 
     @cached_property
     def release(self) -> Release:
@@ -82,8 +92,10 @@ class AnalysisSums:
         """Bins of each side of a comparison's table."""
         return min(COARSE_BINS, self.bins)
 
-    def sketch(self, data: PartyData, thresholds: NDArray[np.float64], fraction_bits: int) -> _Counts:
-        """Return a party's sketch, shape (release.sketch.size,); `fraction_bits` as `fraction_bits` returns them.
+    def sketch(
+        self, data: PartyData, thresholds: NDArray[np.float64], fraction_bits: int = 0, precision_bits: int = 0
+    ) -> _Counts:
+        """Return a party's sketch, shape (release.sketch.size,); bits are as the methods of these names return them.
 
         Raises `InputError` where the rows are those of another analysis.
         """
@@ -107,6 +119,15 @@ class AnalysisSums:
         coarse = {model: bins_of[model] * wide // self.bins for model in self._coarse_models}
         vectors += [_table(data.labels, bins, shape=(2, wide)) for bins in coarse.values()]
         vectors += [_table(data.labels, coarse[a], coarse[b], shape=(2, wide, wide)) for a, b in self.compared]
+        if self.average_precision:
+            if len(data.rows_above) != self.bins:
+                raise InputError(
+                    f"party {data.name!r} does not know how many rows lie at or above each threshold: give its result "
+                    "of the session that has found them (boundaries)"
+                )
+            rows_above = np.maximum(np.array(data.rows_above, np.int64), 1)
+            share = ((2 << precision_bits) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
+            vectors.append(vectors[0][self.bins : 2 * self.bins] * share)
         if self.sites:
             vectors += [
                 _site(_table(data.labels, bins, shape=(2, self.bins)).reshape(2, -1), fraction_bits) for bins in bins_of
@@ -115,12 +136,17 @@ class AnalysisSums:
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum."""
-        return least_modulus(max_rows, interval=self.interval, comparison=bool(self.compared))
+        least = least_modulus(max_rows, interval=self.interval, comparison=bool(self.compared))
+        return max(least, max_rows**2 << _LEAST_PRECISION_BITS) if self.average_precision else least
 
     def fraction_bits(self, max_rows: int, modulus: int) -> int:
         """Return after how many binary places weights of sites are rounded: as many as their sums leave room for."""
         largest = max(max_rows**2, _LARGEST_LOGIT**2 * max_rows)
         return min(_MOST_FRACTION_BITS, (modulus // (2 * largest)).bit_length() - 1)
+
+    def precision_bits(self, max_rows: int, modulus: int) -> int:
+        """Return b of average precision: its sum, at most P + P²/2^(b + 1) times 2^b, stays below half of T."""
+        return min(_MOST_PRECISION_BITS, (modulus // (4 * max_rows)).bit_length() - 1)
 
     def read(self, integers: Sequence[int], max_rows: int, modulus: int) -> Sums:
         """Return what a result says, its integers each known up to multiples of `modulus`.
@@ -146,9 +172,21 @@ class AnalysisSums:
             )
             for a, b in self.compared
         }
+        precision = None
+        if self.average_precision:
+            precision = self._precision(by_part["precision"][0], rows[0, 1], max_rows, modulus)
         bits = self.fraction_bits(max_rows, modulus)
         sites = [_sites_of(by_part[f"sites {model}"], bits) for model in self._site_models]
-        return Sums(estimates, paired, sites)
+        return Sums(estimates, paired, sites, precision)
+
+    def _precision(self, total: int, positives: int, max_rows: int, modulus: int) -> Fraction | None:
+        """Return the average precision, but for P/2^(b + 1) at most; None where no row is positive."""
+        scale = 1 << self.precision_bits(max_rows, modulus)
+        if not 0 <= total <= positives * (scale + positives):
+            raise ResultCheckError(
+                "the result fails its check, so no number is given: it is not an average precision", check="range"
+            )
+        return min(Fraction(total, scale * positives), Fraction(1)) if positives else None
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
@@ -170,6 +208,8 @@ class AnalysisSums:
             yield from ((vector(model, group, each), self.bins) for group, each in self._cells)
         yield from ((_coarse(model, each), self.coarse_bins) for model in self._coarse_models for each in (0, 1))
         yield from ((_pair(pair, each), self.coarse_bins**2) for pair in self.compared for each in (0, 1))
+        if self.average_precision:
+            yield _PRECISION, self.bins
         yield from ((_site_vector(model), _SITE_ENTRIES) for model in self._site_models)
 
     def _parts(self) -> Mapping[str, Sequence[Sum]]:
@@ -199,6 +239,10 @@ class AnalysisSums:
                 )
                 for name, of, side in (("Q10", 1, worse), ("Q01", 0, better))
             ]
+        if self.average_precision:
+            first = vector(0, 0, 1)
+            at_or_above = Factor((Part(first), Part(first, "above")))
+            parts["precision"] = [sum_of("average precision", each_of([_PRECISION]), at_or_above)]
         for model in self._site_models:
             entries = Factor((Part(_site_vector(model)),))
             parts[f"sites {model}"] = [
@@ -232,6 +276,7 @@ class Sums:
     estimates: Sequence[AucOfSums]
     paired: Mapping[tuple[int, int], PairedSums]
     sites: Sequence[SumsOfSites]
+    average_precision: Fraction | None = None
 
 
 def vector(model: int, group: int, of_class: int) -> str:

@@ -25,6 +25,10 @@ from fhe_auc_protocols.result_warnings import of_auc
 INTERVAL = "interval"
 """Option of the manifest: the level of the confidence interval."""
 
+_OTHER_ROWS = (
+    "there is no average precision: the session that found the thresholds has counted more or fewer rows than this one"
+)
+
 _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
     "submitted twice, a message is damaged, or the pooled rows are more than max_rows"
@@ -50,9 +54,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
     def encode(self, common_secret: bytes) -> list[Residues]:
         """Return this party's sketch for each prime, with authenticators if the plan has them, shape (size,)."""
         plan = self.plan
-        values = plan.sums.sketch(
-            self._data, self._manifest.thresholds, plan.sums.fraction_bits(plan.max_rows, plan.modulus)
-        )
+        bits = (each(plan.max_rows, plan.modulus) for each in (plan.sums.fraction_bits, plan.sums.precision_bits))
+        values = plan.sums.sketch(self._data, self._manifest.thresholds, *bits)
         found = [modular.residues(values, prime) for prime in plan.parameters.plain_moduli]
         if not plan.authenticated:
             return found
@@ -84,8 +87,12 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
             if plan.authenticated:
                 raise UndefinedAucError(f"{error}; this is verified") from None
             raise
+        precision = found.average_precision
+        before = self._data.rows_above[0] if self._data.rows_above else None
+        others = precision is not None and before != headline["positives"] + headline["negatives"]
         return Evaluation(
             **headline,
+            average_precision=None if precision is None or others else float(precision),
             estimates=reading.estimates(),
             comparisons=reading.comparisons(),
             sites=reading.sites(),
@@ -102,7 +109,11 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
                 "primes": len(primes),
                 "flooding_bits": round(plan.flooding_margin, 1),
             },
-            warnings=(*of_auc(self._manifest, len(counted), headline["binning_error"]), *reading.warnings()),
+            warnings=(
+                *of_auc(self._manifest, len(counted), headline["binning_error"]),
+                *reading.warnings(),
+                *([_OTHER_ROWS] * others),
+            ),
         )
 
     @property

@@ -83,6 +83,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Whether the sums for standard errors are released too; with sealed keys."""
     sites: bool
     """Whether sums over sites are; with `interval`, and 5 parties at least."""
+    average_precision: bool
+    """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
     """Whether sketches have authenticators, so that results are verified."""
     parties: int
@@ -105,6 +107,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError("with joint keys there are no sums of degree 3")
         if self.sites and not (self.interval and self.parties >= LEAST_SITES):
             raise CapacityError(f"sums over sites come with an interval, and of {LEAST_SITES} parties at least")
+        if self.average_precision and self.analysis.classes:
+            raise CapacityError("average precision is of labels 0 and 1")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):
             if number < least:
                 raise CapacityError(f"{name} must be at least {least}, got {number}")
@@ -148,7 +152,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
-        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.sites)
+        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.sites, self.average_precision)
 
     @property
     def release(self) -> Release:

@@ -28,6 +28,7 @@ def plan_exact(
     min_parties: int | None = None,
     max_rows: int = DEFAULT_MAX_ROWS,
     interval: bool = False,
+    average_precision: bool = False,
     authenticated: bool = True,
     joint_keys: bool = False,
     flooding_bits: int = DEFAULT_FLOODING_BITS,
@@ -46,7 +47,8 @@ def plan_exact(
     interval = interval and not joint_keys
     fewest = parties if min_parties is None else min(min_parties, parties)
     sites = interval and not analysis.classes and fewest >= LEAST_SITES
-    sums = AnalysisSums(analysis, thresholds, interval, sites)
+    average_precision = average_precision and not analysis.classes
+    sums = AnalysisSums(analysis, thresholds, interval, sites, average_precision)
     least = sums.least_modulus(max_rows)
     parameters = _parameters(backend, max_rows, least, least_prime(sums.release), joint_keys)
     planned = partial(
@@ -55,6 +57,7 @@ def plan_exact(
         thresholds=thresholds,
         interval=interval,
         sites=sites,
+        average_precision=average_precision,
         authenticated=authenticated,
         parties=parties,
         max_rows=max_rows,

@@ -83,6 +83,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             analysis=request.analysis,
             min_parties=request.min_parties,
             interval=request.interval is not None,
+            average_precision=request.average_precision,
             authenticated=self.authenticated,
             backend=backend,
             joint_keys=request.keys == "joint",

@@ -91,6 +91,8 @@ class _Quantiles(Readout[QuantileThresholds]):
         counts: HierarchicalCounts,
         settings: Mapping[str, float],
         warnings: tuple[str, ...],
+        *,
+        exact: bool = False,
     ) -> QuantileThresholds:
         bins = checked_bins(manifest.options, counts.height)
         grid = equi_depth_grid(counts, bins)
@@ -99,8 +101,10 @@ class _Quantiles(Readout[QuantileThresholds]):
                 f"{len(grid):,} thresholds instead of {bins:,}: no two are closer than 2^-{counts.height}, and "
                 f"{self.why_fewer}",
             )
+        above = np.cumsum(counts.levels[-1][::-1])[::-1][(grid * 2**counts.height).astype(np.int64)]
         return QuantileThresholds(
             grid=grid,
+            rows_above=tuple(above.astype(np.int64).tolist()) if exact else (),
             protocol=manifest.protocol,
             backend=pooled.backend,
             parties=pooled.parties,
@@ -138,7 +142,8 @@ class ExactQuantiles(_Quantiles):
             "nobody has verified the thresholds: a lying aggregator can make them poor, which the binning error shows",
         )
         settings = {"height": _height(counts.size)}
-        return self._found(manifest, pooled, HierarchicalCounts.from_lowest(counts), settings, warnings)
+        lowest = HierarchicalCounts.from_lowest(counts)
+        return self._found(manifest, pooled, lowest, settings, warnings, exact=True)
 
 
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):

@@ -46,6 +46,7 @@ KEYS = {
     "estimates",
     "comparisons",
     "sites",
+    "average_precision",
     "binning_error",
     "numerical_error",
     "protocol",

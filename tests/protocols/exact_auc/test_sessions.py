@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import msgspec
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fhe_auc import datasets, federated_auc, thresholds
+from fhe_auc import datasets, federated_auc, federated_thresholds, registry, thresholds
+from fhe_auc.analysis import PLAIN
+from fhe_auc.api import run
 from fhe_auc.bfv.context import StoredPublic
 from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.counts import PartyData
@@ -26,6 +29,7 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.local_consortium import Consortium
 from fhe_auc_keys.sealed_roles import SealedParty
 from fhe_auc_keys.session_keys import PartySecrets, public_context
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
 from tests.support import delong
 from tests.support.exact_sessions import (
@@ -442,3 +446,47 @@ def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_pa
     request = Request(parties=names, thresholds=thresholds.hybrid(4000), backend=backend)
     bundles = Consortium(names).seal(PLUGINS[protocol].prepare(request))
     assert len(bundles.aggregator) <= 2_000_000
+
+
+@both_protocols
+@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=needs_openfhe)])
+def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:
+    sites = rows(3, 51)
+    found = federated_auc(sites, protocol=protocol, thresholds="quantile:20", max_rows=10**4, keys=keys)
+    boundaries = federated_thresholds(sites, 20)
+    labels, scores = (np.concatenate([getattr(data, name) for data in sites]) for name in ("y_true", "y_score"))
+    binned = np.searchsorted(boundaries.grid, scores, side="right")
+    assert boundaries.rows_above == tuple((scores >= each).sum() for each in boundaries.grid)
+    assert found.average_precision == pytest.approx(average_precision_score(labels, binned), abs=labels.sum() * 2**-22)
+    assert found.as_dict()["average_precision"] == found.average_precision
+
+
+def test_average_precision_of_other_rows_than_the_session_before_has_counted_is_not_given() -> None:
+    sites = rows(3, 53)
+    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
+    told = tuple(range(1000, 1000 - len(GRID), -1))
+    found = run(registry.load("verified"), request, [replace(data, rows_above=told) for data in sites], lambda *_: None)
+    assert found.average_precision is None
+    assert any("has counted more or fewer rows" in warning for warning in found.warnings)
+
+
+def test_without_a_session_before_there_is_no_average_precision_and_a_party_that_lacks_its_result_refuses() -> None:
+    sites = rows(3, 52)
+    assert federated_auc(sites).average_precision is None
+    request = Request(parties=tuple(data.name for data in sites), thresholds=GRID, average_precision=True)
+    session = registry.load("verified").prepare(request)
+    delivery = registry.load("verified").local_delivery(session)
+    party = registry.load("verified").party(session.manifest, delivery.parties[sites[0].name], sites[0])
+    aggregator = registry.load("verified").aggregator(session.manifest, delivery.aggregator)
+    with pytest.raises(InputError, match="does not know how many rows lie at or above each threshold"):
+        party.respond(aggregator.start())
+
+
+@pytest.mark.parametrize("total", [-1, 2**41])
+def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
+    sums = AnalysisSums(PLAIN, 4, interval=False, sites=False, average_precision=True)
+    modulus = 2**50
+    honest = [0, 1, 10, 5, 2 ** sums.precision_bits(100, modulus) * 3]  # difference, ties, N, P, average precision
+    assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)
+    with pytest.raises(ResultCheckError, match="not an average precision"):
+        sums.read([*honest[:-1], total * 2**8], 100, modulus)

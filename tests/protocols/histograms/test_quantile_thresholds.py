@@ -216,7 +216,7 @@ def test_rounds_bytes_seconds_and_warnings_are_those_of_both_sessions() -> None:
     assert "a lying aggregator can make them poor" in said
     for name in ("upload_bytes_per_party", "download_bytes_per_party"):
         wanted = getattr(first, name) + getattr(second, name)
-        assert abs(getattr(both, name) - wanted) < 100  # envelopes
+        assert abs(getattr(both, name) - wanted) < 600  # envelopes, and a vector for the average precision
     assert set(both.seconds) == {*second.seconds, *(f"boundaries: {phase}" for phase in first.seconds)}
 
 
