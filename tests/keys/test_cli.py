@@ -1097,3 +1097,17 @@ def test_help_teaches_by_example_and_the_group_tells_the_story(monkeypatch: pyte
     result = call()
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("Usage: fhe-auc keys")
+
+
+def test_groups_are_made_with_all_their_levels_named_and_everybody_is_shown_them(consortium: Path) -> None:
+    assert_fails(session_of_both("--by", "sex"), 2, "which levels does 'sex' have")
+    asked = ("--by", "sex=F,M", "--score-columns", "risk_a,risk_b", "--thresholds", "uniform:10")
+    assert_fails(session_of_both(*asked, "--protocol", "semi-honest"), 2, "answers for one model over all rows")
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    made = ok("session", *credentials, "--store", "north/store", "--out", "grouped", *asked, "--json")
+    told = json.loads(made.stdout)
+    assert told["analysis"]["models"] == ["risk_a", "risk_b"]
+    assert told["analysis"]["by"] == [{"name": "sex", "levels": ["F", "M"]}]
+    shown = ok("show", "grouped/north.bundle", "--store", "north/store")
+    assert re.search("groups +sex: F, M", shown.stdout)
+    assert re.search("models +risk_a, risk_b", shown.stdout)

@@ -73,7 +73,10 @@ def announcement_as_dict(announced: Announcement) -> dict[str, Any]:
         "thresholds": len(manifest.thresholds),
         "options": dict(manifest.options),
         "min_parties": manifest.min_parties,
-        **{name: agreed.get(name) for name in ("max_rows", "min_rows", "sums")},
+        **{
+            name: agreed.get(name)
+            for name in ("max_rows", "min_rows", "sums", "analysis", "sites", "average_precision")
+        },
         "backend": plan and plan.parameters.backend,
         "aggregator": {announced.aggregator.name: announced.aggregator.fingerprint.hex()},
         "parties": {name: fingerprint.hex() for name, fingerprint in announced.fingerprints.items()},

@@ -312,6 +312,8 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ("classes", ", ".join(analysis.classes), "labels, one a model", bool(analysis.classes)),
             ("groups", by, "columns, and all levels that they may have", bool(by)),
             ("across groups", "yes", "positives of each against negatives of each other", analysis.cross_groups),
+            ("sums over sites", "yes", "what sites have in common, without any site's AUC", self.sites),
+            ("average precision", "yes", "each site gives its result of the session before", self.average_precision),
         ]
         return Terms(
             [
@@ -319,5 +321,10 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 Parameter("rows", f"at most {self.max_rows:,}", "of all parties together, a public bound"),
                 Parameter("released", released, "as integers, to the parties and to nobody else; the AUC is of these"),
             ],
-            {"max_rows": self.max_rows},
+            {
+                "max_rows": self.max_rows,
+                "analysis": msgspec.to_builtins(analysis),
+                "sites": self.sites,
+                "average_precision": self.average_precision,
+            },
         )
