@@ -95,8 +95,11 @@ class Estimate:
 class Comparison:
     """Two models on the same rows: the AUC of the second minus that of the first.
 
-    `interval`, `standard_error` and the two-sided `p_value` are by the paired method of DeLong, over 64 bins of either
-    model's scores; None where the protocol does not release what it takes, or where both models order all rows alike.
+    `interval`, `standard_error` and the two-sided `p_value` are by the paired method of DeLong, with the correlation of
+    the models taken over at most 64 bins of either's scores; None where the protocol does not release what it takes, or
+    where both models order all rows alike. Where thresholds fit the scores (`binning_error` below 0.001, or quantiles),
+    the standard error is within 4 % of that over rows up to a correlation of 0.99; beyond it is up to 25 % too large.
+    Where they do not, it may be a fifth too small.
     """
 
     first: str

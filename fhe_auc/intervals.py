@@ -9,8 +9,9 @@ With p_k and n_k the positive and negative rows of bin k, bins ascending in scor
     SE² = (A(1 − A) + (P − 1)(A/(2 − A) − A²) + (N − 1)(2A²/(1 + A) − A²)) / (P·N)
                                             Hanley and McNeil, Radiology 143 (1982), 29-36
 
-    SE² of A_a − A_b: the same sums, of Σ p_jk·(u^a_j − u^b_k)² and its like, over rows by both models' bins
-                                            two models on the same rows; DeLong as above
+    SE² of A_a − A_b: S^a + S^b − 2·ρ·√(S^a·S^b) in the place of S, for either label
+                                            two models on the same rows; DeLong as above, where ρ is the correlation of
+                                            N_{<k} − N_{>k} by the one model with that by the other
 
 The first is DeLong's for the rows with their scores binned. The second assumes scores of a certain distribution. Both
 take rows as independent: patients who appear twice, or who are alike within a site, make them too narrow. Intervals are
@@ -53,36 +54,65 @@ def delong(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) ->
     """Return DeLong's standard error of the AUC; None where a class has fewer than two rows."""
     if min(positives, negatives) < 2:
         return None
-    off = (2 * auc - 1) ** 2
-    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
-    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
+    s10, s01 = _components(auc, positives, negatives, q10, q01)
     return math.sqrt(s10 / positives + s01 / negatives)
 
 
+class OneModel(NamedTuple):
+    """An AUC, and its sums Q10 and Q01."""
+
+    auc: Fraction
+    q10: int
+    q01: int
+
+
+def _components(auc: Fraction, positives: int, negatives: int, q10: int, q01: int) -> tuple[Fraction, Fraction]:
+    """Return S10 and S01, of two rows of each label at least."""
+    off = (2 * auc - 1) ** 2
+    s10 = (Fraction(q10, negatives**2) - positives * off) / (4 * (positives - 1))
+    s01 = (Fraction(q01, positives**2) - negatives * off) / (4 * (negatives - 1))
+    return s10, s01
+
+
+class Moments(NamedTuple):
+    """Sums over rows of one label: of u^a and u^b, of their squares, and of u^a·u^b, in any unit."""
+
+    first: int
+    second: int
+    first_square: int
+    second_square: int
+    product: int
+
+    def correlation(self, rows: int) -> float:
+        """Return the correlation of u^a and u^b over so many rows; 0 where one of them is always the same."""
+        of_first, of_second, of_both = (
+            float(square - Fraction(x * y, rows))
+            for square, x, y in (
+                (self.first_square, self.first, self.first),
+                (self.second_square, self.second, self.second),
+                (self.product, self.first, self.second),
+            )
+        )
+        return 0.0 if of_first * of_second <= 0 else of_both / math.sqrt(of_first * of_second)
+
+
 class PairedSums(NamedTuple):
-    """Sums over rows by the bins j of one model and k of another, with u_j = N_{<j} − N_{>j} and v alike.
+    """Sums over rows of what each is worth to two models, about: pairs ordered rightly minus wrongly."""
 
-    Each is of both models' own, then mixed: Σ p·u^a, Σ p·u^b; Σ p·u^a·u^a, u^b·u^b, u^a·u^b; with n and v likewise.
-    """
-
-    differences: tuple[int, int]
-    of_positives: tuple[int, int, int]
-    of_negatives: tuple[int, int, int]
+    of_positives: Moments
+    of_negatives: Moments
 
 
-def paired_delong(sums: PairedSums, positives: int, negatives: int) -> float | None:
+def paired_delong(first: OneModel, second: OneModel, sums: PairedSums, positives: int, negatives: int) -> float | None:
     """Return DeLong's standard error of the difference of two AUCs on the same rows; None as `delong`."""
     if min(positives, negatives) < 2:
         return None
-    of_difference = Fraction(sums.differences[0] - sums.differences[1])  # 2PN times that of the AUCs
-    variance = Fraction(0)
-    for (aa, bb, ab), rows, others in (
-        (sums.of_positives, positives, negatives),
-        (sums.of_negatives, negatives, positives),
-    ):
-        squares = Fraction(aa + bb - 2 * ab, others**2) - of_difference**2 / (rows * others**2)
-        variance += squares / (4 * (rows - 1) * rows)
-    return math.sqrt(max(variance, Fraction(0)))
+    variance = 0.0
+    components = (_components(each.auc, positives, negatives, each.q10, each.q01) for each in (first, second))
+    for both, moments, rows in zip(zip(*components, strict=True), sums, (positives, negatives), strict=True):
+        a, b = map(float, both)  # in floating point, so that a model has no difference from itself, not nearly none
+        variance += (a + b - 2 * moments.correlation(rows) * math.sqrt(a * b)) / rows
+    return math.sqrt(max(variance, 0.0))
 
 
 def of_bins(positives: ArrayLike, negatives: ArrayLike) -> tuple[Fraction, float | None]:
@@ -114,8 +144,12 @@ def on_logit_scale(auc: Fraction, standard_error: float, level: float, method: s
         return None
     centre = math.log(auc / (1 - auc))
     reach = quantile(level) * standard_error / float(auc * (1 - auc))
-    low, high = (1 / (1 + math.exp(-end)) for end in (centre - reach, centre + reach))
-    return Interval(level, low, high, method)
+    return Interval(level, expit(centre - reach), expit(centre + reach), method)
+
+
+def expit(x: float) -> float:
+    """Return 1/(1 + e^−x), the number of which x is the logit; without overflow."""
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
 def of_difference(difference: Fraction, standard_error: float, level: float) -> tuple[Interval, float]:

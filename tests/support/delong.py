@@ -1,17 +1,43 @@
-"""AUC and DeLong's standard error from the definition over rows: the oracle of `fhe_auc.intervals`."""
+"""AUC and DeLong's standard errors from the definition over rows: the oracle of `fhe_auc.intervals`."""
 
 from __future__ import annotations
 
+import math
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
+
+Scores: TypeAlias = NDArray[np.float64]
 
 
-def of_rows(ones: NDArray[np.float64], zeros: NDArray[np.float64]) -> tuple[float, float]:
-    """Scores of positive and of negative rows; a row's placement is its share of pairs ordered rightly, ties half."""
+def of_rows(ones: Scores, zeros: Scores) -> tuple[float, float]:
+    """Scores of positive and of negative rows: their AUC, and its standard error."""
+    of_ones, of_zeros = _placements(ones, zeros)
+    variance = of_ones.var(ddof=1) / len(ones) + of_zeros.var(ddof=1) / len(zeros)
+    return float(of_ones.mean()), float(np.sqrt(variance))
+
+
+def paired_of_rows(y_true: NDArray[np.bool_], first: Scores, second: Scores) -> tuple[float, float, float]:
+    """Two models' scores of the same rows: second AUC minus first, its standard error, and its two-sided p-value.
+
+    By the covariance matrices of the placements, as DeLong, DeLong and Clarke-Pearson write it.
+    """
+    contrast = np.array([-1.0, 1.0])
+    (ones, zeros), (other_ones, other_zeros) = (_placements(each[y_true], each[~y_true]) for each in (first, second))
+    of_ones, of_zeros = np.array([ones, other_ones]), np.array([zeros, other_zeros])
+    covariance = np.cov(of_ones) / of_ones.shape[1] + np.cov(of_zeros) / of_zeros.shape[1]
+    difference, error = float(contrast @ of_ones.mean(axis=1)), float(np.sqrt(contrast @ covariance @ contrast))
+    return difference, error, float(2 * norm.sf(abs(difference) / error)) if error else math.nan
+
+
+def _placements(ones: Scores, zeros: Scores) -> tuple[Scores, Scores]:
+    """Each row's share of the other class's rows that it is ordered rightly against, ties half."""
     ascending = [np.sort(side) for side in (ones, zeros)]
-    of_ones, of_zeros = (
+    ranks = (
         (np.searchsorted(other, side, "left") + np.searchsorted(other, side, "right")) / (2 * len(other))
         for side, other in ((ones, ascending[1]), (zeros, ascending[0]))
     )
-    variance = of_ones.var(ddof=1) / len(ones) + of_zeros.var(ddof=1) / len(zeros)
-    return float(of_ones.mean()), float(np.sqrt(variance))
+    of_ones, of_zeros = ranks
+    return of_ones, 1 - of_zeros

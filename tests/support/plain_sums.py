@@ -26,6 +26,9 @@ def entry(factor: Factor, vectors: Vectors, k: int) -> int:
     """One entry of a factor, by definition."""
     if factor.constants:
         return factor.constants[k]
+    if factor.each * factor.times > 1:  # a row of a table, or a column of it
+        length = max(len(vectors[part.vector]) for part in factor.parts if part.over != "total")
+        k = k % (length * factor.each) // factor.each
     chosen = {
         "each": lambda x: x[k],
         "below": lambda x: sum(x[:k]),
@@ -38,7 +41,12 @@ def entry(factor: Factor, vectors: Vectors, k: int) -> int:
 def term_length(term: Term, vectors: Vectors) -> int:
     """How many entries a term has: as many as any vector or constants that it takes entry by entry."""
     lengths = [len(factor.constants) for factor in term.factors if factor.constants]
-    lengths += [len(vectors[part.vector]) for factor in term.factors for part in factor.parts if part.over != "total"]
+    lengths += [
+        len(vectors[part.vector]) * factor.each * factor.times
+        for factor in term.factors
+        for part in factor.parts
+        if part.over != "total"
+    ]
     return max(lengths, default=1)
 
 
@@ -82,13 +90,18 @@ def factors(draw: st.DrawFn, vectors: dict[str, int], length: int, largest: int)
     if draw(st.integers(0, 5)) == 0:
         constant = st.one_of(st.integers(-3, 3), st.sampled_from([2**40, -(2**40)]))
         return Factor(constants=tuple(draw(st.lists(constant, min_size=length, max_size=length))))
-    fitting = [name for name, found in vectors.items() if found == length]
+    lengths = sorted({found for found in vectors.values() if length % found == 0})  # some stand in it repeatedly
+    repeated = length // (whole := draw(st.sampled_from(lengths or [1])))
+    fitting = [name for name, found in vectors.items() if found == whole]
+    each = draw(st.sampled_from([number for number in range(1, repeated + 1) if repeated % number == 0]))
     parts = []
     for _ in range(draw(st.integers(1, 3))):
         over = draw(st.sampled_from(["each", "below", "above", "total"])) if fitting else "total"
         name = draw(st.sampled_from(list(vectors) if over == "total" else fitting))
         parts.append(Part(name, over, draw(st.sampled_from([1, -1, 2, -3, 27, largest, -largest]))))
-    return Factor(tuple(parts))
+    if all(part.over == "total" for part in parts):
+        return Factor(tuple(parts))
+    return Factor(tuple(parts), (), each, repeated // each)
 
 
 @st.composite
@@ -104,7 +117,7 @@ def terms(draw: st.DrawFn, vectors: dict[str, int], largest: int) -> Term:
 
 @st.composite
 def releases(draw: st.DrawFn, *, most_entries: int = 12, largest: int = 2**40) -> Release:
-    lengths = draw(st.lists(st.sampled_from([1, 2, 5, most_entries]), min_size=1, max_size=4))
+    lengths = draw(st.lists(st.sampled_from([1, 2, 5, 6, most_entries]), min_size=1, max_size=4))
     vectors = {f"x{number}": length for number, length in enumerate(lengths)}
     count = draw(st.integers(1, 4))
     several = st.lists(terms(vectors, largest), min_size=1, max_size=3)

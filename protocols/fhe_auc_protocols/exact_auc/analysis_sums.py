@@ -3,8 +3,8 @@
 Vectors of a party's sketch, all of its own rows:
 
     m0 g1 c1     for each model, group and class: rows in each bin of the model's scores
-    t0 c1        for each model that is compared: rows of class 1 in each of at most 64 coarse bins
-    t0 t1 c1     for each comparison: rows of class 1 by the coarse bins of both models, row after row of the table
+    t0 c1        for each model that is compared: rows of class 1 in each of at most 64 coarse bins; also x, xx and xy
+    t0 t1 c1     for each comparison: Σ φ^a_j·φ^b_k of rows of class 1, row after row of the table
     precision    the first model's m0 g0 c1, each entry times 2^b/M_k, M_k the pooled rows at or above threshold k
     sites m0     for each model, of labels 0 and 1: what this party says of itself as a site (`_site`)
 
@@ -15,15 +15,23 @@ comparison those of `fhe_auc.intervals.PairedSums`; the sums of each entry of th
 
 with 2^b·p_k/M_k put in by each party for its own rows, as nobody can divide under encryption. Parties know M_k from the
 session that has found the thresholds; it is not in the manifest, and the aggregator does not learn it.
+
+Comparisons: two models often order rows nearly alike. Then it takes little to move a row into another coarse bin, and
+standard errors from counts by coarse bins come out far too large. So a row lies between the lower ends of two bins,
+j and j + 1, with the share φ of each: (S − r)/S and r/S, by its place r/S in the bin. What it is worth, N_{<j} − N_{≥j}
+at the lower end of bin j, is interpolated so: Σ_j φ_j·(N_{<j} − N_{≥j}). Vectors x are Σ φ_j over rows, xx Σ φ_j²,
+xy Σ φ_j·φ_{j+1}; all times S or S².
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,23 +41,21 @@ from fhe_auc.analysis import PLAIN, Analysis, Cell
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.heterogeneity import SiteSums
-from fhe_auc.intervals import PairedSums, of_bins
+from fhe_auc.intervals import Moments, PairedSums, of_bins
 from fhe_auc.sums.sketch import Sketch
-from fhe_auc.sums.terms import Factor, Part, Release, Sum
+from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import (
     AucOfSums,
     auc_of_sums,
     auc_sums,
-    better,
     each_of,
     least_modulus,
     sum_of,
     total,
-    worse,
 )
 
 COARSE_BINS = 64
-"""Of either model's scores, in a comparison: standard errors then differ by some 0.1 % from those of the rows."""
+"""Most of either model's scores, in a comparison; there is one more for the upper end of the last."""
 
 LEAST_SITES = 5
 """Fewest parties of which sums over sites are released. Of fewer, one could work out another's numbers from its own."""
@@ -60,7 +66,21 @@ _MOST_FRACTION_BITS = 20
 _PRECISION = "precision"
 _LEAST_PRECISION_BITS, _MOST_PRECISION_BITS = 12, 40
 
+_KINDS = ("", "x", "xx", "xy")
+"""Vectors of a model that is compared."""
+
+_SIDES = (("10", 1), ("01", 0))
+"""Sums over positive and over negative rows."""
+
 _Counts = NDArray[np.int64]
+
+
+class _Shares(NamedTuple):
+    """Where rows lie, shape (rows,) each: in which coarse bin, and S times their shares of its lower and upper end."""
+
+    at: _Counts
+    lower: _Counts
+    upper: _Counts
 
 
 @dataclass(frozen=True)
@@ -88,9 +108,24 @@ class AnalysisSums:
         return self.analysis.comparisons if self.interval else ()
 
     @property
-    def coarse_bins(self) -> int:
-        """Bins of each side of a comparison's table."""
-        return min(COARSE_BINS, self.bins)
+    def _width(self) -> int:
+        """How many bins make a coarse one."""
+        return -(-self.bins // COARSE_BINS)
+
+    @property
+    def _coarse_bins(self) -> int:
+        """Of each side of a comparison's table: one behind the last, for that one's upper end."""
+        return -(-self.bins // self._width) + 1
+
+    @property
+    def scale(self) -> int:
+        """S: the shares of a row are multiples of 1/S, as it lies in the middle of its bin."""
+        return 2 * self._width
+
+    def least_modulus(self, max_rows: int) -> int:
+        """Return how many values a sum of so many pooled rows can take, the most of any sum."""
+        least = least_modulus(max_rows, interval=self.interval, scale=self.scale if self.compared else 0)
+        return max(least, max_rows**2 << _LEAST_PRECISION_BITS) if self.average_precision else least
 
     def sketch(
         self, data: PartyData, thresholds: NDArray[np.float64], fraction_bits: int = 0, precision_bits: int = 0
@@ -108,17 +143,25 @@ class AnalysisSums:
         classes = self.analysis.classes_of_rows
         if int(data.labels.max()) >= classes:
             raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
+        for codes, variable in zip(data.groups, self.analysis.by, strict=True):
+            if int(codes.max()) >= len(variable.levels):
+                raise InputError(
+                    f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
+                    f"{len(variable.levels)}"
+                )
         grid = grids.explicit(thresholds)
-        bins_of = [np.maximum(np.searchsorted(grid, scores, side="right") - 1, 0) for scores in data.scores]
+        bins_of: list[_Counts] = [
+            np.maximum(np.searchsorted(grid, scores, side="right") - 1, 0) for scores in data.scores
+        ]
         vectors: list[_Counts] = []
         for bins in bins_of:
             vectors.append(_table(data.labels, bins, shape=(classes, self.bins)))
             for codes, variable in zip(data.groups, self.analysis.by, strict=True):
                 vectors.append(_table(codes, data.labels, bins, shape=(len(variable.levels), classes, self.bins)))
-        wide = self.coarse_bins
-        coarse = {model: bins_of[model] * wide // self.bins for model in self._coarse_models}
-        vectors += [_table(data.labels, bins, shape=(2, wide)) for bins in coarse.values()]
-        vectors += [_table(data.labels, coarse[a], coarse[b], shape=(2, wide, wide)) for a, b in self.compared]
+        shares = {model: self._shares(bins_of[model]) for model in self._coarse_models}
+        for each in shares.values():
+            vectors += self._of_shares(data.labels, each)
+        vectors += [self._pair_of_shares(data.labels, shares[a], shares[b]) for a, b in self.compared]
         if self.average_precision:
             if len(data.rows_above) != self.bins:
                 raise InputError(
@@ -133,11 +176,6 @@ class AnalysisSums:
                 _site(_table(data.labels, bins, shape=(2, self.bins)).reshape(2, -1), fraction_bits) for bins in bins_of
             ]
         return np.concatenate(vectors)
-
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum."""
-        least = least_modulus(max_rows, interval=self.interval, comparison=bool(self.compared))
-        return max(least, max_rows**2 << _LEAST_PRECISION_BITS) if self.average_precision else least
 
     def fraction_bits(self, max_rows: int, modulus: int) -> int:
         """Return after how many binary places weights of sites are rounded: as many as their sums leave room for."""
@@ -163,15 +201,15 @@ class AnalysisSums:
                 for cell in (contrast.positives, contrast.negatives)
             )
             estimates.append(auc_of_sums(by_part[f"contrast {index}"], positives, negatives, max_rows, modulus))
-        own = {model: by_part[f"coarse {model}"] for model in self._coarse_models}
-        paired = {
-            (a, b): PairedSums(
-                (own[a][0], own[b][0]),
-                (own[a][1] % modulus, own[b][1] % modulus, by_part[f"paired {a} {b}"][0]),
-                (own[a][2] % modulus, own[b][2] % modulus, by_part[f"paired {a} {b}"][1]),
+        paired = {}
+        for pair in self.compared:
+            first, second = (by_part[f"coarse {model}"] for model in pair)
+            of_both = by_part["paired {} {}".format(*pair)]
+            of_positives, of_negatives = (
+                Moments(first[at], second[at], first[at + 1] % modulus, second[at + 1] % modulus, product)
+                for at, product in zip((0, 2), of_both, strict=True)
             )
-            for a, b in self.compared
-        }
+            paired[pair] = PairedSums(of_positives, of_negatives)
         precision = None
         if self.average_precision:
             precision = self._precision(by_part["precision"][0], rows[0, 1], max_rows, modulus)
@@ -187,6 +225,27 @@ class AnalysisSums:
                 "the result fails its check, so no number is given: it is not an average precision", check="range"
             )
         return min(Fraction(total, scale * positives), Fraction(1)) if positives else None
+
+    def _shares(self, bins: _Counts) -> _Shares:
+        at = bins // self._width
+        upper = 2 * (bins - at * self._width) + 1
+        return _Shares(at, self.scale - upper, upper)
+
+    def _of_shares(self, labels: NDArray[np.uint8], shares: _Shares) -> list[_Counts]:
+        at, lower, upper = shares
+
+        def table(bins: _Counts, weights: _Counts | None = None) -> _Counts:
+            return _table(labels, bins, shape=(2, self._coarse_bins), weights=weights)
+
+        x, xx = (table(at, lower**power) + table(at + 1, upper**power) for power in (1, 2))
+        return [table(at), x, xx, table(at, lower * upper)]
+
+    def _pair_of_shares(self, labels: NDArray[np.uint8], first: _Shares, second: _Shares) -> _Counts:
+        shape = 2, self._coarse_bins, self._coarse_bins
+        found = np.zeros(math.prod(shape), np.int64)
+        for (i, own), (j, other) in itertools.product(enumerate(first[1:]), enumerate(second[1:])):
+            found += _table(labels, first.at + i, second.at + j, shape=shape, weights=own * other)
+        return found
 
     @property
     def _cells(self) -> list[tuple[int, int]]:
@@ -206,8 +265,9 @@ class AnalysisSums:
     def _vectors(self) -> Iterator[tuple[str, int]]:
         for model in range(len(self.analysis.models)):
             yield from ((vector(model, group, each), self.bins) for group, each in self._cells)
-        yield from ((_coarse(model, each), self.coarse_bins) for model in self._coarse_models for each in (0, 1))
-        yield from ((_pair(pair, each), self.coarse_bins**2) for pair in self.compared for each in (0, 1))
+        for model in self._coarse_models:
+            yield from ((_coarse(model, each, kind), self._coarse_bins) for kind in _KINDS for each in (0, 1))
+        yield from ((_pair(pair, each), self._coarse_bins**2) for pair in self.compared for each in (0, 1))
         if self.average_precision:
             yield _PRECISION, self.bins
         yield from ((_site_vector(model), _SITE_ENTRIES) for model in self._site_models)
@@ -225,19 +285,23 @@ class AnalysisSums:
             for group, each in self._cells
         ]
         for model in self._coarse_models:
-            p, n = ([_coarse(model, each)] for each in (1, 0))
-            difference, _, *squares = auc_sums(f" coarse m{model}", p, n, interval=True)
-            parts[f"coarse {model}"] = [difference, *squares]
-        wide = self.coarse_bins
-        for pair in self.compared:
-            rows_and_columns = list(zip(pair, ((wide, 1), (1, wide)), strict=True))
-            parts["paired {} {}".format(*pair)] = [
+            of_model: list[Sum] = []
+            for name, of in _SIDES:
+                x, xx, xy = (_coarse(model, of, kind) for kind in ("x", "xx", "xy"))
+                at, following = (_worth(model, of, following=following) for following in (False, True))
+                both = Term((each_of([xx]), at, at)), Term((Factor((Part(xy, weight=2),)), at, following))
+                of_model += [sum_of(f"D{name} t{model}", each_of([x]), at), Sum(f"Q{name} t{model}", both)]
+            parts[f"coarse {model}"] = of_model
+        wide = self._coarse_bins
+        for a, b in self.compared:
+            parts[f"paired {a} {b}"] = [
                 sum_of(
-                    f"{name} {pair}",
-                    each_of([_pair(pair, of)]),
-                    *(side([_coarse(model, 1 - of)], repeated) for model, repeated in rows_and_columns),
+                    f"Q{name} t{a} t{b}",
+                    each_of([_pair((a, b), of)]),
+                    _worth(a, of, (wide, 1)),
+                    _worth(b, of, (1, wide)),
                 )
-                for name, of, side in (("Q10", 1, worse), ("Q01", 0, better))
+                for name, of in _SIDES
             ]
         if self.average_precision:
             first = vector(0, 0, 1)
@@ -284,8 +348,15 @@ def vector(model: int, group: int, of_class: int) -> str:
     return f"m{model} g{group} c{of_class}"
 
 
-def _coarse(model: int, of_class: int) -> str:
-    return f"t{model} c{of_class}"
+def _coarse(model: int, of_class: int, kind: str = "") -> str:
+    return f"t{model} {kind}c{of_class}"
+
+
+def _worth(model: int, of: int, repeated: tuple[int, int] = (1, 1), *, following: bool = False) -> Factor:
+    """Return N_{<j} − N_{≥j} for positives, P_{≥j} − P_{<j} for negatives; or those of j + 1."""
+    counts, sign = _coarse(model, 1 - of), 1 if of else -1
+    own = Part(counts, weight=sign if following else -sign)
+    return Factor((Part(counts, "below", sign), Part(counts, "above", -sign), own), (), *repeated)
 
 
 def _pair(pair: tuple[int, int], of_class: int) -> str:
@@ -300,10 +371,13 @@ def _vectors_of(model: int, cell: Cell) -> list[str]:
     return [vector(model, cell.group, each) for each in cell.classes]
 
 
-def _table(*codes: NDArray[np.integer], shape: tuple[int, ...]) -> _Counts:
-    """Return how many rows have each combination of codes, shape (product of shape,), the last code fastest."""
+def _table(*codes: NDArray[np.integer], shape: tuple[int, ...], weights: _Counts | None = None) -> _Counts:
+    """Return how many rows have each combination of codes, shape (product of shape,), the last code fastest.
+
+    Or the sums of these rows' weights, which are whole numbers and stay below 2^53.
+    """
     index = np.ravel_multi_index(codes, shape)
-    return np.bincount(index, minlength=math.prod(shape)).astype(np.int64)
+    return np.bincount(index, weights, minlength=math.prod(shape)).astype(np.int64)
 
 
 def _site(rows: _Counts, fraction_bits: int) -> _Counts:

@@ -24,21 +24,19 @@ from fhe_auc.errors import ResultCheckError
 from fhe_auc.sums.terms import Factor, Part, Sum, Term
 
 
-def each_of(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
-    """Return p_k (or n_k), the rows of all these vectors; `repeated` as `Factor` takes it."""
-    return Factor(tuple(Part(vector) for vector in vectors), (), *repeated)
+def each_of(vectors: Sequence[str]) -> Factor:
+    """Return p_k (or n_k), the rows of all these vectors."""
+    return Factor(tuple(Part(vector) for vector in vectors))
 
 
-def worse(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
+def worse(vectors: Sequence[str]) -> Factor:
     """Return N_{<k} − N_{>k}, N those of these vectors."""
-    parts = (part for vector in vectors for part in (Part(vector, "below"), Part(vector, "above", -1)))
-    return Factor(tuple(parts), (), *repeated)
+    return Factor(tuple(part for vector in vectors for part in (Part(vector, "below"), Part(vector, "above", -1))))
 
 
-def better(vectors: Sequence[str], repeated: tuple[int, int] = (1, 1)) -> Factor:
+def better(vectors: Sequence[str]) -> Factor:
     """Return P_{>k} − P_{<k}, P those of these vectors."""
-    parts = (part for vector in vectors for part in (Part(vector, "above"), Part(vector, "below", -1)))
-    return Factor(tuple(parts), (), *repeated)
+    return Factor(tuple(part for vector in vectors for part in (Part(vector, "above"), Part(vector, "below", -1))))
 
 
 def sum_of(name: str, *factors: Factor) -> Sum:
@@ -63,13 +61,13 @@ def auc_sums(name: str, positives: Sequence[str], negatives: Sequence[str], *, i
     return sums
 
 
-def least_modulus(max_rows: int, *, interval: bool, comparison: bool = False) -> int:
+def least_modulus(max_rows: int, *, interval: bool, scale: int = 0) -> int:
     """Return how many values a sum of so many pooled rows can take, the most of any sum.
 
     The difference lies between ±max_rows²/4. All others are at least 0, Q10 ≤ P·N² and Q01 ≤ N·P², which for P + N rows
-    is at most 4·(P + N)³/27. In a `comparison` of two models there are sums between plus and minus that.
+    is at most 4·(P + N)³/27. In a comparison of two models there are sums between plus and minus that, times `scale`².
     """
-    cubic = (1 + comparison) * (4 * max_rows**3 // 27) if interval else 0
+    cubic = max(1, 2 * scale**2) * (4 * max_rows**3 // 27) if interval else 0
     return 1 + max(max_rows, 2 * (max_rows**2 // 4), cubic)
 
 

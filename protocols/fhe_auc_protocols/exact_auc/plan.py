@@ -82,7 +82,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     interval: bool
     """Whether the sums for standard errors are released too; with sealed keys."""
     sites: bool
-    """Whether sums over sites are; with `interval`, and 5 parties at least."""
+    """Whether sums over sites are; with `interval`, labels 0 and 1, and 5 parties at least."""
     average_precision: bool
     """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
@@ -105,8 +105,10 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.joint_keys and self.interval:
             raise CapacityError("with joint keys there are no sums of degree 3")
-        if self.sites and not (self.interval and self.parties >= LEAST_SITES):
-            raise CapacityError(f"sums over sites come with an interval, and of {LEAST_SITES} parties at least")
+        if self.sites and (self.analysis.classes or not (self.interval and self.parties >= LEAST_SITES)):
+            raise CapacityError(
+                f"sums over sites come with an interval, for labels 0 and 1, and of {LEAST_SITES} parties at least"
+            )
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
         for name, number, least in (("parties", self.parties, 1), ("max_rows", self.max_rows, 2)):

@@ -16,6 +16,7 @@ from fhe_auc.intervals import (
     DELONG,
     HANLEY_MCNEIL,
     Interval,
+    OneModel,
     delong,
     hanley_mcneil,
     of_difference,
@@ -95,13 +96,23 @@ class Reading:
             difference = second.auc - first.auc
             models = self.analysis.models
             comparison = Comparison(first=models[a], second=models[b], difference=float(difference))
-            paired = self.sums.paired.get((a, b))
-            standard_error = None if paired is None else paired_delong(paired, first.positives, first.negatives)
+            standard_error = self._paired((a, b), first, second)
             if standard_error and self.level is not None:
                 interval, p_value = of_difference(difference, standard_error, self.level)
                 comparison = replace(comparison, standard_error=standard_error, interval=interval, p_value=p_value)
             found.append(comparison)
         return tuple(found)
+
+    def _paired(self, pair: tuple[int, int], *estimates: AucOfSums) -> float | None:
+        """Return the standard error of the difference of two models' AUCs, over all rows, where that is released."""
+        if (sums := self.sums.paired.get(pair)) is None:
+            return None
+        first, second = (
+            OneModel(each.auc, each.q10, each.q01)
+            for each in estimates
+            if each.auc is not None and each.q10 is not None and each.q01 is not None
+        )
+        return paired_delong(first, second, sums, estimates[0].positives, estimates[0].negatives)
 
     def sites(self) -> tuple[SiteSummary, ...]:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""

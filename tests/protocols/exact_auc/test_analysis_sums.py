@@ -1,0 +1,394 @@
+"""What an analysis releases, against definitions over rows: each AUC, comparison and sum over sites, as integers."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import datasets, thresholds
+from fhe_auc.analysis import PLAIN, Analysis, Variable
+from fhe_auc.bfv.parameters import primes_above
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import CapacityError, InputError, ResultCheckError
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import modular
+from fhe_auc.serialise import json_text
+from fhe_auc.sums.authenticator import Authenticator, authenticated
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
+from fhe_auc_protocols.exact_auc.plan import ExactPlan
+from fhe_auc_protocols.exact_auc.planner import plan_exact
+from fhe_auc_protocols.exact_auc.reading import Reading
+from tests.support import delong, plain_sums
+from tests.support.pooled import pooled
+from tests.support.several import (
+    AGE,
+    CLASSES,
+    MODULI,
+    MODULUS,
+    SEX,
+    TWO_MODELS,
+    auc_of,
+    binned,
+    chosen,
+    made,
+    pool,
+    read,
+    released,
+)
+
+
+def reading(analysis: Analysis, sums: Sums, parties: int = 3) -> Reading:
+    return Reading(analysis, sums, parties, 0.95)
+
+
+analyses = st.one_of(
+    st.builds(
+        lambda models, by, across: Analysis(models=("x", "y", "z")[:models], by=by, cross_groups=across and bool(by)),
+        st.integers(1, 3),
+        st.sampled_from([(), (SEX,), (AGE,), (SEX, AGE)]),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda names, by: Analysis(models=tuple(f"p_{name}" for name in names), by=by, classes=tuple(names)),
+        st.sampled_from(["abc", "abcd"]),
+        st.sampled_from([(), (SEX,)]),
+    ),
+)
+
+# --- Estimates --------------------------------------------------------------------------------------------------------
+
+
+@given(analyses, st.integers(2, 9), st.booleans(), st.integers(0, 10**6))
+@settings(max_examples=60, deadline=None)
+def test_every_estimate_is_that_of_all_pairs_of_its_rows(
+    analysis: Analysis, bins: int, interval: bool, seed: int
+) -> None:
+    parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
+    rows = pool(parties)
+    found = read(AnalysisSums(analysis, bins, interval, sites=False), parties, grid)
+    at = [binned(scores, grid) for scores in rows.scores]
+    for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
+        masks = [chosen(rows, analysis, cell) for cell in (contrast.positives, contrast.negatives)]
+        ones, zeros = (at[contrast.model][mask] for mask in masks)
+        assert (estimate.positives, estimate.negatives) == (len(ones), len(zeros))
+        assert (None if estimate.auc is None else (estimate.auc, estimate.binning_error)) == auc_of(ones, zeros)
+        if estimate.auc is not None:
+            unbinned = (rows.scores[contrast.model][mask] for mask in masks)
+            truth = auc_of(*unbinned)
+            assert truth is not None
+            assert abs(truth[0] - estimate.auc) <= estimate.binning_error
+        if interval and contrast.interval:
+            each = np.sign(ones[:, None] - zeros)
+            assert (estimate.q10, estimate.q01) == ((each.sum(axis=1) ** 2).sum(), (each.sum(axis=0) ** 2).sum())
+        else:
+            assert (estimate.q10, estimate.q01) == (None, None)
+
+
+@given(analyses, st.integers(2, 5), st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_released_are_the_integers_of_the_definitions_of_the_sums(analysis: Analysis, bins: int, seed: int) -> None:
+    """Tables and all, in Python's integers; the release and the sketch have one layout."""
+    sums = AnalysisSums(analysis, bins, interval=True, sites=not analysis.classes)
+    parties, grid = made(analysis, 5, seed, most=14), thresholds.uniform(bins)
+    bits = sums.fraction_bits(1000, MODULUS)
+    values = sum(sums.sketch(each, grid, bits).astype(object) for each in parties)
+    assert len(values) == sums.release.sketch.size
+    vectors = plain_sums.vectors_of(sums.release.sketch, values.tolist())
+    expected = [plain_sums.value(each, vectors) for each in sums.release.sums]
+    assert list(released(sums, parties, grid, 1000)) == expected
+
+
+@pytest.mark.parametrize("name", datasets.NAMES)
+@pytest.mark.parametrize("grid", ["hybrid:1000", "uniform:100"])
+def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_error(name: str, grid: str) -> None:
+    parties, generator = datasets.load(name), np.random.default_rng(5)
+    analysis = Analysis(by=(AGE,))
+    grouped = [
+        PartyData.from_columns(
+            each.name, each.y_true, {"": each.y_score}, {"age": generator.choice(AGE.levels, each.rows)}, analysis
+        )
+        for each in parties
+    ]
+    rows, points = pool(grouped), thresholds.resolve(grid)
+    found = read(AnalysisSums(analysis, len(points), True, sites=False), grouped, points)
+    for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
+        own = chosen(rows, analysis, contrast.positives._replace(classes=(0, 1)))
+        truth = roc_auc_score(rows.y_true[own], rows.y_score[own])
+        assert estimate.auc is not None
+        assert abs(float(estimate.auc) - truth) <= float(estimate.binning_error) + 1e-12
+
+
+# --- Comparisons ------------------------------------------------------------------------------------------------------
+
+
+def worth(at: np.ndarray, own: np.ndarray, other: np.ndarray, width: int, of: int) -> list[int]:  # type: ignore[type-arg]
+    """What each row of a label is worth, times 2·width, interpolated between the ends of its coarse bin."""
+    found = []
+    for bin_ in at[own]:
+        start = bin_ // width * width
+        ends = [int((at[other] < end).sum() - (at[other] >= end).sum()) for end in (start, start + width)]
+        share = 2 * (int(bin_) - start) + 1
+        found.append((1 if of else -1) * ((2 * width - share) * ends[0] + share * ends[1]))
+    return found
+
+
+@pytest.mark.parametrize("bins", [2, 7, 64, 65, 100, 129, 1000])
+@pytest.mark.parametrize("models", [2, 3])
+def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
+    analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
+    parties = made(analysis, 3, bins)
+    rows, sums = pool(parties), AnalysisSums(analysis, bins, True, sites=False)
+    at, width = [binned(scores, grid) for scores in rows.scores], -(-bins // 64)
+    found = read(sums, parties, grid).paired
+    assert list(found) == [(0, other) for other in range(1, models)]
+    for (a, b), paired in found.items():
+        assert sums.scale == 2 * width
+        for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
+            own = rows.labels == of
+            u, v = (worth(at[model], own, ~own, width, of) for model in (a, b))
+            products = (sum(x * y for x, y in zip(*both, strict=True)) for both in ((u, u), (v, v), (u, v)))
+            assert moments == (sum(u), sum(v), *products)
+
+
+def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Labels, and probabilities of two models whose log-odds are correlated so far within each label."""
+    rows, share, centre = {"even": (4000, 0.3, 0.0), "rare": (20_000, 0.01, -4.0), "low": (4000, 0.3, -4.0)}[kind]
+    generator = np.random.default_rng(seed)
+    labels = generator.random(rows) < share
+    first = generator.normal(size=rows)
+    second = alike * first + math.sqrt(1 - alike**2) * generator.normal(size=rows)
+    logits = centre + 1.2 * labels + np.array([first, second + 0.05 * labels])
+    return labels, *(1 / (1 + np.exp(-logits)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "alike", "close"),
+    [
+        *(("even", 0.0, 0.005), ("even", 0.9, 0.005), ("even", 0.99, 0.01), ("even", 0.999, 0.03)),
+        *(("rare", 0.5, 0.03), ("rare", 0.99, 0.08), ("low", 0.0, 0.02), ("low", 0.99, 0.03)),
+    ],
+)
+def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alike: float, close: float) -> None:
+    grid = thresholds.hybrid(1000)
+    sums = AnalysisSums(TWO_MODELS, len(grid), True, sites=False)
+    for seed in range(3):
+        labels, first, second = pair_of_models(kind, alike, seed)
+        data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
+        difference, error, _ = delong.paired_of_rows(labels, first, second)
+        told = reading(TWO_MODELS, read(sums, [data], grid))
+        (found,) = told.comparisons()
+        assert (found.first, found.second) == ("old", "new")
+        assert found.standard_error == pytest.approx(error, rel=close)
+        assert abs(found.difference - difference) <= sum(each.binning_error or 0 for each in told.estimates())
+        assert found.interval is not None
+        middle, reach = (found.interval.low + found.interval.high) / 2, norm.ppf(0.975) * found.standard_error
+        assert middle == pytest.approx(found.difference)
+        assert (found.interval.high - found.interval.low) / 2 == pytest.approx(reach)
+        assert found.p_value == pytest.approx(2 * norm.sf(abs(found.difference) / found.standard_error))
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.3, 0.1])
+@pytest.mark.parametrize(("name", "quantiles"), [("covid-clinics", False), ("credit-default", True)])
+def test_a_second_model_on_the_bundled_sets_has_delongs_standard_error(
+    name: str, quantiles: bool, noise: float
+) -> None:
+    """The scores of credit-default lie so close together that only quantiles tell them apart."""
+    rows, generator = pooled(datasets.load(name)), np.random.default_rng(2)
+    logits = np.log(rows.y_score / (1 - rows.y_score)) + noise * generator.normal(size=rows.rows)
+    second = 1 / (1 + np.exp(-logits))
+    grid = np.unique(np.quantile(rows.y_score, np.arange(200) / 200)) if quantiles else thresholds.hybrid(1000)
+    data = PartyData.from_columns("all", rows.y_true, {"old": rows.y_score, "new": second}, {}, TWO_MODELS)
+    (found,) = reading(
+        TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True, sites=False), [data], grid)
+    ).comparisons()
+    _, expected, _ = delong.paired_of_rows(rows.y_true, rows.y_score, second)
+    assert found.standard_error == pytest.approx(expected, rel=0.025)
+
+
+def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_error() -> None:
+    """No division by zero, and no standard error that is nearly none."""
+    generator, analysis = np.random.default_rng(4), Analysis(models=("a", "again", "constant", "mirrored"))
+    labels, scores = np.repeat([0, 1], [30, 20]), generator.random(50)
+    columns = dict(zip(analysis.models, (scores, scores, np.full(50, 0.5), 1 - scores), strict=True))
+    data = PartyData.from_columns("all", labels, columns, {}, analysis)
+    found = reading(analysis, read(AnalysisSums(analysis, 40, True, sites=False), [data], thresholds.uniform(40)))
+    again, constant, mirrored = found.comparisons()
+    assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
+    own = found.estimates()[0].standard_error
+    assert own is not None
+    assert constant.standard_error == pytest.approx(own)
+    assert mirrored.standard_error == pytest.approx(2 * own, rel=0.05)
+    assert found.estimates()[2].auc == 0.5
+    assert (found.estimates()[2].standard_error, found.estimates()[2].interval) == (0.0, None)
+    json.loads(json_text([asdict(each) for each in found.comparisons()]))
+
+
+@pytest.mark.parametrize("kind", ["perfect", "one as good as none"])
+def test_mixed_sums_of_as_many_rows_as_there_may_be_are_told_apart(kind: str) -> None:
+    """They may have either sign, and be as large as a square: the plan's modulus has room for both."""
+    plan = plan_exact(thresholds=8, parties=1, backend="tenseal", analysis=TWO_MODELS, interval=True, max_rows=3000)
+    prime = primes_above(3 * 2**40, 1, 8192)[0]
+    rows = next(n for n in range(30_000, 3000, -3) if plan.sums.least_modulus(n) <= prime)
+    plan = plan_exact(thresholds=8, parties=1, backend="tenseal", analysis=TWO_MODELS, interval=True, max_rows=rows)
+    labels = np.arange(rows) < rows // 3
+    scores = np.array([labels, labels if kind == "perfect" else ~labels]) * 0.9
+    data = PartyData.from_columns("all", labels, dict(zip(("old", "new"), scores, strict=True)), {}, TWO_MODELS)
+    sketch, modulus = plan.sums.sketch(data, thresholds.uniform(8), 20), plan.modulus
+    assert plan.parameters.plain_moduli == (prime,)
+    found = [
+        plain_sums.centred(int(each), modulus)
+        for each in plan.release.totals(modular.residues(sketch, modulus), modulus)
+    ]
+    paired = plan.sums.read(found, rows, modulus).paired[0, 1]
+    for moments in (paired.of_positives, paired.of_negatives):
+        assert moments.product == moments.first_square * (1 if kind == "perfect" else -1)
+
+
+# --- Sites ------------------------------------------------------------------------------------------------------------
+
+
+def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
+    parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
+    parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
+    parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
+    found = read(AnalysisSums(TWO_MODELS, 30, True, sites=True), parties, grid).sites
+    for model, sums in enumerate(found):
+        right = wrong = pairs = both = 0
+        usable = []
+        for each in parties:
+            at = binned(each.scores[model], grid)
+            ones, zeros = at[each.y_true], at[~each.y_true]
+            right += int((ones[:, None] > zeros).sum())
+            wrong += int((ones[:, None] < zeros).sum())
+            pairs += len(ones) * len(zeros)
+            both += bool(len(ones) and len(zeros))
+            auc, error = delong.of_rows(ones, zeros) if min(len(ones), len(zeros)) > 1 else (0, 0)
+            if 0 < auc < 1:
+                usable.append((math.log(auc / (1 - auc)), min((auc * (1 - auc) / error) ** 2, each.rows)))
+        assert (sums.difference, sums.pairs, sums.both_classes) == (right - wrong, pairs, both)
+        assert both == 8
+        assert 5 <= len(usable) < both  # some are perfect
+        theta, weight = np.array(usable).T
+        expected = (len(usable), weight.sum(), weight @ theta, weight @ theta**2, weight @ weight)
+        assert [float(each) for each in sums.usable] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("max_rows", [2, 10, 1000, 10**5, 2 * 10**6, 10**8])
+def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_modulus(max_rows: int) -> None:
+    plan = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, max_rows=max_rows)
+    assert plan.sites
+    bits = plan.sums.fraction_bits(max_rows, plan.modulus)
+    assert 8 <= bits <= 20
+    assert 2**bits * max(max_rows**2, 256 * max_rows) < plan.modulus / 2
+
+
+@pytest.mark.parametrize("sums", [(0, -1), (0, 1, 0, 1), (5, 4, 1, 1)])
+def test_sums_over_sites_that_cannot_be_give_no_number(sums: tuple[int, ...]) -> None:
+    """D beyond the pairs; more usable sites than there are with both labels."""
+    own = AnalysisSums(PLAIN, 4, True, sites=True)
+    parties = made(PLAIN, 5, 8)
+    found = list(released(own, parties, thresholds.uniform(4), 1000))
+    found[-8 : len(found) - 8 + len(sums)] = sums
+    with pytest.raises(ResultCheckError, match="sites cannot add up to it"):
+        own.read(found, 1000, MODULUS)
+
+
+# --- Authenticators ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("analysis", [Analysis(models=("x", "y"), by=(SEX,), cross_groups=True), CLASSES])
+def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis: Analysis) -> None:
+    """All sums, of degrees 1 and 3 and 2, at all their points; so no group and no comparison can be changed alone."""
+    sums = AnalysisSums(analysis, 3, True, sites=not analysis.classes)
+    prime, parties = MODULI[0], made(analysis, 5, 4)
+    assert {each.degree for each in sums.release.sums} == {1, 2, 3}
+    authenticator = Authenticator(sums.release, bytes(32), b"a session", 0, prime)
+    sent = [
+        authenticator.sketch(
+            party,
+            modular.residues(sums.sketch(each, thresholds.uniform(3), 8), prime),
+            KeyStream(party.to_bytes(32, "big")),
+        )
+        for party, each in enumerate(parties)
+    ]
+    counted = [0, 1, 3]
+    totals = authenticated(sums.release).totals(
+        modular.total(np.array([sent[party] for party in counted]), prime, axis=0), prime
+    )
+    assert authenticator.accepts(totals, counted)
+    assert not authenticator.accepts(totals, [0, 1, 2])
+    generator = np.random.default_rng(1)
+    for place in range(len(totals)):
+        changed = totals.copy()
+        changed[place] = (int(changed[place]) + int(generator.integers(1, prime))) % prime
+        assert not authenticator.accepts(changed, counted)
+
+
+# --- What does not belong in ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made_for", "session", "shown"),
+    [
+        (TWO_MODELS, PLAIN, "'site 0' has 2 columns of scores and 0 of groups, the session 1 and 0"),
+        (PLAIN, TWO_MODELS, "'site 0' has 1 columns of scores and 0 of groups, the session 2 and 0"),
+        (PLAIN, Analysis(by=(SEX,)), "'site 0' has 1 columns of scores and 0 of groups, the session 1 and 1"),
+        (Analysis(by=(AGE,)), Analysis(by=(SEX,)), "'site 0' has rows of more levels of 'sex' than the session, 2"),
+        (CLASSES, Analysis(models=("x", "y", "z")), "'site 0' has rows of more classes than the session, 2"),
+    ],
+)
+def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analysis, shown: str) -> None:
+    sums = AnalysisSums(session, 3, True, sites=False)
+    with pytest.raises(InputError, match=shown):
+        sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 0)
+
+
+def test_a_plan_with_sites_of_few_parties_of_classes_or_without_an_interval_is_refused() -> None:
+    def changed(plan: ExactPlan, **fields: object) -> ExactPlan:
+        return ExactPlan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | fields)
+
+    four = plan_exact(thresholds=4, parties=4, backend="tenseal", interval=True)
+    five = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True)
+    late = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, min_parties=4)
+    classes = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, analysis=CLASSES)
+    without = plan_exact(thresholds=4, parties=5, backend="tenseal")
+    assert [plan.sites for plan in (four, five, late, classes, without)] == [False, True, False, False, False]
+    for plan in (four, classes, without):
+        with pytest.raises(CapacityError, match="sums over sites come with"):
+            changed(plan, sites=True)
+    assert changed(late, sites=True).sites  # the manifest has how many must count, and is refused
+
+
+def test_levels_and_models_that_nothing_is_counted_of_make_no_difference() -> None:
+    """A level that no row has: no AUC of it, and all others as they are."""
+    three = Analysis(by=(Variable("sex", ("F", "M", "X")),))
+    parties = made(Analysis(by=(SEX,)), 3, 9)
+    two, with_x = (
+        read(AnalysisSums(each, 6, True, sites=False), parties, thresholds.uniform(6)).estimates
+        for each in (Analysis(by=(SEX,)), three)
+    )
+    assert list(with_x[:3]) == list(two)
+    assert with_x[3] == (None, Fraction(0), 0, 0, 0, 0)
+
+
+def test_names_of_vectors_and_sums_are_different_with_the_most_models_groups_and_classes() -> None:
+    many = tuple(f"m{k}" for k in range(16))
+    levels = Variable("v", tuple(f"l{k}" for k in range(100)))
+    for analysis in (
+        Analysis(models=many),
+        Analysis(models=("m",), by=(levels,)),
+        Analysis(models=many[:3], by=(SEX, AGE), cross_groups=True),
+        Analysis(models=many[:5], classes=many[:5], by=(SEX,)),
+    ):
+        release = AnalysisSums(analysis, 2, True, sites=not analysis.classes).release
+        names = [each.name for each in authenticated(release).sums]
+        assert len(set(names)) == len(names)

@@ -1,0 +1,94 @@
+"""Rows of several models, groups and classes, seeded; and what is to be found of them, by definitions over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc.analysis import Analysis, Cell, Variable
+from fhe_auc.counts import PartyData
+from fhe_auc.rlwe import modular
+from fhe_auc.sums.opening import integers
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
+from tests.support.plain_sums import PRIMES
+
+SEX = Variable("sex", ("F", "M"))
+AGE = Variable("age", ("0-39", "40-64", "65+"))
+TWO_MODELS = Analysis(models=("old", "new"))
+CLASSES = Analysis(models=("p_a", "p_b", "p_c"), classes=("a", "b", "c"))
+
+MODULI = PRIMES[-2:]
+MODULUS = MODULI[0] * MODULI[1]
+
+
+def made(analysis: Analysis, parties: int, seed: int, *, most: int = 60, places: int = 3) -> list[PartyData]:
+    """Sites with rows at random: every model knows something of the labels, and groups differ."""
+    generator = np.random.default_rng(seed)
+    found = []
+    for party in range(parties):
+        number = int(generator.integers(12, most))
+        labels = generator.integers(0, analysis.classes_of_rows, number)
+        groups = {each.name: generator.integers(0, len(each.levels), number) for each in analysis.by}
+        known = [labels == (model if analysis.classes else 1) for model in range(len(analysis.models))]
+        common = generator.random(number)
+        scores = [
+            np.clip(0.3 * each + 0.4 * common + 0.3 * generator.random(number), 0, 1).round(places) for each in known
+        ]
+        found.append(
+            PartyData.from_columns(
+                f"site {party}",
+                np.array(analysis.classes)[labels] if analysis.classes else labels,
+                dict(zip(analysis.models, scores, strict=True)),
+                {each.name: np.array(each.levels)[groups[each.name]] for each in analysis.by},
+                analysis,
+            )
+        )
+    return found
+
+
+def pool(parties: Sequence[PartyData]) -> PartyData:
+    """All rows as those of one party."""
+    columns = ([each.labels for each in parties], *zip(*(each.scores for each in parties), strict=True))
+    labels, *scores = (np.concatenate(each) for each in columns)
+    groups = [np.concatenate(each) for each in zip(*(each.groups for each in parties), strict=True)]
+    for each in (labels, *scores, *groups):
+        each.flags.writeable = False
+    return PartyData("all", labels, tuple(scores), tuple(groups))
+
+
+def binned(scores: NDArray[np.float64], grid: Any) -> NDArray[np.int64]:
+    """A score's bin is the last threshold that it reaches; those below all are in the first bin."""
+    return np.array([max(int((np.asarray(grid) <= score).sum()) - 1, 0) for score in scores])
+
+
+def chosen(rows: PartyData, analysis: Analysis, cell: Cell) -> NDArray[np.bool_]:
+    """Which rows are of a group and of some classes."""
+    group = analysis.groups[cell.group]
+    own = np.isin(rows.labels, cell.classes)
+    return own if group.variable is None else own & (rows.groups[group.variable] == group.level)
+
+
+def auc_of(ones: NDArray[Any], zeros: NDArray[Any]) -> tuple[Fraction, Fraction] | None:
+    """The AUC by going through all pairs, and half the share of ties; None without pairs."""
+    pairs = len(ones) * len(zeros)
+    if not pairs:
+        return None
+    right, tied = (ones[:, None] > zeros).sum(), (ones[:, None] == zeros).sum()
+    return Fraction(2 * int(right) + int(tied), 2 * pairs), Fraction(int(tied), 2 * pairs)
+
+
+def released(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int) -> Sequence[int]:
+    """The integers that come out of a session, without encryption."""
+    bits = sums.fraction_bits(max_rows, MODULUS)
+    sketch = sum(sums.sketch(each, np.asarray(grid, float), bits) for each in parties)
+    totals = [sums.release.totals(modular.residues(sketch, prime), prime) for prime in MODULI]
+    return integers(totals, MODULI)
+
+
+def read(sums: AnalysisSums, parties: Sequence[PartyData], grid: Any, max_rows: int = 10**5) -> Sums:
+    """What a session says, without encryption."""
+    return sums.read(released(sums, parties, grid, max_rows), max_rows, MODULUS)
