@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from fhe_auc.intervals import Interval
+from fhe_auc.intervals import Interval, expit
 
 LEAST_SITES = 3
 """With fewer there is no prediction interval, and nothing that deserves to be called heterogeneity."""
@@ -87,9 +87,5 @@ def random_effects(sums: SiteSums, level: float) -> tuple[float, float, float, I
     tau2 = max(Fraction(0), (q - (k - 1)) / (w - ww / w))
     variance = 1 / w + tau2 * ww / w**2
     reach = float(stdtrit(k - 2, (1 + level) / 2)) * math.sqrt(tau2 + variance)
-    low, high = (_expit(float(mean) + sign * reach) for sign in (-1, 1))
-    return _expit(float(mean)), i2, float(tau2), Interval(level, low, high, PREDICTION)
-
-
-def _expit(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+    low, high = (expit(float(mean) + sign * reach) for sign in (-1, 1))
+    return expit(float(mean)), i2, float(tau2), Interval(level, low, high, PREDICTION)

@@ -9,11 +9,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import special
 from scipy.stats import binomtest, norm
 
 from fhe_auc.errors import InputError
-from fhe_auc.intervals import Interval, check_level, delong, hanley_mcneil, on_logit_scale, wilson
-from tests.support.delong import of_rows
+from fhe_auc.intervals import (
+    Interval,
+    Moments,
+    OneModel,
+    PairedSums,
+    check_level,
+    delong,
+    expit,
+    hanley_mcneil,
+    of_difference,
+    on_logit_scale,
+    paired_delong,
+    wilson,
+)
+from tests.support.delong import of_rows, paired_of_rows
 
 scores = st.lists(st.integers(0, 6), min_size=2, max_size=12)
 
@@ -73,3 +87,59 @@ def test_where_the_normal_distribution_says_nothing_there_is_no_interval(auc: Fr
 def test_other_levels_are_refused(level: object) -> None:
     with pytest.raises(InputError, match=r"a number from 0\.5 to 0\.9999, such as 0\.95"):
         check_level(level)
+
+
+@pytest.mark.parametrize(("positives", "negatives"), [(10**6, 2), (2, 10**6)])
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_an_interval_of_an_auc_next_to_0_or_1_is_as_wide_as_can_be_and_no_error(
+    positives: int, negatives: int, mirrored: bool
+) -> None:
+    """One tie, and all other pairs ordered alike: Hanley and McNeil's error is then hundreds of times 1 − AUC."""
+    auc = Fraction(1, 2 * positives * negatives)
+    auc = 1 - auc if mirrored else auc
+    found = on_logit_scale(auc, hanley_mcneil(auc, positives, negatives), 0.95, "Hanley and McNeil")
+    assert found is not None
+    assert 0 <= found.low <= float(auc) <= found.high <= 1
+
+
+@given(st.floats(-1e6, 1e6))
+def test_expit_is_scipys(x: float) -> None:
+    assert expit(x) == pytest.approx(special.expit(x), rel=1e-12)
+
+
+@given(st.integers(0, 10**6))
+def test_the_paired_standard_error_of_exact_placements_is_delongs(seed: int) -> None:
+    """Where the correlation is taken over the rows themselves."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(30) < generator.integers(2, 29)
+    models = [generator.integers(0, 8, 30) + 2 * labels for _ in range(2)]
+    models[1] = np.where(generator.random(30) < 0.6, *models[::-1])
+    of_models, sides = [], []
+    for scores in models:
+        each = np.sign(scores[labels][:, None] - scores[~labels])
+        auc = Fraction(int(each.sum()) + each.size, 2 * each.size)
+        worth = each.sum(axis=1), each.sum(axis=0)
+        of_models.append(OneModel(auc, *(int((w**2).sum()) for w in worth)))
+        sides.append(worth)
+    moments = [
+        Moments(*(int(each) for each in (u.sum(), v.sum(), u @ u, v @ v, u @ v))) for u, v in zip(*sides, strict=True)
+    ]
+    found = paired_delong(of_models[0], of_models[1], PairedSums(*moments), int(labels.sum()), int((~labels).sum()))
+    assert found == pytest.approx(paired_of_rows(labels, models[0], models[1])[1], abs=1e-7)
+
+
+def test_a_difference_with_one_row_of_a_label_has_no_standard_error() -> None:
+    sums, model = PairedSums(*[Moments(0, 0, 1, 1, 1)] * 2), OneModel(Fraction(1, 2), 4, 4)
+    assert paired_delong(model, model, sums, 1, 5) is None
+    assert paired_delong(model, model, sums, 5, 1) is None
+
+
+@given(st.fractions(-1, 1), st.floats(1e-3, 1), st.sampled_from([0.5, 0.9, 0.95]))
+def test_the_p_value_and_interval_of_a_difference_are_the_normal_distributions(
+    difference: Fraction, error: float, level: float
+) -> None:
+    interval, p_value = of_difference(difference, error, level)
+    assert p_value == pytest.approx(2 * norm.sf(abs(float(difference)) / error), abs=1e-12)
+    ends = norm.interval(level, float(difference), error)
+    assert (interval.low, interval.high) == (pytest.approx(ends[0]), pytest.approx(ends[1]))
+    assert interval.method == "DeLong, paired"

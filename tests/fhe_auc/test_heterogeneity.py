@@ -1,0 +1,76 @@
+"""How much sites differ, against statsmodels' meta-analysis and the formulas' definitions."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import t
+from statsmodels.stats.meta_analysis import combine_effects
+
+from fhe_auc.heterogeneity import PREDICTION, SiteSums, random_effects
+
+
+def sums_of(theta: np.ndarray, variance: np.ndarray) -> SiteSums:  # type: ignore[type-arg]
+    w = 1 / variance
+    return SiteSums(len(theta), *(Fraction(float(each.sum())) for each in (w, w * theta, w * theta**2, w**2)))
+
+
+# Statsmodels warns where its own variance, which is none of what is compared, would be negative.
+@pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt:RuntimeWarning")
+@pytest.mark.parametrize("sites", [3, 5, 40])
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    variance = generator.uniform(0.01, 0.3, sites)
+    theta = 1.2 + spread * generator.normal(size=sites) + np.sqrt(variance) * generator.normal(size=sites)
+    theirs = combine_effects(theta, variance, method_re="chi2")  # DerSimonian and Laird
+    found = random_effects(sums_of(theta, variance), 0.9)
+    assert found is not None
+    mean, i2, tau2, prediction = found
+    assert mean == pytest.approx(expit(theirs.mean_effect_fe), rel=1e-9)
+    assert tau2 == pytest.approx(max(0.0, theirs.tau2), abs=1e-9)
+    assert i2 == pytest.approx(max(0.0, theirs.i2), abs=1e-9)
+    # The mean has weights of a fixed effect, so its variance is theirs for these and no scale, plus what tau2 adds.
+    w = 1 / variance
+    of_mean = theirs.var_eff_w_fe + tau2 * (w @ w) / w.sum() ** 2
+    reach = t.ppf(0.95, sites - 2) * math.sqrt(tau2 + of_mean)
+    ends = expit(theirs.mean_effect_fe - reach), expit(theirs.mean_effect_fe + reach)
+    assert (prediction.low, prediction.high) == pytest.approx(ends, rel=1e-9)
+    assert (prediction.level, prediction.method) == (0.9, PREDICTION)
+
+
+def test_sites_that_are_alike_do_not_differ() -> None:
+    found = random_effects(sums_of(np.full(6, 0.8), np.full(6, 0.1)), 0.95)
+    assert found is not None
+    mean, i2, tau2, prediction = found
+    assert (mean, i2, tau2) == (pytest.approx(expit(0.8)), 0.0, 0.0)
+    assert prediction.low < mean < prediction.high
+
+
+@pytest.mark.parametrize(
+    "sums",
+    [
+        SiteSums(0, *[Fraction(0)] * 4),
+        SiteSums(2, Fraction(20), Fraction(10), Fraction(9), Fraction(200)),
+        SiteSums(5, *[Fraction(0)] * 4),
+        SiteSums(5, Fraction(-1), Fraction(1), Fraction(1), Fraction(1)),
+        SiteSums(5, Fraction(3), Fraction(1), Fraction(1), Fraction(9)),  # as of one site alone
+    ],
+)
+def test_too_few_sites_or_sums_of_none_have_no_summary(sums: SiteSums) -> None:
+    assert random_effects(sums, 0.95) is None
+
+
+def test_extreme_sites_give_numbers_from_0_to_1() -> None:
+    for theta in (-16.0, 16.0):
+        found = random_effects(sums_of(np.array([theta, -theta, theta]), np.full(3, 1e-6)), 0.9999)
+        assert found is not None
+        mean, i2, tau2, prediction = found
+        assert 0 <= prediction.low <= mean <= prediction.high <= 1
+        assert 0 <= i2 <= 1
+        assert math.isfinite(tau2)
