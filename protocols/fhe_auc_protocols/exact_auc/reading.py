@@ -6,7 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 from fhe_auc.analysis import Analysis, Contrast
 from fhe_auc.errors import UndefinedAucError
@@ -211,23 +214,28 @@ class Reading:
 
     @cached_property
     def _hidden(self) -> frozenset[int]:
-        """Groups that are not shown: too few rows of a label; and, where that is one of a variable, the next smallest.
+        """Groups that are not shown: too few rows of a label; and the next smallest ones of the same variable.
 
-        Otherwise the numbers of all rows, less those of the other groups, would give it away.
+        The numbers of all rows, less those of the groups shown, are those of the hidden ones together. So these are two
+        at least, and have together as many rows of each label as may be shown of one.
         """
         least = self.analysis.min_cell
-        smallest: dict[int, int] = {}
+        if least == 1:
+            return frozenset()
+        rows: dict[int, list[int]] = defaultdict(list)  # of each label; repeatedly, but in one order for all groups
         for contrast, found in zip(self.analysis.contrasts, self.sums.estimates, strict=True):
             if contrast.positives.group == contrast.negatives.group:
-                at = contrast.positives.group
-                smallest[at] = min(smallest.get(at, found.positives), found.positives, found.negatives)
+                rows[contrast.positives.group] += [found.positives, found.negatives]
         by_variable: dict[int, list[int]] = defaultdict(list)
         for at, group in enumerate(self.analysis.groups):
             if group.variable is not None:
                 by_variable[group.variable].append(at)
         hidden: set[int] = set()
         for groups in by_variable.values():
-            ascending = sorted(groups, key=lambda at: smallest[at])
-            small = [at for at in ascending if smallest[at] < least]
-            hidden.update(ascending[:2] if len(small) == 1 else small)
+            ascending = sorted(groups, key=lambda at: min(rows[at]))
+            number = sum(min(rows[at]) < least for at in groups)
+            if number:
+                together = list(accumulate((np.array(rows[at]) for at in ascending), np.add))
+                enough = (k for k, each in enumerate(together, 1) if k >= max(number, 2) and each.min() >= least)
+                hidden.update(ascending[: next(enough, len(ascending))])
         return frozenset(hidden)

@@ -1,0 +1,192 @@
+"""From sums to estimates: several classes, what is not shown of small groups, and sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import combinations
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import thresholds
+from fhe_auc.analysis import PLAIN, Analysis, Variable
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import UndefinedAucError
+from fhe_auc.estimates import ONE_CLASS, Estimate, too_few
+from fhe_auc.intervals import Interval
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.reading import Reading
+from tests.support import delong
+from tests.support.several import AGE, CLASSES, SEX, binned, chosen, made, pool, read
+
+GRID = thresholds.uniform(101)
+
+
+def told(analysis: Analysis, parties: Sequence[PartyData], level: float | None = 0.95) -> Reading:
+    sums = AnalysisSums(analysis, len(GRID), level is not None, sites=False)
+    return Reading(analysis, read(sums, parties, GRID), len(parties), level)
+
+
+# --- Classes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("number", [3, 4])
+def test_the_average_over_pairs_of_classes_is_hand_and_tills_and_scikit_learns(number: int, seed: int) -> None:
+    names, generator = tuple("abcd"[:number]), np.random.default_rng(seed)
+    analysis = Analysis(models=tuple(f"p_{each}" for each in names), classes=names)
+    labels = np.arange(90) % number
+    chances = generator.dirichlet(1 + 2.0 * np.eye(number)[labels].mean(axis=0), 90) + 0.5 * np.eye(number)[labels]
+    hundredths = np.array([generator.multinomial(100, each / each.sum()) for each in chances])
+    scores = np.minimum((hundredths.T + 0.25) / 100, 1)
+    columns = dict(zip(analysis.models, scores, strict=True))
+    data = PartyData.from_columns("all", np.array(names)[labels], columns, {}, analysis)
+    headline = told(analysis, [data]).headline()
+    # Over pairs of classes i < j: the mean of A(i | j), by the scores for i, and A(j | i), by those for j.
+    pairs = [
+        np.mean([roc_auc_score(labels[own] == each, hundredths[own, each]) for each in (i, j)])
+        for i, j in combinations(range(number), 2)
+        for own in [np.isin(labels, (i, j))]
+    ]
+    assert headline["auc"] == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert headline["auc"] == pytest.approx(roc_auc_score(labels, hundredths / 100, multi_class="ovo"), abs=1e-12)
+    assert "interval" not in headline
+
+
+def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_error() -> None:
+    parties = made(CLASSES, 4, 7)
+    rows = pool(parties)
+    for model, estimate in enumerate(told(CLASSES, parties).estimates()[:3]):
+        at, own = binned(rows.scores[model], GRID), rows.labels == model
+        assert (estimate.model, estimate.contrast) == (CLASSES.models[model], f"{CLASSES.classes[model]} from others")
+        assert estimate.auc == pytest.approx(roc_auc_score(own, at), abs=1e-12)
+        assert estimate.standard_error == pytest.approx(delong.of_rows(at[own], at[~own])[1], rel=1e-9)
+        assert estimate.rows == len(own)
+
+
+def test_a_class_without_rows_leaves_no_average() -> None:
+    columns = {name: [0.1, 0.2, 0.3] for name in CLASSES.models}
+    data = PartyData.from_columns("all", ["a", "b", "a"], columns, {}, CLASSES)
+    with pytest.raises(UndefinedAucError, match="a class has no rows"):
+        told(CLASSES, [data]).headline()
+
+
+# --- Groups -----------------------------------------------------------------------------------------------------------
+
+
+def of_counts(counts: Mapping[str, tuple[int, int]], **fields: object) -> tuple[Analysis, PartyData]:
+    """A variable with these levels: so many positive and negative rows of each."""
+    analysis = Analysis(by=(Variable("site", tuple(counts)),), **fields)  # type: ignore[arg-type]
+    levels = [
+        (level, label)
+        for level, both in counts.items()
+        for label, n in zip((1, 0), both, strict=True)
+        for _ in range(n)
+    ]
+    generator = np.random.default_rng(1)
+    scores = generator.random(len(levels)).round(2)
+    return analysis, PartyData.from_columns(
+        "all", [label for _, label in levels], {"": scores}, {"site": [level for level, _ in levels]}, analysis
+    )
+
+
+def shown(estimates: Sequence[Estimate]) -> dict[str, bool]:
+    return {each.group.removeprefix("site: "): not each.missing for each in estimates[1:]}
+
+
+@pytest.mark.parametrize(
+    ("counts", "hidden"),
+    [
+        ({"a": (10, 10), "b": (50, 10)}, ""),
+        ({"a": (9, 50), "b": (50, 50), "c": (60, 60)}, "ab"),  # all − c would be a, were b shown
+        ({"a": (50, 9), "b": (50, 50), "c": (60, 60)}, "ab"),
+        ({"a": (9, 50), "b": (50, 8), "c": (60, 60)}, "ab"),
+        ({"a": (0, 0), "b": (4, 50), "c": (60, 60), "d": (70, 70)}, "abc"),  # all − c − d would be b, as a has no rows
+        ({"a": (2, 50), "b": (3, 50), "c": (60, 60), "d": (70, 70)}, "abc"),  # a and b have five positive rows
+        ({"a": (5, 50), "b": (5, 50), "c": (60, 60)}, "ab"),
+        ({"a": (1, 1), "b": (2, 2)}, "ab"),
+    ],
+)
+def test_what_is_shown_leaves_nothing_small_to_be_worked_out(counts: dict[str, tuple[int, int]], hidden: str) -> None:
+    analysis, data = of_counts(counts)
+    estimates = told(analysis, [data]).estimates()
+    assert shown(estimates) == {level: level not in hidden for level in counts}
+    for each in estimates[1:]:
+        if each.missing:
+            numbers = {name: value for name, value in asdict(each).items() if value is not None}
+            assert numbers == {"model": "", "group": each.group, "contrast": "", "missing": too_few(10)}
+    # The attack: all rows less all groups shown.
+    whole = estimates[0]
+    seen = [each for each in estimates[1:] if not each.missing]
+    rest = [
+        (getattr(whole, label) or 0) - sum(getattr(each, label) or 0 for each in seen)
+        for label in ("positives", "negatives")
+    ]
+    assert len(seen) != len(counts) - 1
+    assert len(seen) in (0, len(counts)) or min(rest) >= 10
+
+
+def test_a_hidden_group_is_hidden_across_groups_for_every_model_and_another_variable_is_not() -> None:
+    analysis = Analysis(models=("x", "y"), by=(SEX, AGE), cross_groups=True, min_cell=6)
+    rows = pool(made(analysis, 4, 5))
+    few = chosen(rows, analysis, analysis.contrasts[1].positives)  # positives with sex: F
+    drop = np.flatnonzero(few)[: few.sum() - 5]
+    keep = np.setdiff1d(np.arange(rows.rows), drop)
+    parts = [each[keep] for each in (rows.labels, *rows.scores, *rows.groups)]
+    for each in parts:
+        each.flags.writeable = False
+    estimates = told(analysis, [PartyData("all", parts[0], tuple(parts[1:3]), tuple(parts[3:]))]).estimates()
+    assert {each.group.partition(":")[0] for each in estimates if each.missing} == {"sex"}
+    assert not any(each.auc for each in estimates if each.group.startswith("sex"))
+    assert {each.model for each in estimates if each.missing} == {"x", "y"}
+    assert all(each.auc for each in estimates if each.group.startswith("age"))
+
+
+def test_with_a_smallest_cell_of_1_all_is_shown_and_a_group_of_one_label_says_so() -> None:
+    analysis, data = of_counts({"a": (0, 5), "b": (3, 2), "c": (0, 0)}, min_cell=1, cross_groups=True)
+    estimates = {each.group: each for each in told(analysis, [data]).estimates()}
+    one = estimates["site: a"]
+    assert (one.auc, one.missing, one.positives, one.negatives) == (None, ONE_CLASS, 0, 5)
+    assert estimates["site: b"].rows == 5
+    assert estimates["site: b"].auc is not None
+    assert estimates["site: b, a"].rows == 8
+    assert estimates["site: a, b"].missing == ONE_CLASS
+
+
+def test_a_class_with_few_rows_in_a_group_hides_it() -> None:
+    analysis = Analysis(models=CLASSES.models, classes=CLASSES.classes, by=(SEX,), min_cell=36)
+    rows = pool(made(analysis, 6, 2))
+    smallest = min(((rows.labels == each) & (rows.groups[0] == level)).sum() for each in range(3) for level in (0, 1))
+    assert smallest < 36
+    found = told(analysis, made(analysis, 6, 2)).estimates()
+    assert {each.group for each in found if each.missing} == {"sex: F", "sex: M"}
+
+
+def test_perfect_models_have_no_interval_and_one_that_is_always_the_same_half_an_auc() -> None:
+    labels = np.repeat([0, 1], 20)
+    for scores, auc in ((labels * 0.9, 1.0), (0.9 - labels * 0.9, 0.0), (np.full(40, 0.3), 0.5)):
+        (estimate,) = told(PLAIN, [PartyData.from_arrays("all", labels, scores)]).estimates()
+        assert (estimate.auc, estimate.standard_error, estimate.interval) == (auc, 0.0, None)
+
+
+# --- Sites ------------------------------------------------------------------------------------------------------------
+
+
+def test_sites_are_told_with_the_share_of_pairs_within_sites_that_are_ordered_rightly() -> None:
+    parties = made(PLAIN, 6, 11)
+    parties.append(PartyData.from_arrays("one label", [1], [0.4]))
+    sums = AnalysisSums(PLAIN, len(GRID), True, sites=True)
+    reading = Reading(PLAIN, read(sums, parties, GRID), len(parties), 0.95)
+    (summary,) = reading.sites()
+    right = pairs = 0.0
+    for each in parties:
+        at = binned(each.y_score, GRID)
+        ones, zeros = at[each.y_true], at[~each.y_true]
+        right += ((ones[:, None] > zeros) + 0.5 * (ones[:, None] == zeros)).sum()
+        pairs += len(ones) * len(zeros)
+    assert summary.within == pytest.approx(right / pairs)
+    assert (summary.both_classes, summary.one_class) == (6, 1)
+    assert isinstance(summary.prediction, Interval)
+    assert Reading(PLAIN, read(sums, parties, GRID), len(parties), None).sites()[0].prediction is None
