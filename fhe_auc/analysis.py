@@ -20,6 +20,7 @@ from fhe_auc.errors import InputError
 
 MOST_LEVELS_FOUND = 20
 MOST_MODELS, MOST_GROUPS, MOST_CLASSES = 16, 100, 20
+MOST_ESTIMATES = 2000
 MOST_CHARACTERS = 40
 
 DEFAULT_MIN_CELL, MOST_MIN_CELL = 10, 1000
@@ -83,7 +84,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     min_cell : int
         Groups with fewer positive or negative rows than this are left out of what is shown; 1 shows all.
 
-    Names are different, of 1 to 40 printable characters without blanks at their ends. Raises `InputError` for others.
+    Names are different, of 1 to 40 printable characters without blanks at their ends. Raises `InputError` for others,
+    and for more than 2,000 estimates.
     """
 
     models: tuple[str, ...] = ("model",)
@@ -109,6 +111,11 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
+        if (number := self._estimates) > MOST_ESTIMATES:
+            raise InputError(
+                f"these would be {number:,} AUCs, and at most {MOST_ESTIMATES:,} come out of one session: take fewer "
+                "models, groups or classes" + (", or leave out those across groups" if self.cross_groups else "")
+            )
         if not 1 <= self.min_cell <= MOST_MIN_CELL:
             raise InputError(f"min_cell must lie between 1 and {MOST_MIN_CELL}, got {self.min_cell}")
 
@@ -121,6 +128,14 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def classes_of_rows(self) -> int:
         """How many labels rows can have."""
         return len(self.classes) or 2
+
+    @property
+    def _estimates(self) -> int:
+        """How many there are, without making them: a manifest may ask for very many."""
+        if self.classes:
+            return len(self.groups) * len(self.classes) ** 2
+        across = sum(len(each.levels) * (len(each.levels) - 1) for each in self.by) if self.cross_groups else 0
+        return len(self.models) * (len(self.groups) + across)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -233,9 +248,11 @@ class Questions:
     def analysis(self, found: Mapping[str, Iterable[str | None]]) -> Analysis:
         """Return the analysis; `found` are the levels that rows have, for each column whose levels are not given.
 
-        Raises `InputError`: a column has one level only, or so many that it must hold something else, or nobody has
-        looked which; else as `Analysis`.
+        Raises `InputError`: there is no column of scores; a column has one level only, or so many that it must hold
+        something else, or nobody has looked which; else as `Analysis`.
         """
+        if not self.score_columns:
+            raise InputError("there is no column of scores: name one at least")
         if unknown := [name for name, levels in self.by.items() if not levels and name not in found]:
             raise InputError(
                 f"which levels does {unknown[0]!r} have? Nobody sees the rows of all sites, so all are named: "

@@ -15,7 +15,7 @@ import numpy as np
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import InputError
+from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import Manifest
@@ -76,19 +76,24 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> ExactPlan:
         """Return the parameters for an exact fraction."""
-        return plan_exact(
-            thresholds=len(request.thresholds),
-            parties=len(request.parties),
-            max_rows=request.max_rows,
-            analysis=request.analysis,
-            min_parties=request.min_parties,
-            interval=request.interval is not None,
-            average_precision=request.average_precision,
-            authenticated=self.authenticated,
-            backend=backend,
-            joint_keys=request.keys == "joint",
-            smudging_bits=smudging_bits,
-        )
+        try:
+            return plan_exact(
+                thresholds=len(request.thresholds),
+                parties=len(request.parties),
+                max_rows=request.max_rows,
+                analysis=request.analysis,
+                min_parties=request.min_parties,
+                interval=request.interval is not None,
+                average_precision=request.average_precision,
+                authenticated=self.authenticated,
+                backend=backend,
+                joint_keys=request.keys == "joint",
+                smudging_bits=smudging_bits,
+            )
+        except CapacityError as error:
+            if request.analysis.is_plain:
+                raise
+            raise CapacityError(f"{error}; fewer models, groups, classes or thresholds take less") from None
 
     def analysis_of(self, manifest: Manifest) -> Analysis:
         """Return what the session estimates; raise `InputError` as `plan_of`."""

@@ -1,0 +1,144 @@
+"""Analyses: what is estimated, which questions are refused, and in what order levels come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fhe_auc.analysis import ACROSS, ALL, PLAIN, Analysis, Cell, Questions, Variable
+from fhe_auc.errors import InputError
+from tests.support.several import AGE, CLASSES, SEX
+
+HUNDRED = Variable("v", tuple(f"level {k}" for k in range(100)))
+SIXTEEN = tuple(f"m{k}" for k in range(16))
+
+
+def test_estimates_are_of_all_rows_then_of_each_level_model_by_model() -> None:
+    analysis = Analysis(models=("x", "y"), by=(SEX, AGE))
+    assert [each.name for each in analysis.groups] == [
+        *(ALL, "sex: F", "sex: M", "age: 0-39", "age: 40-64", "age: 65+")
+    ]
+    assert [(each.model, analysis.group_name(each)) for each in analysis.contrasts] == [
+        (model, each.name) for model in (0, 1) for each in analysis.groups
+    ]
+    assert {(each.positives.classes, each.negatives.classes) for each in analysis.contrasts} == {((1,), (0,))}
+    assert analysis.comparisons == ((0, 1),)
+
+
+def test_across_groups_are_all_ordered_pairs_of_levels_of_one_variable() -> None:
+    analysis = Analysis(by=(SEX, AGE), cross_groups=True)
+    across = [analysis.group_name(each) for each in analysis.contrasts if each.label == ACROSS]
+    assert across == [
+        *("sex: F, M", "sex: M, F", "age: 0-39, 40-64", "age: 0-39, 65+", "age: 40-64, 0-39", "age: 40-64, 65+"),
+        *("age: 65+, 0-39", "age: 65+, 40-64"),
+    ]
+
+
+def test_classes_are_told_each_from_the_others_and_pair_by_pair_by_the_score_of_the_positives() -> None:
+    found = [(each.label, each.model, each.positives, each.negatives, each.interval) for each in CLASSES.contrasts]
+    assert found[:3] == [
+        ("a from others", 0, Cell(0, (0,)), Cell(0, (1, 2)), True),
+        ("b from others", 1, Cell(0, (1,)), Cell(0, (0, 2)), True),
+        ("c from others", 2, Cell(0, (2,)), Cell(0, (0, 1)), True),
+    ]
+    assert [label for label, *_ in found[3:]] == [f"{x} from {y}" for x in "abc" for y in "abc" if x != y]
+    assert found[3] == ("a from b", 0, Cell(0, (0,)), Cell(0, (1,)), False)
+    assert CLASSES.comparisons == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"models": ()}, "model: 1 to 16 names are possible, got 0"),
+        ({"models": (*SIXTEEN, "more")}, "got 17"),
+        ({"models": ("a", "a")}, "model 'a' is there twice"),
+        ({"models": ("[red]\x1b[31m",)}, "printable characters"),
+        ({"models": ("right\u202eleft",)}, "printable characters"),
+        ({"models": (" a",)}, "no blanks at its ends"),
+        ({"models": ("a" * 41,)}, "1 to 40"),
+        ({"by": (SEX, SEX)}, "variable 'sex' is there twice"),
+        ({"by": (Variable("sex", ("F",)),)}, "level of 'sex': 2 to 100 names are possible, got 1"),
+        ({"by": (Variable("sex", ("F", "")),)}, "level of 'sex' ''"),
+        ({"by": (Variable("sex", ("F", "M\n")),)}, "printable characters"),
+        ({"by": (HUNDRED, SEX)}, "at most 100 groups, got 102"),
+        ({"models": ("a", "b"), "classes": ("x", "y")}, "class: 3 to 20 names"),
+        ({"models": ("a", "b"), "classes": ("x", "y", "z")}, "3 classes needs a column of scores, got 2"),
+        ({"models": ("a", "b", "c"), "classes": ("x", "y", "z"), "by": (SEX,), "cross_groups": True}, "for labels 0"),
+        ({"cross_groups": True}, "need a variable"),
+        ({"min_cell": 0}, "between 1 and 1000, got 0"),
+        ({"min_cell": 1001}, "got 1001"),
+    ],
+)
+def test_what_is_no_analysis_is_refused_by_name(changes: dict[str, Any], shown: str) -> None:
+    with pytest.raises(InputError, match=shown) as caught:
+        Analysis(**changes)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("analysis", "number", "remedy"),
+    [
+        (
+            lambda: Analysis(models=SIXTEEN, by=(HUNDRED,), cross_groups=True),
+            "160,016",
+            "leave out those across groups",
+        ),
+        (
+            lambda: Analysis(models=SIXTEEN, classes=SIXTEEN, by=(HUNDRED,)),
+            "25,856",
+            "fewer models, groups or classes$",
+        ),
+    ],
+)
+def test_so_many_estimates_that_a_reader_of_the_manifest_would_be_stuck_are_refused_at_once(
+    analysis: Any, number: str, remedy: str
+) -> None:
+    """They are counted, not made: that took half a minute."""
+    with pytest.raises(InputError, match=f"would be {number} AUCs.*{remedy}"):
+        analysis()
+
+
+def test_markup_in_names_is_text() -> None:
+    """It is for whoever prints it to escape; nothing of it is lost here."""
+    assert Analysis(models=("[bold]x[/]", "<b>y</b>")).models == ("[bold]x[/]", "<b>y</b>")
+
+
+# --- Questions --------------------------------------------------------------------------------------------------------
+
+
+def test_levels_that_are_found_come_in_the_order_of_their_numbers_and_then_of_the_alphabet() -> None:
+    questions = Questions(score_columns=("x",), by={"age": (), "sex": ("M", "F")})
+    found = questions.analysis({"age": ["5-9", "10-14", "<5", None, "other", "5-9"]})
+    assert found.by == (Variable("age", ("5-9", "<5", "10-14", "other")), Variable("sex", ("M", "F")))
+    assert Questions.of(found, "x").analysis({}) == found
+
+
+@pytest.mark.parametrize(
+    ("levels", "shown"),
+    [
+        (["F", "F", None], "all rows have 'F' in column 'sex': there is nothing to group by"),
+        ([str(k / 7) for k in range(21)], "column 'sex' has 21 different values: .*cut numbers into bands first"),
+        ([None], "level of 'sex': 2 to 100 names are possible, got 0"),
+        ([], "got 0"),
+    ],
+)
+def test_columns_that_are_no_groups_are_refused(levels: list[str | None], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        Questions(score_columns=("x",), by={"sex": ()}).analysis({"sex": levels})
+
+
+def test_levels_that_nobody_can_see_are_to_be_named() -> None:
+    with pytest.raises(InputError, match=r"which levels does 'sex' have.* --by sex=LEVEL,LEVEL"):
+        Questions(score_columns=("x",), by={"sex": ()}).analysis({})
+
+
+def test_without_a_column_of_scores_there_is_no_analysis() -> None:
+    with pytest.raises(InputError, match="there is no column of scores"):
+        Questions(score_columns=()).analysis({})
+
+
+def test_one_model_over_all_rows_is_plain_whatever_its_column_is_called() -> None:
+    assert Questions(score_columns=("risk",)).analysis({}) == PLAIN
+    assert PLAIN.is_plain
+    assert not any(each.is_plain for each in (CLASSES, Analysis(models=("x", "y")), Analysis(by=(SEX,))))
