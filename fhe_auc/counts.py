@@ -232,7 +232,7 @@ def _codes(
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
     known = _Known(names)
-    found = np.fromiter((known[entry] for entry in values.tolist()), np.int16, len(values))
+    found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
     row = _first(found < 0)
     if row is not None:
         entry = values[row]
@@ -243,18 +243,19 @@ def _codes(
 
 
 _UNKNOWN, _MISSING = -1, -2
+_MISSING_TEXTS = ("", "nan", "<na>", "nat")  # as numpy and pandas write what is missing
 
 
-class _Known(dict[Any, int]):
-    """The index of each entry seen so far, as text, in some names."""
+class _Known(dict[tuple[type, Any], int]):
+    """The index of each entry seen so far, as text, in some names; with its type, as True is 1 to a dict."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
         self._index = {name: index for index, name in enumerate(names)}
 
-    def __missing__(self, entry: Any) -> int:
-        text = level_text(entry)
-        self[entry] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
+    def __missing__(self, key: tuple[type, Any]) -> int:
+        text = level_text(key[1])
+        self[key] = found = _MISSING if text is None else self._index.get(text, _UNKNOWN)
         return found
 
 
@@ -266,7 +267,7 @@ def level_text(entry: object) -> str | None:
         if entry.is_integer():
             entry = int(entry)
     text = "" if entry is None else str(entry).strip()
-    return text if text and text.lower() != "nan" else None
+    return text if text.lower() not in _MISSING_TEXTS else None
 
 
 def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[np.float64]:

@@ -4,12 +4,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc.counts import Counts, PartyData, count
+from fhe_auc.analysis import PLAIN, Analysis, Variable
+from fhe_auc.counts import Counts, PartyData, count, level_text
 from fhe_auc.errors import InputError, ThresholdError, UndefinedAucError
 from fhe_auc.trapezoid import Trapezoid, trapezoid
 from tests.support.pooled import pooled_counts
@@ -298,3 +300,60 @@ def test_the_largest_counts_allowed_are_exact() -> None:
     )
     with pytest.raises(InputError, match=r"at most 2.62 - 1"):
         Counts(np.array([most]), np.array([most])) + Counts(np.array([1]), np.array([0]))
+
+
+# --- Levels and classes -----------------------------------------------------------------------------------------------
+
+BY_CODE = Analysis(by=(Variable("ward", ("1", "2", "True")),))
+THREE = Analysis(models=("x", "y", "z"), classes=("0", "1", "flu"))
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["1", "2", "True"],
+        np.array([1, 2, True], dtype=object),
+        [1.0, 2.0, "True"],
+        [" 1 ", "2\n", "True"],
+        np.array(["1", "2", "True"]),
+        np.array([1.0, 2, True], dtype=object),
+    ],
+)
+def test_levels_are_the_same_as_text_and_as_whole_numbers(levels: Any) -> None:
+    data = PartyData.from_columns("north", [0, 1, 1], {"": [0.1, 0.2, 0.3]}, {"ward": levels}, BY_CODE)
+    assert data.groups[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.nan, "", "  ", "nan", "NaN", pd.NA, pd.NaT])
+def test_a_missing_level_is_refused_with_its_row_and_what_to_do(missing: object) -> None:
+    assert level_text(missing) is None
+    with pytest.raises(InputError, match="party 'north', row 1: ward is missing; give such rows a level of their own"):
+        PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", missing]}, BY_CODE)
+
+
+@pytest.mark.parametrize("level", ["3", "male", 1.5, 10**40, float("inf"), b"1"])
+def test_an_unknown_level_is_refused_with_its_row_and_what_there_is(level: object) -> None:
+    with pytest.raises(InputError, match=r"party 'north', row 1: ward is .*, and can only be '1', '2', 'True'"):
+        PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": ["1", level]}, BY_CODE)
+
+
+def test_classes_are_read_as_levels_are_and_no_others() -> None:
+    columns = {name: [0.1, 0.2, 0.3] for name in "xyz"}
+    assert PartyData.from_columns("north", [0, 1.0, "flu"], columns, {}, THREE).labels.tolist() == [0, 1, 2]
+    for other in (2, "cold", None):
+        with pytest.raises(InputError, match="row 1: label is"):
+            PartyData.from_columns("north", [0, other, "flu"], columns, {}, THREE)
+    with pytest.raises(InputError, match=r"row 2: label is 2\.0; labels must be 0 or 1.*--classes"):
+        PartyData.from_columns("north", [0, 1, 2.0], {"": [0.1, 0.2, 0.3]}, {}, PLAIN)
+
+
+def test_columns_of_different_lengths_are_refused_by_name() -> None:
+    with pytest.raises(InputError, match="2 labels but 3 'ward' levels"):
+        PartyData.from_columns("north", [0, 1], {"": [0.1, 0.2]}, {"ward": [1, 2, 1]}, BY_CODE)
+    with pytest.raises(InputError, match="3 labels but 1 'y' scores"):
+        PartyData.from_columns("north", [0, 1, 1], {"x": [0.1] * 3, "y": [0.1], "z": [0.1] * 3}, {}, THREE)
+
+
+def test_a_score_that_is_none_is_named_with_its_model() -> None:
+    with pytest.raises(InputError, match="party 'north', row 1: 'b' score is nan"):
+        PartyData.from_columns("north", [0, 1], {"a": [0.1, 0.2], "b": [0.1, np.nan]}, {}, Analysis(models=("a", "b")))
