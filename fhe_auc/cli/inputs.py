@@ -172,7 +172,7 @@ max_rows_option = whole_number(
     2,
     default=DEFAULT_MAX_ROWS,
     about="Most rows of all parties together; beyond it the result may be refused. Intervals of up to 30,963 rows "
-    "(two models: 24,575) take half the bytes of more.",
+    "(two models: 39,011) take about half the bytes of more.",
 )
 
 min_rows_option = whole_number(

@@ -57,6 +57,9 @@ from fhe_auc_protocols.exact_auc.auc_sums import (
 COARSE_BINS = 64
 """Most of either model's scores, in a comparison; there is one more for the upper end of the last."""
 
+_MOST_PARTS = 4
+"""Of a coarse bin, in which a row's place is told."""
+
 LEAST_SITES = 5
 """Fewest parties of which sums over sites are released. Of fewer, one could work out another's numbers from its own."""
 
@@ -119,8 +122,11 @@ class AnalysisSums:
 
     @property
     def scale(self) -> int:
-        """S: the shares of a row are multiples of 1/S, as it lies in the middle of its bin."""
-        return 2 * self._width
+        """S: the shares of a row are odd multiples of 1/S, 8 at most, from the middle of a part of its coarse bin.
+
+        A finer one would gain little, and sums grow with its square: 8 leaves 24,575 rows a prime of 48 bits.
+        """
+        return 2 * min(self._width, _MOST_PARTS)
 
     def least_modulus(self, max_rows: int) -> int:
         """Return how many values a sum of so many pooled rows can take, the most of any sum."""
@@ -228,7 +234,7 @@ class AnalysisSums:
 
     def _shares(self, bins: _Counts) -> _Shares:
         at = bins // self._width
-        upper = 2 * (bins - at * self._width) + 1
+        upper = 2 * ((bins - at * self._width) * (self.scale // 2) // self._width) + 1
         return _Shares(at, self.scale - upper, upper)
 
     def _of_shares(self, labels: NDArray[np.uint8], shares: _Shares) -> list[_Counts]:

@@ -131,13 +131,13 @@ def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_er
 
 
 def worth(at: np.ndarray, own: np.ndarray, other: np.ndarray, width: int, of: int) -> list[int]:  # type: ignore[type-arg]
-    """What each row of a label is worth, times 2·width, interpolated between the ends of its coarse bin."""
-    found = []
+    """What each row of a label is worth, times twice the parts of a coarse bin, interpolated between its ends."""
+    found, parts = [], min(width, 4)
     for bin_ in at[own]:
         start = bin_ // width * width
         ends = [int((at[other] < end).sum() - (at[other] >= end).sum()) for end in (start, start + width)]
-        share = 2 * (int(bin_) - start) + 1
-        found.append((1 if of else -1) * ((2 * width - share) * ends[0] + share * ends[1]))
+        share = 2 * ((int(bin_) - start) * parts // width) + 1
+        found.append((1 if of else -1) * ((2 * parts - share) * ends[0] + share * ends[1]))
     return found
 
 
@@ -151,7 +151,7 @@ def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_b
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
     for (a, b), paired in found.items():
-        assert sums.scale == 2 * width
+        assert sums.scale == 2 * min(width, 4)
         for of, moments in ((1, paired.of_positives), (0, paired.of_negatives)):
             own = rows.labels == of
             u, v = (worth(at[model], own, ~own, width, of) for model in (a, b))
@@ -173,8 +173,8 @@ def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.n
 @pytest.mark.parametrize(
     ("kind", "alike", "close"),
     [
-        *(("even", 0.0, 0.005), ("even", 0.9, 0.005), ("even", 0.99, 0.01), ("even", 0.999, 0.03)),
-        *(("rare", 0.5, 0.03), ("rare", 0.99, 0.08), ("low", 0.0, 0.02), ("low", 0.99, 0.03)),
+        *(("even", 0.0, 0.005), ("even", 0.9, 0.005), ("even", 0.99, 0.02), ("even", 0.999, 0.1)),
+        *(("rare", 0.5, 0.03), ("rare", 0.99, 0.08), ("low", 0.0, 0.02), ("low", 0.99, 0.08)),
     ],
 )
 def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alike: float, close: float) -> None:
@@ -211,7 +211,7 @@ def test_a_second_model_on_the_bundled_sets_has_delongs_standard_error(
         TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True, sites=False), [data], grid)
     ).comparisons()
     _, expected, _ = delong.paired_of_rows(rows.y_true, rows.y_score, second)
-    assert found.standard_error == pytest.approx(expected, rel=0.025)
+    assert found.standard_error == pytest.approx(expected, rel=0.03 if noise > 0.1 else 0.1)
 
 
 def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_error() -> None:
