@@ -1,0 +1,228 @@
+"""Real sessions for several models, groups, classes and sites: what parties read is what the rows say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc import federated_evaluation, thresholds
+from fhe_auc.analysis import Analysis
+from fhe_auc.cli import main
+from fhe_auc.errors import CapacityError, InputError, VerificationError
+from fhe_auc.intervals import hanley_mcneil
+from fhe_auc.rlwe import modular
+from fhe_auc.serialise import encode
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
+from fhe_auc_protocols.exact_auc.reading import Reading
+from tests.support.exact_sessions import BACKENDS, Play, both_backends, needs_openfhe
+from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
+
+GRID = thresholds.uniform(6)
+BOTH = Analysis(models=("old", "new"), by=(SEX,), cross_groups=True, min_cell=1)
+
+
+def in_the_clear(play: Play, counted: int | None = None) -> Reading:
+    parties, analysis = play.sites[:counted], play.plan.analysis
+    sums = AnalysisSums(analysis, len(play.grid), play.plan.interval, play.plan.sites)
+    return Reading(analysis, read(sums, parties, play.grid), len(parties), 0.95)
+
+
+@both_backends
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+@pytest.mark.parametrize(
+    ("analysis", "parties"), [(BOTH, 4), (Analysis(by=(SEX, AGE)), 5), (CLASSES, 3), (TWO_MODELS, 6)]
+)
+def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analysis: Analysis, parties: int) -> None:
+    play = Play(protocol, made(analysis, parties, 3), GRID, analysis=analysis, interval=0.95, backend=backend)
+    expected, rows = in_the_clear(play), pool(play.sites)
+    for found in play.read():
+        assert found.estimates == expected.estimates()
+        assert found.comparisons == expected.comparisons()
+        for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
+            if not estimate.missing:
+                at = binned(rows.scores[contrast.model], GRID)
+                sides = (at[chosen(rows, analysis, cell)] for cell in (contrast.positives, contrast.negatives))
+                truth = auc_of(*sides)
+                assert truth is not None
+                assert estimate.fraction == truth[0]
+        assert len(found.sites) == (len(analysis.models) if parties >= 5 and not analysis.classes else 0)
+        assert found.verified == (protocol == "verified")
+        for summary, wanted in zip(found.sites, expected.sites(), strict=True):
+            assert (summary.within, summary.both_classes, summary.usable) == (
+                wanted.within,
+                wanted.both_classes,
+                wanted.usable,
+            )
+            assert summary.mean == pytest.approx(wanted.mean, abs=1e-3)
+
+
+@needs_openfhe
+def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_a_difference_alone() -> None:
+    play = Play("verified", made(BOTH, 2, 4), GRID, analysis=BOTH, interval=0.95, keys="joint")
+    found = play.read()[0]
+    for estimate in found.estimates:
+        assert estimate.fraction is not None
+        assert estimate.positives is not None
+        assert estimate.negatives is not None
+        assert estimate.standard_error == hanley_mcneil(estimate.fraction, estimate.positives, estimate.negatives)
+    (comparison,) = found.comparisons
+    assert comparison.difference == pytest.approx(found.estimates[3].auc - found.estimates[0].auc)
+    assert (comparison.standard_error, comparison.p_value) == (None, None)
+
+
+@pytest.mark.parametrize("protocol", ["exact", "verified"])
+def test_rounded_scores_of_several_models_are_each_a_threshold(protocol: str) -> None:
+    sites = {f"s{k}": table(k) for k in range(2)}
+    found = federated_evaluation(sites, score_columns=["a", "b"], protocol=protocol, round_scores=2, max_rows=1000)
+    rows = {name: np.concatenate([site[name] for site in sites.values()]) for name in ("y_true", "a", "b")}
+    for estimate in found.estimates:
+        rounded = rows[estimate.model].round(2)
+        truth = auc_of(rounded[rows["y_true"] == 1], rounded[rows["y_true"] == 0])
+        assert truth is not None
+        assert estimate.fraction == truth[0]
+    assert found.thresholds == 101
+
+
+def test_quantile_thresholds_serve_several_models_groups_and_classes() -> None:
+    sites = {f"s{k}": table(k) for k in range(2)}
+    found = federated_evaluation(
+        sites, score_columns=["a", "b"], by="sex", thresholds="quantile:10", max_rows=1000, min_cell=1
+    )
+    assert len(found.estimates) == 6
+    assert all(each.binning_error is not None and each.binning_error < 0.12 for each in found.estimates[:3])
+
+
+def table(seed: int, number: int = 60) -> dict[str, Any]:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 2, number)
+    scores = {name: np.clip(generator.random(number) * 0.6 + 0.3 * labels, 0, 1) for name in "ab"}
+    return {"y_true": labels, "sex": generator.choice(["F", "M"], number), **scores}
+
+
+# --- Lies and refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("vector", ["m0 g1 c1", "m1 g0 c0", "t1 xc1", "t0 t1 c0", "sites m1"])
+def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) -> None:
+    """The aggregator adds one to an entry of the sum of sketches, of one group, model or table alone."""
+    analysis = Analysis(models=("old", "new"), by=(SEX,))
+    play = Play("verified", made(analysis, 5, 6), GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
+    names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
+    place = sum(lengths[: names.index(vector)])
+    computation, honest = play.aggregator._computation, play.aggregator._computation.aggregate
+
+    def lying(keys: Any, totals: list[Any]) -> bytes:
+        words = [each.copy() for each in totals]
+        for words_of, prime in zip(words, play.plan.parameters.plain_moduli, strict=True):
+            one = np.zeros_like(words_of[0])
+            one[place] = 1
+            words_of[0] = modular.add(words_of[0], one, prime)
+        return bytes(honest(keys, words))
+
+    computation.aggregate = lying
+    list(play.messages())
+    for party in play.parties:
+        with pytest.raises(VerificationError):
+            party.result()
+
+
+@pytest.mark.parametrize(
+    ("made_for", "shown"),
+    [
+        (TWO_MODELS, "'site 0' has 2 columns of scores and 0 of groups, the session 1 and 1"),
+        (Analysis(by=(AGE,)), "'site 0' has rows of more levels of 'sex' than the session, 2"),
+        (Analysis(by=(SEX, AGE)), "the session 1 and 1"),
+    ],
+)
+def test_a_party_with_rows_for_another_analysis_sends_nothing(made_for: Analysis, shown: str) -> None:
+    play = Play("exact", made(Analysis(by=(SEX,)), 2, 6), GRID, analysis=Analysis(by=(SEX,)), backend=BACKENDS[-1])
+    party = play.party(made(made_for, 1, 6)[0])
+    with pytest.raises(InputError, match=shown):
+        party.respond(play.aggregator.start())
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (lambda plan: plan | {"analysis": plan["analysis"] | {"weights": []}}, "unknown field `weights`"),
+        (lambda plan: plan | {"analysis": plan["analysis"] | {"min_cell": 0}}, "min_cell must lie between 1 and 1000"),
+        (lambda plan: plan | {"analysis": plan["analysis"] | {"models": ["\x1b[2J"]}}, "printable characters"),
+        (lambda plan: plan | {"sites": True}, "sums over sites come with an interval, for labels 0 and 1"),
+        (
+            lambda plan: (
+                plan | {"analysis": plan["analysis"] | {"by": [{"name": "v", "levels": [str(k) for k in range(60)]}]}}
+            ),
+            "session",
+        ),
+    ],
+)
+def test_a_manifest_whose_plan_asks_for_something_else_is_refused(change: Any, shown: str) -> None:
+    play = Play("verified", made(CLASSES, 5, 7), GRID, analysis=CLASSES, interval=0.95, backend=BACKENDS[-1])
+    content = change(msgspec.msgpack.decode(play.manifest.plan.content))
+    plan = msgspec.structs.replace(play.manifest.plan, content=encode(content))
+    with pytest.raises((InputError, CapacityError), match=shown):
+        play.party(play.sites[0], msgspec.structs.replace(play.manifest, plan=plan)).respond(play.aggregator.start())
+
+
+def test_a_manifest_with_sums_over_sites_of_which_fewer_than_five_may_count_is_refused() -> None:
+    play = Play("verified", made(TWO_MODELS, 5, 7), GRID, analysis=TWO_MODELS, interval=0.95, backend=BACKENDS[-1])
+    assert play.plan.sites
+    with pytest.raises(InputError, match="sums over sites of fewer than 5 parties"):
+        play.party(play.sites[0], msgspec.structs.replace(play.manifest, min_parties=4))
+
+
+def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
+    by = {"v": [f"level {k}" for k in range(100)]}
+    sites = {"s": table(1) | {"v": np.repeat("level 1", 60)} | {f"m{k}": table(2)["a"] for k in range(16)}}
+    with pytest.raises(CapacityError, match="fewer models, groups, classes or thresholds take less"):
+        federated_evaluation(sites, score_columns=[f"m{k}" for k in range(16)], by=by)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"score_columns": []}, "there is no column of scores"),
+        ({"score_columns": ["a", "a"]}, "model 'a' is there twice"),
+        ({"by": "age"}, "there is no column 'age' in its table"),
+        ({"by": "a"}, "column 'a' has 1[0-9]{2} different values: .*cut numbers into bands"),
+        ({"by": {"sex": ["F", "X"]}}, "party 's0', row .*: sex is 'M', and can only be 'F', 'X'"),
+        ({"classes": ["0", "1", "2"], "score_columns": ["a", "b"]}, "3 classes needs a column of scores, got 2"),
+        ({"protocol": "semi-honest", "by": "sex"}, "one model over all rows"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused_by_name(arguments: dict[str, Any], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_evaluation({f"s{k}": table(k) for k in range(2)}, **{"score_columns": "a", **arguments})
+
+
+@pytest.mark.parametrize("named", ["sex=F,M", " sex = F , M ", "sex"])
+def test_the_command_line_groups_by_levels_named_or_found(tmp_path: Any, named: str) -> None:
+    np.savez(tmp_path / "north.npz", y_score=table(1)["a"], **{k: table(1)[k] for k in ("y_true", "sex")})
+    arguments = ["evaluate", str(tmp_path / "north.npz"), "--by", named, "--thresholds", "uniform:5", "--json"]
+    found = CliRunner().invoke(main, arguments)
+    assert found.exit_code == 0, found.stderr
+    assert [each["group"] for each in json.loads(found.stdout)["estimates"]] == ["all", "sex: F", "sex: M"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (["--by", "sex=F,F"], "'F' is there twice"),
+        (["--by", "sex", "--by", "sex=F,M"], "'sex' is given twice"),
+        (["--by", "sex="], "level of 'sex'"),
+        (["--by", "weight"], "column 'weight' has 60 different values"),
+        (["--score-columns", "y_score,y_score"], "'y_score' is there twice"),
+        (["--by", "y_true"], "must differ, but 'y_true' is there twice"),
+    ],
+)
+def test_the_command_line_refuses_what_is_no_grouping(tmp_path: Any, arguments: list[str], shown: str) -> None:
+    columns = {k: table(1)[k] for k in ("y_true", "sex")}
+    np.savez(tmp_path / "north.npz", y_score=table(1)["a"], weight=np.arange(60) / 7, **columns)
+    found = CliRunner().invoke(main, ["evaluate", str(tmp_path / "north.npz"), *arguments])
+    assert found.exit_code == 2
+    assert shown in " ".join(found.stderr.split())
