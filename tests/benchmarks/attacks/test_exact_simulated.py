@@ -19,17 +19,24 @@ from fhe_auc_benchmarks.attacks.exact_auc.strategies import STRATEGIES
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 
 PRIME = 2_199_023_288_321
-TOY, BOUND = 257, 2 / 256
+TOY, BOUND, CUBIC_BOUND = 257, 2 / 256, 3 / 256
 HARMLESS = ("guess-right", "swap-parties")  # what is released is right; the first has the verdict tell a count
 UNSEEN = {"forge-at-1", "forge-at-2", "add-to-tags", "add-to-blinders"}  # change what only the check looks at
 SIMULATED = [name for name, strategy in STRATEGIES.items() if strategy.tamper is None]
 LIES = [name for name in SIMULATED if name not in HARMLESS]
+CUBIC = [  # what weights no sum bin by bin
+    *("guess-point", "forge-difference", "forge-positives", "forge-all-z", "forge-at-1", "forge-at-2"),
+    *("chosen-values", "plausible-values", "zeros", "add-and-guess", "swap-labels", "swap-entries", "drop-party"),
+    *("count-twice", "copy-party", "replay-session", "old-opening", "earlier-result", "claim-more", "claim-others"),
+]
 
 
+@pytest.mark.parametrize("interval", [False, True])
 @pytest.mark.parametrize("prime", [7, TOY, PRIME])
-def test_the_laboratory_computes_what_parties_do(prime: int) -> None:
+def test_the_laboratory_computes_what_parties_do(prime: int, interval: bool) -> None:
     """Sketches, sums, and the verdict on sums with one of them changed; at 7 many of these pass."""
-    release, generator, verdicts = one_auc(3).release, np.random.default_rng(prime), set()
+    release, generator, verdicts = one_auc(3, interval=interval).release, np.random.default_rng(prime), set()
+    degrees = [each.degree for each in release.sums if each.degree > 1]
     for trial in range(60):
         product = Authenticator(release, generator.bytes(32), b"a session", 0, prime)
         mine = simulated.Authenticators(release, prime, np.array([product._point], np.uint64))
@@ -38,7 +45,9 @@ def test_the_laboratory_computes_what_parties_do(prime: int) -> None:
             values = generator.integers(0, 7, release.sketch.size, np.uint64)
             theirs = product.sketch(party, values, KeyStream(generator.bytes(32)))
             share = product._difference(party, party + 1)
-            ours = mine.sketches(Share(*(each[None] for each in share)), values[None], theirs[None, -4::2])
+            blinders = np.split(theirs[2 * len(values) :], np.cumsum(degrees)[:-1])
+            drawn = np.concatenate([each[:-1] for each in blinders])
+            ours = mine.sketches(Share(*(each[None] for each in share)), values[None], drawn[None])
             np.testing.assert_array_equal(ours[0], theirs)
             sketches.append(theirs)
             shares.append(share)
@@ -87,6 +96,22 @@ def test_the_best_liar_passes_modulo_257_as_often_as_is_proved() -> None:
 def test_no_lie_passes_modulo_257_more_often_than_is_proved(name: str) -> None:
     found = simulated.run(name, TOY, 10_000, seed=5)
     assert stats.binom.sf(found.passed - 1, found.trials, BOUND) > 1e-6
+
+
+@pytest.mark.parametrize("name", CUBIC)
+def test_no_lie_passes_where_sums_are_cubic(name: str) -> None:
+    found = simulated.run(name, PRIME, 1_000, seed=8, interval=True)
+    assert found.refused == {"authenticator": found.trials}
+    if name != "guess-point":
+        toy = simulated.run(name, TOY, 5_000, seed=9, interval=True)
+        assert stats.binom.sf(toy.passed - 1, toy.trials, CUBIC_BOUND) > 1e-6
+
+
+def test_the_best_liar_on_a_cubic_sum_passes_modulo_257_as_often_as_is_proved() -> None:
+    trials = 50_000
+    found = simulated.run("guess-point", TOY, trials, seed=10, interval=True)
+    assert found.changed == trials
+    assert stats.binomtest(found.passed, trials, CUBIC_BOUND).pvalue > 1e-6
 
 
 def test_no_change_of_a_sum_passes_at_more_points_than_its_degree() -> None:

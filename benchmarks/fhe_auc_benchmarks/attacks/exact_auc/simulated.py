@@ -56,7 +56,7 @@ def _evaluated(factor: Factor, vectors: Mapping[str, Residues], prime: int) -> R
 
 
 class Authenticators:
-    """Those of as many sessions as there are secret points, shape (…); their sums have degree 2 at most.
+    """Those of as many sessions as there are secret points, shape (…).
 
     As `fhe_auc.sums.authenticator.Authenticator`, which is of one session, and says what everything means.
     """
@@ -71,14 +71,29 @@ class Authenticators:
     def sketches(self, share: Share, values: Residues, drawn: Residues) -> Residues:
         """Return a party's authenticated sketches, shape (…, authenticated size).
 
-        From its share, shapes (…, size) and (…, blinded), its own sketches, and what it draws, shape (…, blinded).
+        From its share, shapes (…, size) and (…, blinded), its own sketches, and what it draws, shape (…, `drawn`).
         """
-        t, inverse, point = self._prime, self._inverses[..., None], self._points[..., None]
-        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse, t)
-        rest = modular.subtract(share.offsets, modular.multiply(drawn, point, t), t)
-        last = modular.multiply(modular.multiply(rest, inverse, t), inverse, t)
-        blinders = np.stack([drawn, last], axis=-1)
-        return np.concatenate([values, tags, blinders.reshape(*drawn.shape[:-1], -1)], axis=-1)
+        t, inverse = self._prime, self._inverses
+        tags = modular.multiply(modular.subtract(share.entries, values, t), inverse[..., None], t)
+        blinders, start = [], 0
+        for index, degree in enumerate(each for each in self._degrees if each > 1):
+            rest, power = share.offsets[..., index], self._points
+            for own in np.moveaxis(drawn[..., start : start + degree - 1], -1, 0):
+                rest, power = (
+                    modular.subtract(rest, modular.multiply(own, power, t), t),
+                    modular.multiply(power, self._points, t),
+                )
+                blinders.append(own)
+            for _ in range(degree):
+                rest = modular.multiply(rest, inverse, t)
+            blinders.append(rest)
+            start += degree - 1
+        return np.concatenate([values, tags, np.stack(blinders, axis=-1)], axis=-1)
+
+    @property
+    def drawn(self) -> int:
+        """How many numbers a party draws."""
+        return sum(degree - 1 for degree in self._degrees if degree > 1)
 
     def accept(self, share: Share, found: Residues) -> NDArray[np.bool_]:
         """Tell which totals of the authenticated release fit the sum of the shares of those who count, shape (…)."""
@@ -128,7 +143,9 @@ class Sessions:
         blinded, (parties, size) = sum(each.degree > 1 for each in release.sums), values.shape
         self.shares = [Share(uniform(size), uniform(blinded)) for _ in range(parties)]
         bare = [
-            self.authenticators.sketches(share, np.broadcast_to(own, (number, size)), uniform(blinded))
+            self.authenticators.sketches(
+                share, np.broadcast_to(own, (number, size)), uniform(self.authenticators.drawn)
+            )
             for share, own in zip(self.shares, values, strict=True)
         ]
         self.pads = np.stack([uniform(each.shape[-1]) for each in bare])
@@ -145,13 +162,16 @@ class Sessions:
         return self.authenticators.accept(together, found)
 
 
-def run(name: str, prime: int, trials: int, seed: int) -> Outcome:
+def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> Outcome:
     """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
+
+    With `interval` the cubic sums of a standard error are released too. Strategies that weight sums bin by bin then
+    raise `InputError`: these have as many factors as there may be.
 
     "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
     from the number of rows on.
     """
-    strategy, release = STRATEGIES[name], one_auc(_BINS).release
+    strategy, release = STRATEGIES[name], one_auc(_BINS, interval=interval).release
     computed = authenticated(release)
     generator = np.random.default_rng([seed, prime])
     verdicts = Counter({PASSED: 0, HARMLESS: 0, "authenticator": 0})

@@ -8,6 +8,7 @@ openings (`ciphertexts`) and on the pads in the clear, for many sessions at once
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
@@ -179,12 +180,15 @@ def _forge(name: str, z: int | None) -> Lie:
 def _guess_point(view: View) -> Claim:
     """Add c·(z − r_1)·(z − r_2) to the difference: another polynomial, that agrees at two places.
 
-    Nobody does better, though he sees everything in the clear: two different polynomials of degree 2 agree no more
-    often, and nothing that is to be seen says at which values the point is rather than at others.
+    With cubic sums c·(z − r_1)·(z − r_2)·(z − r_3) to one of these. Nobody does better, though he sees everything in
+    the clear: two different polynomials of a degree agree no more often, and nothing that is to be seen says at which
+    values the point is rather than at others.
     """
-    one, two = (int(each) + 1 for each in view.generator.choice(view.prime - 1, 2, replace=False, shuffle=False))
-    c, values = view.few(), enumerate(view.which("difference"))
-    return view.claim(view.honest, added={index: c * (z - one) * (z - two) for z, index in values})
+    values = view.which("Q10") or view.which("difference")
+    drawn = view.generator.choice(view.prime - 1, len(values) - 1, replace=False, shuffle=False)
+    c, roots = view.few(), [int(each) + 1 for each in drawn]
+    added = {index: c * math.prod(z - root for root in roots) for z, index in enumerate(values)}
+    return view.claim(view.honest, added=added)
 
 
 def _constants(**numbers: int) -> Lie:
@@ -284,7 +288,7 @@ STRATEGIES: Mapping[str, Strategy] = {
     "forge-all-z": Strategy("add a constant to the difference, the same at all z", _forge("difference", None)),
     "forge-at-1": Strategy("add a constant to the difference at z = 1", _forge("difference", 1), on_tags=True),
     "forge-at-2": Strategy("add a constant to the ties at z = 2", _forge("ties", 2), on_tags=True),
-    "guess-point": Strategy("add a polynomial with two roots, guesses at the point", _guess_point, on_tags=True),
+    "guess-point": Strategy("add a polynomial whose roots are guesses at the point", _guess_point, on_tags=True),
     "chosen-values": Strategy(
         "return random numbers", lambda view: view.claim(added={each: view.some(view.prime) for each in view.which()})
     ),
