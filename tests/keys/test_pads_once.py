@@ -69,10 +69,10 @@ def test_whatever_is_asked_after_that_there_is_no_second_sketch(
     if change != "another message":
         rows = PartyData.from_arrays("north", ~rows.y_true[1:], rows.y_score[1:])
     if change == "other rows":
-        assert consortium.answer("north", opening, lambda _: rows) == first
+        assert consortium.answer("north", opening, lambda *_: rows) == first
         return
     with pytest.raises((MessageError, ValueError), match=r"round 1, expected 2|rows have changed"):
-        consortium.answer("north", other_opening(consortium), lambda _: rows)
+        consortium.answer("north", other_opening(consortium), lambda *_: rows)
     assert consortium.answer("north", opening, never) == first
 
 
@@ -117,7 +117,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.site_state import answer, site_storage
 with site_storage().site(json.loads(sys.argv[1])) as site:
     rows = PartyData.from_arrays("north", [0, 1, int(sys.argv[2])], [0.1, 0.5, 0.9])
-    print(json.dumps(hashlib.sha256(answer(site, sys.stdin.buffer.read(), lambda _: rows, print)).hexdigest()))
+    print(json.dumps(hashlib.sha256(answer(site, sys.stdin.buffer.read(), lambda *_: rows, print)).hexdigest()))
 """
 
 
