@@ -128,9 +128,9 @@ def report(
     _check_folder(out, cards.FILES, force=force)
     questions = Questions(score_columns=(), by=by, min_cell=min(min_cell, MOST_MIN_CELL))
     parties, analysis = files.read_for(questions)
-    pooled = pool(session, parties)
-    if by and not pooled.exact:
+    if by and "epsilon" in session.options:  # before the session, which spends the budget
         raise InputError("AUCs of groups are exact numbers: they do not go with a model that adds noise")
+    pooled = pool(session, parties)
     card = cards.report_card(
         pooled.histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not pooled.exact
     )
