@@ -6,16 +6,12 @@
 0.75
 """
 
-from fhe_auc.api import federated_auc, federated_evaluation, federated_thresholds
+from fhe_auc.api import federated_auc, federated_thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation, QuantileThresholds
 
-Boundaries = QuantileThresholds
-"""Its name of old."""
-
 __all__ = [
-    "Boundaries",
     "Evaluation",
     "EvaluationError",
     "FheAucError",
@@ -24,7 +20,6 @@ __all__ = [
     "QuantileThresholds",
     "UndefinedAucError",
     "federated_auc",
-    "federated_evaluation",
     "federated_thresholds",
 ]
 __version__ = "0.1.0"

@@ -3,79 +3,103 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fhe_auc import registry
 from fhe_auc import thresholds as grids
-from fhe_auc.analysis import DEFAULT_MIN_CELL, PLAIN, Analysis, Questions
-from fhe_auc.counts import PartyData, level_text
-from fhe_auc.errors import InputError
+from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis, Questions
+from fhe_auc.counts import PartyData
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
+from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.own_rows import warnings_of
-from fhe_auc.party_names import alike
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
-from fhe_auc.score_scale import DEFAULT_SCALE, rescaled
-
-Parties: TypeAlias = Iterable[PartyData | tuple[ArrayLike, ArrayLike]] | Mapping[str, tuple[ArrayLike, ArrayLike]]
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with (phase, parties done, parties in all)."""
+from fhe_auc.score_scale import DEFAULT_SCALE
+from fhe_auc.terminal import Progress, shown
 
 
 def federated_auc(
-    parties: Parties,
+    rows: Rows,
     *,
+    label: str = "y_true",
+    score: str | Sequence[str] = "y_score",
+    site: str | None = None,
+    pos_label: Label | None = None,
+    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    classes: Sequence[str] = (),
+    cross_groups: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
     protocol: str = DEFAULT_PROTOCOL,
     thresholds: str | ArrayLike | None = None,
-    backend: str | None = None,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    min_rows: int = DEFAULT_MIN_ROWS,
-    keys: str = "sealed",
-    smudging_bits: int | None = None,
     interval: float | None = DEFAULT_LEVEL,
     score_scale: str = DEFAULT_SCALE,
-    progress: Progress | None = None,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    min_rows: int = DEFAULT_MIN_ROWS,
+    backend: str | None = None,
+    keys: str = "sealed",
+    smudging_bits: int | None = None,
+    progress: bool | Progress = False,
     cheat: str | None = None,
     **options: Any,
 ) -> Evaluation:
     """Return the AUC over all parties' rows, computed on encrypted counts (or noisy ones, by protocol).
 
-    Every role runs in this process, exchanging the same bytes that they would between sites.
+    Every role runs in this process, exchanging the same bytes that they would between sites. What comes back shows
+    itself as a table in a notebook; `Evaluation.to_frame` returns it for pandas.
 
     Parameters
     ----------
-    parties : iterable of (y_true, y_score) or PartyData, or mapping of names to (y_true, y_score)
-        Each party's labels in {0, 1} and finite scores; for named thresholds, and all others within [0, 1],
-        probabilities.
+    rows : table, iterable of parties, or mapping of names to parties
+        One table with a column `site`; or what each party has: a pair (y_true, y_score), or a table. A table is
+        anything that has columns by name: a pandas or polars data frame, an Arrow table, a dict of arrays.
+    label : str
+        Column of labels: 0 or 1, or one of `classes`.
+    score : str or sequence of str
+        Column of finite scores, probabilities unless `score_scale` or thresholds of one's own say otherwise; or the
+        columns of several models. The second and further ones are compared with the first (paired DeLong).
+    site : str, optional
+        Column that names each row's party, where `rows` is one table.
+    pos_label : str, number or bool, optional
+        The label that counts as 1, where labels are not 0 and 1; the others must be one label.
+    by : str, sequence of str, or mapping of str to sequence of str
+        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
+    classes : sequence of str
+        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
+        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
+    cross_groups : bool
+        Also positives of each group from negatives of each other of the same column (xAUC).
+    min_cell : int
+        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
     protocol : str
-        Installed protocol; see ``fhe-auc protocols``. The published designs are "semi-honest" and "malicious".
+        Installed protocol; see ``fhe-auc protocols``. Exact and verified alone answer for several models, groups or
+        classes.
     thresholds : str, array-like or None
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
         thresholds between which about equally many pooled rows lie, found by a session before the evaluation. What that
-        reveals is among the warnings. None takes the protocol's own: hybrid:4000 for exact and verified, hybrid:1000
-        for all others.
-    backend : "openfhe", "tenseal" or None
-        Encryption library; None takes openfhe where it can be imported, else tenseal.
-    max_rows, min_rows : int
-        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on.
-    keys : "sealed" or "joint"
-        A key holder makes the secret key and seals it to each party, or the parties make it together, so that only all
-        of them can decrypt (backend openfhe, more rounds and bytes).
-    smudging_bits : int, optional
-        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
+        reveals is among the warnings. None takes the protocol's own: hybrid:4000 for one AUC of exact and verified,
+        hybrid:1000 otherwise.
     interval : float or None
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.
     score_scale : "probability", "logit" or "percent"
         What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.score_scale`).
-    progress : callable, optional
-        Called with (phase, done, all).
+    max_rows, min_rows : int
+        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on.
+    backend : "openfhe", "tenseal" or None
+        Encryption library; None takes openfhe where it can be imported, else tenseal.
+    keys : "sealed" or "joint"
+        A key holder makes the secret key and seals it to each party, or the parties make it together, so that only all
+        of them can decrypt (backend openfhe, more rounds and bytes).
+    smudging_bits : int, optional
+        For joint keys: by how many bits a party's noise on its partial decryption exceeds what it hides; 30 to 80.
+    progress : bool or callable
+        True shows a bar on standard error, if that is a terminal; a callable is called with (phase, done, all).
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
     **options
@@ -84,7 +108,7 @@ def federated_auc(
     Raises
     ------
     InputError
-        Bad input; the message names party, row and value.
+        Bad input; the message names party, row, column and value, and for an unknown column those that there are.
     UndefinedAucError
         All rows have the same label.
     EvaluationError
@@ -95,126 +119,38 @@ def federated_auc(
     >>> evaluation = federated_auc([([0, 1, 1], [0.1, 0.8, 0.4]), ([0, 0, 1], [0.5, 0.2, 0.9])])
     >>> round(evaluation.auc, 6)
     0.888889
-    """
-    return evaluated(
-        parties,
-        PLAIN,
-        score_scale=score_scale,
-        protocol=protocol,
-        thresholds=thresholds,
-        backend=backend,
-        max_rows=max_rows,
-        min_rows=min_rows,
-        keys=keys,
-        smudging_bits=smudging_bits,
-        interval=interval,
-        progress=progress,
-        cheat=cheat,
-        options=options,
-    )
 
-
-def federated_evaluation(
-    parties: Mapping[str, Any],
-    *,
-    label_column: str = "y_true",
-    score_columns: str | Sequence[str] = "y_score",
-    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
-    classes: Sequence[str] = (),
-    cross_groups: bool = False,
-    min_cell: int = DEFAULT_MIN_CELL,
-    protocol: str = DEFAULT_PROTOCOL,
-    thresholds: str | ArrayLike | None = None,
-    backend: str | None = None,
-    max_rows: int = DEFAULT_MAX_ROWS,
-    keys: str = "sealed",
-    smudging_bits: int | None = None,
-    interval: float | None = DEFAULT_LEVEL,
-    score_scale: str = DEFAULT_SCALE,
-    progress: Progress | None = None,
-    **options: Any,
-) -> Evaluation:
-    """Return the AUCs of several models, over all rows and over groups of rows, of all parties, from one session.
-
-    Every role runs in this process, as for `federated_auc`. What comes back shows itself as a table in a notebook;
-    `Evaluation.to_frame` returns it for pandas.
-
-    Parameters
-    ----------
-    parties : mapping of names to tables
-        A table is anything that has a column by its name, such as a pandas or polars data frame, an Arrow table, or a
-        dict of arrays.
-    label_column : str
-        Column of labels, 0 or 1, or one of `classes`.
-    score_columns : str or sequence of str
-        Columns of the models' scores. The second and further models are compared with the first (paired DeLong).
-    by : str, sequence of str, or mapping of str to sequence of str
-        Columns that rows are grouped by, or these with all their levels. Categories: cut numbers into bands first.
-    classes : sequence of str
-        Three labels or more, with a column of scores each, in the same order: each class from the others, pairs of
-        classes, and their average (Hand and Till, Machine Learning 45, 2001), which is `Evaluation.auc`.
-    cross_groups : bool
-        Also positives of each group from negatives of each other of the same column (xAUC).
-    min_cell : int
-        Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
-    thresholds : str, array-like or None
-        As of `federated_auc`; None takes hybrid:1000 where there is more than one AUC.
-    protocol, backend, max_rows, keys, smudging_bits, interval, score_scale, progress, **options
-        As of `federated_auc`; the protocol is exact or verified, where there is more than one AUC.
-
-    Raises as `federated_auc`, and `InputError` for a column that is missing.
-
-    Examples
-    --------
-    >>> site = {"y_true": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
-    >>> evaluation = federated_evaluation({"north": site, "south": site}, score_columns=["a", "b"])
+    >>> site = {"died": [0, 1, 1, 0], "a": [0.1, 0.8, 0.4, 0.3], "b": [0.3, 0.6, 0.2, 0.4]}
+    >>> evaluation = federated_auc({"north": site, "south": site}, label="died", score=["a", "b"])
     >>> [(each.model, each.auc) for each in evaluation.estimates]
     [('a', 1.0), ('b', 0.5)]
     """
-    if not parties:
-        raise InputError("there are no parties")
     questions = Questions(
-        score_columns=(score_columns,) if isinstance(score_columns, str) else tuple(score_columns),
+        score_columns=(score,) if isinstance(score, str) else tuple(score),
         by=_levels_of(by),
         classes=tuple(classes),
         cross_groups=cross_groups,
         min_cell=min_cell,
     )
-    found = {
-        name: {
-            level_text(entry)
-            for party, table in parties.items()
-            for entry in np.asarray(_column(party, table, name)).ravel().tolist()
-        }
-        for name, levels in questions.by.items()
-        if not levels
-    }
-    analysis = questions.analysis(found)
-    data = [
-        PartyData.from_columns(
-            party,
-            _column(party, table, label_column),
-            {name: _column(party, table, name) for name in questions.score_columns},
-            {name: _column(party, table, name) for name in questions.by},
-            analysis,
-        )
-        for party, table in parties.items()
-    ]
-    return evaluated(
-        data,
-        analysis,
-        score_scale=score_scale,
-        protocol=protocol,
-        thresholds=thresholds,
-        backend=backend,
-        max_rows=max_rows,
-        min_rows=DEFAULT_MIN_ROWS,
-        keys=keys,
-        smudging_bits=smudging_bits,
-        interval=interval,
-        progress=progress,
-        options=options,
+    parties, analysis = parties_of(
+        rows, Columns(questions=questions, label=label, site=site, pos_label=pos_label, score_scale=score_scale)
     )
+    with shown(progress) as report:
+        return evaluated(
+            parties,
+            analysis,
+            protocol=protocol,
+            thresholds=thresholds,
+            backend=backend,
+            max_rows=max_rows,
+            min_rows=min_rows,
+            keys=keys,
+            smudging_bits=smudging_bits,
+            interval=interval,
+            progress=report,
+            cheat=cheat,
+            options=options,
+        )
 
 
 def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
@@ -223,53 +159,49 @@ def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[st
     return dict.fromkeys([by] if isinstance(by, str) else by, ())
 
 
-def _column(party: str, table: Any, name: str) -> Any:
-    try:
-        return table[name]
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise InputError(f"party {party!r}: there is no column {name!r} in its table") from None
-
-
 def evaluated(
-    parties: Parties,
+    parties: Sequence[PartyData],
     analysis: Analysis,
     *,
     protocol: str,
     thresholds: str | ArrayLike | None,
-    progress: Progress | None,
+    progress: Progress,
     cheat: str | None = None,
-    score_scale: str = DEFAULT_SCALE,
     options: Mapping[str, Any],
     **common: Any,
 ) -> Evaluation:
     """Return the evaluation of rows that are for this analysis; the rest as of `federated_auc`."""
-    named, plugin = _named(parties, score_scale), registry.evaluating(protocol)
+    plugin = registry.evaluating(protocol)
     if thresholds is None:
         thresholds = plugin.thresholds_for(several=not analysis.is_plain)
     bins = grids.quantiles_wanted(thresholds)
     request = Request(
-        parties=tuple(data.name for data in named),
+        parties=tuple(data.name for data in parties),
         thresholds=grids.resolve(thresholds) if bins is None else np.empty(0),
         analysis=analysis,
         options=options,
         **common,
     )
     if bins is None:
-        return run(plugin, request, named, progress or _silent, cheat)
-    return run_on_quantiles(plugin, request, bins, named, progress or _silent, cheat)
+        return run(plugin, request, parties, progress, cheat)
+    return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
 
 
 def federated_thresholds(
-    parties: Parties,
+    rows: Rows,
     bins: int,
     *,
+    label: str = "y_true",
+    score: str = "y_score",
+    site: str | None = None,
+    pos_label: Label | None = None,
     protocol: str = "boundaries-federated",
-    backend: str | None = None,
+    score_scale: str = DEFAULT_SCALE,
     max_rows: int = DEFAULT_MAX_ROWS,
+    backend: str | None = None,
     keys: str = "sealed",
     smudging_bits: int | None = None,
-    score_scale: str = DEFAULT_SCALE,
-    progress: Progress | None = None,
+    progress: bool | Progress = False,
     **options: Any,
 ) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
@@ -278,8 +210,8 @@ def federated_thresholds(
 
     Parameters
     ----------
-    parties, backend, max_rows, keys, smudging_bits, score_scale, progress
-        As for `federated_auc`; scores must be probabilities, and labels are not looked at.
+    rows, label, score, site, pos_label, score_scale, max_rows, backend, keys, smudging_bits, progress
+        As for `federated_auc`; scores must be probabilities, and labels do not matter.
     bins : int
         How many thresholds; where many rows have one score, there are fewer.
     protocol : str
@@ -290,13 +222,20 @@ def federated_thresholds(
     Raises
     ------
     InputError
-        Bad input; the message names party, row and value.
+        Bad input; the message names party, row, column and value.
     EvaluationError
         The result fails its checks.
     """
-    named = _named(parties, score_scale)
+    columns = Columns(
+        questions=Questions(score_columns=(score,)),
+        label=label,
+        site=site,
+        pos_label=pos_label,
+        score_scale=score_scale,
+    )
+    parties, _ = parties_of(rows, columns)
     request = Request(
-        parties=tuple(data.name for data in named),
+        parties=tuple(data.name for data in parties),
         thresholds=np.empty(0),
         backend=backend,
         max_rows=max_rows,
@@ -304,7 +243,8 @@ def federated_thresholds(
         smudging_bits=smudging_bits,
         options={**options, "bins": bins},
     )
-    return _first(_played(registry.finding(protocol), request, named, progress or _silent))
+    with shown(progress) as report:
+        return _first(_played(registry.finding(protocol), request, parties, report))
 
 
 def run_on_quantiles(
@@ -406,39 +346,3 @@ def with_costs(outcomes: Mapping[str, R], seconds: Mapping[str, float]) -> dict[
         name: replace(outcome, seconds=seconds, upload_bytes_per_party=up, download_bytes_per_party=down)
         for name, outcome in outcomes.items()
     }
-
-
-def _named(parties: Parties, score_scale: str) -> list[PartyData]:
-    """Return checked rows of every party, with distinct names, and probabilities for scores on that scale."""
-    if isinstance(parties, Mapping):
-        named = [PartyData.from_arrays(name, *_pair(repr(name), pair)) for name, pair in parties.items()]
-    elif isinstance(parties, Iterable):
-        named = [
-            party
-            if isinstance(party, PartyData)
-            else PartyData.from_arrays(f"party {number}", *_pair(str(number), party))
-            for number, party in enumerate(parties, start=1)
-        ]
-    else:
-        raise InputError(f"parties must be a list of pairs (y_true, y_score), got {type(parties).__name__}")
-    if not named:
-        raise InputError("there are no parties")
-    seen: dict[str, str] = {}
-    for data in named:
-        if (other := seen.get(alike(data.name))) is not None:
-            raise InputError(f"party {data.name!r} is there twice, also as {other!r}; every party needs its own name")
-        seen[alike(data.name)] = data.name
-    return [rescaled(data, score_scale) for data in named]
-
-
-def _pair(party: str, rows: object) -> tuple[ArrayLike, ArrayLike]:
-    if isinstance(rows, (tuple, list)) and len(rows) == 2:
-        return rows[0], rows[1]
-    raise InputError(
-        f"party {party}: expected a pair (y_true, y_score), got {type(rows).__name__}; pass a list of such pairs, "
-        "without weights"
-    )
-
-
-def _silent(phase: str, done: int, total: int) -> None:
-    pass

@@ -226,13 +226,21 @@ class Evaluation(Outcome):
         frame = pandas.DataFrame(rows, columns=list(_FRAME))
         return frame.astype(_FRAME)
 
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: headline, tables of estimates and comparisons, sites, warnings."""
-        headline = f"AUC {self.auc:.4f}"
+    def __float__(self) -> float:
+        """Return the AUC."""
+        return self.auc
+
+    def __str__(self) -> str:
+        """Return one line: AUC, interval, rows and events, protocol and parties, as far as they are known."""
+        line = f"AUC {self.auc:.4f}"
         if self.interval is not None:
-            headline += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
+            line += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
         if self.positives is not None and self.negatives is not None:
-            headline += f"; n {self.positives + self.negatives:,}, events {self.positives:,}"
+            line += f"; n {self.positives + self.negatives:,}, events {self.positives:,}"
+        return f"{line}; protocol {self.protocol}, {self.parties:,} {'party' if self.parties == 1 else 'parties'}"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the line, tables of estimates and comparisons, sites, warnings."""
         tables = [
             *([of_estimates(self.estimates)] if len(self.estimates) > 1 else []),
             *([of_comparisons(self.comparisons)] if self.comparisons else []),
@@ -241,7 +249,7 @@ class Evaluation(Outcome):
             *(f"{label} {value}: {note}" for label, value, note in of_sites(self.sites)),
             *(f"warning: {warning}" for warning in self.warnings),
         ]
-        return html(f"{headline}; protocol {self.protocol}, {self.parties:,} parties", tables, lines)
+        return html(str(self), tables, lines)
 
 
 def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:

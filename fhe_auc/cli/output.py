@@ -5,53 +5,31 @@ Colour and progress bars appear on a terminal only. rich is imported when someth
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from fhe_auc import terminal
 from fhe_auc.serialise import json_text
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.text import Text
 
-    from fhe_auc.api import Progress
+    from fhe_auc.terminal import Progress
 
 Cell: TypeAlias = "str | Text"
 
-_WIDEST = 110  # columns; longer lines are hard to read
-_COLUMNS_OF_A_FILE = 100
 _LAST_COLUMN = 20  # characters that a table's last column keeps, however narrow the terminal
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; all else goes to stderr."
 )
 """Decorator: the option ``--json``, which every command has; the command receives ``as_json``."""
-
-
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    terminal = _is_terminal(stream)
-    return Console(
-        file=stream,
-        force_terminal=terminal,
-        color_system="auto" if terminal and not os.environ.get("NO_COLOR") else None,
-        width=max(40, min(_WIDEST, shutil.get_terminal_size((_COLUMNS_OF_A_FILE, 24)).columns)),
-        markup=False,
-        highlight=False,
-        emoji=False,
-    )
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def never_fail_to_encode() -> None:
@@ -120,7 +98,7 @@ def print_table(
 
 def _print(renderable: RenderableType, least: int = 0) -> None:
     """Print on stdout, on lines of at least so many characters."""
-    console = _console(sys.stdout)
+    console = terminal.console(sys.stdout)
     console.width = max(console.width, least)
     with console.capture() as capture:
         console.print(renderable)
@@ -159,29 +137,6 @@ def styled(text: str, style: str) -> Text:
 
 @contextmanager
 def progress(first: str, *, unit: str = "parties", time_left: bool = False) -> Iterator[Progress]:
-    """Show a progress bar on stderr, if that is a terminal, for as long as the block runs.
-
-    What a library prints on stdout meanwhile goes to stderr. `first` says what is done until the first report, `unit`
-    what is counted, in the plural; `time_left` also guesses how long it will still take.
-    """
-    with redirect_stdout(sys.stderr):
-        if not _is_terminal(sys.stderr):
-            yield lambda phase, done, total: None
-            return
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[counted]}"),
-            TimeElapsedColumn(),
-            *((TextColumn("left:"), TimeRemainingColumn()) if time_left else ()),
-        )
-        with Progress(*columns, console=_console(sys.stderr), transient=True) as bars:
-            task = bars.add_task(first, total=None, counted="")
-
-            def report(phase: str, done: int, total: int) -> None:
-                counted = f"{done} of {total} {unit}"
-                bars.update(task, description=phase.capitalize(), completed=done, total=total, counted=counted)
-
-            yield report
+    """Show progress as `fhe_auc.terminal.progress`; what a library prints on stdout meanwhile goes to stderr."""
+    with redirect_stdout(sys.stderr), terminal.progress(first, unit=unit, time_left=time_left) as report:
+        yield report

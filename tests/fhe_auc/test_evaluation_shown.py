@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from fhe_auc import federated_evaluation
+from fhe_auc import federated_auc
 from fhe_auc.errors import InputError
 from fhe_auc.estimates import Comparison, Estimate, too_few
 from fhe_auc.evaluation import Evaluation
@@ -80,10 +80,10 @@ def test_the_frame_of_a_session_is_the_rows_counted() -> None:
         name: pd.DataFrame({"y": [0, 1, 0, 1, 0, 1] * 4, "risk": [0.1, 0.9, 0.3, 0.4, 0.5, 0.2] * 4, "sex": [*sexes]})
         for name, sexes in (("north", "FFMMMM" * 4), ("south", "MMFFFF" * 4))
     }
-    evaluation = federated_evaluation(
+    evaluation = federated_auc(
         sites,
-        label_column="y",
-        score_columns="risk",
+        label="y",
+        score="risk",
         by="sex",
         protocol="exact",
         thresholds="uniform:10",
@@ -158,3 +158,11 @@ def test_one_auc_has_no_table() -> None:
         security_bits=128,
     )
     assert Tags(evaluation._repr_html_()).text.strip() == "AUC 0.8000; protocol semi-honest, 3 parties"
+
+
+def test_an_evaluation_is_one_line_and_a_number() -> None:
+    evaluation = make_evaluation()
+    assert str(evaluation) == (
+        "AUC 0.8000 (90 % interval 0.7500 to 0.8500, DeLong); n 1,300, events 300; protocol verified, 7 parties"
+    )
+    assert float(evaluation) == 0.8

@@ -237,7 +237,7 @@ def test_weights_are_refused_by_name_rather_than_left_out(protocol: str, name: s
 
 
 def test_rows_with_a_third_column_are_refused() -> None:
-    with pytest.raises(InputError, match=r"expected a pair \(y_true, y_score\), got tuple; .*, without weights$"):
+    with pytest.raises(InputError, match=r"expected a pair \(y_true, y_score\) or a table, got tuple; weights are not"):
         federated_auc([([0, 1], [0.1, 0.2], [1.0, 2.0])])  # type: ignore[list-item]
 
 

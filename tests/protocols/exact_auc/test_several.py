@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import federated_evaluation, thresholds
+from fhe_auc import federated_auc, thresholds
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import main
 from fhe_auc.errors import CapacityError, InputError, VerificationError
@@ -78,7 +78,7 @@ def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_
 @pytest.mark.parametrize("protocol", ["exact", "verified"])
 def test_rounded_scores_of_several_models_are_each_a_threshold(protocol: str) -> None:
     sites = {f"s{k}": table(k) for k in range(2)}
-    found = federated_evaluation(sites, score_columns=["a", "b"], protocol=protocol, round_scores=2, max_rows=1000)
+    found = federated_auc(sites, score=["a", "b"], protocol=protocol, round_scores=2, max_rows=1000)
     rows = {name: np.concatenate([site[name] for site in sites.values()]) for name in ("y_true", "a", "b")}
     for estimate in found.estimates:
         rounded = rows[estimate.model].round(2)
@@ -90,9 +90,7 @@ def test_rounded_scores_of_several_models_are_each_a_threshold(protocol: str) ->
 
 def test_quantile_thresholds_serve_several_models_groups_and_classes() -> None:
     sites = {f"s{k}": table(k) for k in range(2)}
-    found = federated_evaluation(
-        sites, score_columns=["a", "b"], by="sex", thresholds="quantile:10", max_rows=1000, min_cell=1
-    )
+    found = federated_auc(sites, score=["a", "b"], by="sex", thresholds="quantile:10", max_rows=1000, min_cell=1)
     assert len(found.estimates) == 6
     assert all(each.binning_error is not None and each.binning_error < 0.12 for each in found.estimates[:3])
 
@@ -180,24 +178,24 @@ def test_more_than_one_session_can_hold_is_refused_in_words() -> None:
     by = {"v": [f"level {k}" for k in range(100)]}
     sites = {"s": table(1) | {"v": np.repeat("level 1", 60)} | {f"m{k}": table(2)["a"] for k in range(16)}}
     with pytest.raises(CapacityError, match="fewer models, groups, classes or thresholds take less"):
-        federated_evaluation(sites, score_columns=[f"m{k}" for k in range(16)], by=by)
+        federated_auc(sites, score=[f"m{k}" for k in range(16)], by=by)
 
 
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ({"score_columns": []}, "there is no column of scores"),
-        ({"score_columns": ["a", "a"]}, "model 'a' is there twice"),
-        ({"by": "age"}, "there is no column 'age' in its table"),
-        ({"by": "a"}, "column 'a' has 1[0-9]{2} different values: .*cut numbers into bands"),
+        ({"score": []}, "there is no column of scores"),
+        ({"score": ["a", "a"]}, "columns must differ, but 'a' is there twice"),
+        ({"by": "age"}, "there is no column 'age'"),
+        ({"by": "b"}, "column 'b' has 1[0-9]{2} different values: .*cut numbers into bands"),
         ({"by": {"sex": ["F", "X"]}}, "party 's0', row .*: sex is 'M', and can only be 'F', 'X'"),
-        ({"classes": ["0", "1", "2"], "score_columns": ["a", "b"]}, "3 classes needs a column of scores, got 2"),
+        ({"classes": ["0", "1", "2"], "score": ["a", "b"]}, "3 classes needs a column of scores, got 2"),
         ({"protocol": "semi-honest", "by": "sex"}, "one model over all rows"),
     ],
 )
 def test_questions_that_cannot_be_answered_are_refused_by_name(arguments: dict[str, Any], shown: str) -> None:
     with pytest.raises(InputError, match=shown):
-        federated_evaluation({f"s{k}": table(k) for k in range(2)}, **{"score_columns": "a", **arguments})
+        federated_auc({f"s{k}": table(k) for k in range(2)}, **{"score": "a", **arguments})
 
 
 @pytest.mark.parametrize("named", ["sex=F,M", " sex = F , M ", "sex"])

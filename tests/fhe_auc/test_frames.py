@@ -1,0 +1,154 @@
+"""Rows in memory: data frames, Arrow tables and dicts give the AUC that the same rows give as pairs of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc import InputError, PartyData, federated_auc, federated_thresholds
+from fhe_auc.terminal import shown
+
+GRID = np.arange(51) / 50
+CHEAP = {"thresholds": GRID, "protocol": "dpauc-laplace", "epsilon": 1.0}
+COLUMNS = {"label": "died", "score": "risk", "site": "hospital"}
+
+
+def patients(rows: int = 90) -> pd.DataFrame:
+    random = np.random.default_rng(5)
+    died = random.random(rows) < 0.4
+    return pd.DataFrame(
+        {
+            "hospital": np.array(["north", "south", "west"])[random.integers(3, size=rows)],
+            "died": died.astype(int),
+            "risk": np.round(np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1) * 50) / 50,
+            "sex": random.choice(["F", "M"], rows),
+        }
+    )
+
+
+KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "pandas": lambda frame: frame,
+    "pandas, categories": lambda frame: frame.astype({"hospital": "category", "died": "Int64", "risk": "Float64"}),
+    "pandas, other index": lambda frame: frame.set_index(np.arange(len(frame))[::-1] * 7),
+    "pandas, Arrow types": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "Arrow": pa.Table.from_pandas,
+    "Arrow, dictionary": lambda frame: pa.Table.from_pandas(frame.astype({"hospital": "category"})),
+    "dict": lambda frame: {name: frame[name].tolist() for name in frame},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_table_with_a_column_of_sites_is_the_auc_of_its_rows(kind: str) -> None:
+    frame = patients()
+    found = federated_auc(KINDS[kind](frame), **COLUMNS, thresholds=GRID, backend="tenseal")
+    assert found.parties == 3
+    assert float(found) == pytest.approx(roc_auc_score(frame["died"], frame["risk"]), abs=1e-12)
+
+
+def test_a_mapping_of_frames_a_list_of_frames_and_one_frame_are_the_same() -> None:
+    frame = patients()
+    of_site = {str(name): own for name, own in frame.groupby("hospital")}
+    one, many, unnamed = (
+        federated_auc(rows, label="died", score="risk", site=site, by="sex", thresholds=GRID, min_cell=1)
+        for rows, site in ((frame, "hospital"), (of_site, None), (list(of_site.values()), None))
+    )
+    assert one.estimates == many.estimates == unnamed.estimates
+    counted = frame.groupby("sex")["died"].agg(["size", "sum"]).to_numpy().tolist()
+    assert one.to_frame().set_index("group").loc[["sex: F", "sex: M"], ["n", "events"]].to_numpy().tolist() == counted
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive"),
+    [(["no", "yes"], "yes"), ([-1, 1], 1), ([1, 2], 2), ([1.0, 0.0], 0), ([False, True], True), (["no", b"yes"], "no")],
+)
+def test_pos_label_says_which_label_counts(labels: list[Any], positive: Any) -> None:
+    frame = patients()
+    named = frame.assign(died=[labels[died] for died in frame["died"]])
+    truth = roc_auc_score([labels[died] == positive for died in frame["died"]], frame["risk"])
+    found = federated_auc(named, **COLUMNS, pos_label=positive, thresholds=GRID, backend="tenseal")
+    assert found.auc == pytest.approx(truth, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"score": "Risk"}, r"no column 'Risk'; did you mean 'risk'\? \(there are: hospital, died, risk"),
+        ({"label": "outcome"}, r"no column 'outcome' \(there are: hospital, died, risk, sex\)"),
+        ({"site": "hospitl"}, "did you mean 'hospital'"),
+        ({"by": "sexe"}, "did you mean 'sex'"),
+        ({"site": "risk", "score": "risk"}, "'risk' is there twice"),
+        ({"site": None}, "one table: say which column names each row's party, as in site='hospital'"),
+        ({"label": "sex"}, r"labels are 0 and 1; say which one is positive, as in pos_label='[FM]'"),
+        ({"label": "sex", "pos_label": "X"}, "labels must be 'X' and one other; they are 'F', 'M'"),
+        ({"label": "hospital", "site": "sex", "pos_label": "north"}, "they are 'north', 'south', 'west'"),
+    ],
+)
+def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, Any], shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(patients(), **{**COLUMNS, **change}, **CHEAP)
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        (7, "a list of pairs .* or of tables, got int"),
+        ([], "there are no parties"),
+        ([([0, 1], [0.1, 0.2], [1, 1])], "party 'party 1': expected a pair .* got tuple; weights are not supported"),
+        ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
+        ({"north": ([-1, 1], [0.1, 0.2])}, r"label -1, and labels are 0 and 1; .* pos_label=1"),
+        ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
+    ],
+)
+def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> None:
+    with pytest.raises(InputError, match=shown):
+        federated_auc(rows, **CHEAP)
+
+
+def test_several_models_need_tables() -> None:
+    pair = ([0, 1], [0.1, 0.2])
+    for rows in (pair, PartyData.from_arrays("north", *pair)):
+        with pytest.raises(InputError, match="give a table"):
+            federated_auc([rows], score=["a", "b"])
+
+
+@pytest.mark.parametrize(("column", "value"), [("risk", np.nan), ("died", 3), ("hospital", None)])
+def test_a_bad_entry_is_named_by_its_row_in_the_whole_table(column: str, value: Any) -> None:
+    frame = patients().astype({column: object})
+    frame.loc[41, column] = value
+    with pytest.raises(InputError, match="row 41: "):
+        federated_auc(frame, **COLUMNS, **CHEAP)
+
+
+def test_thresholds_are_found_of_a_table_too() -> None:
+    frame = patients(400)
+    found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
+    assert found.grid == pytest.approx(np.quantile(frame["risk"], [0, 0.2, 0.4, 0.6, 0.8])[0:5], abs=0.2)
+    assert found.rows_above[0] == len(frame)
+
+
+def test_progress_true_shows_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    federated_auc(patients(), **COLUMNS, **CHEAP, progress=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_true_shows_a_bar_on_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr("fhe_auc.terminal._is_terminal", lambda stream: True)
+    with shown(True) as report:
+        report("round 1", 1, 3)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Round 1" in err
+    assert "1 of 3 parties" in err
+
+
+def test_a_callable_is_told_of_progress() -> None:
+    told: list[tuple[str, int, int]] = []
+    federated_auc(patients(), **COLUMNS, **CHEAP, progress=lambda *report: told.append(report))
+    assert told[0] == ("round 1", 0, 3)
+    assert told[-1][1:] == (3, 3)
