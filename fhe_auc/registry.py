@@ -12,6 +12,7 @@ from fhe_auc.attacks import Attacks
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds
 from fhe_auc.protocol import Protocol
+from fhe_auc.suggestions import known_names
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
@@ -58,7 +59,7 @@ def load(name: str) -> Protocol[Any]:
     """
     installed = _installed(GROUP)
     if name not in installed:
-        raise UnknownProtocolError(f"unknown protocol {name!r} (installed: {', '.join(sorted(installed)) or 'none'})")
+        raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")
     return _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
 
 

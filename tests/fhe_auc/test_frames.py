@@ -13,9 +13,10 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_thresholds
 from fhe_auc.terminal import shown
+from fhe_auc_protocols.options import DpaucLaplace
 
 GRID = np.arange(51) / 50
-CHEAP = {"thresholds": GRID, "protocol": "dpauc-laplace", "epsilon": 1.0}
+CHEAP = {"thresholds": GRID, "protocol": DpaucLaplace(epsilon=1.0)}
 COLUMNS = {"label": "died", "score": "risk", "site": "hospital"}
 
 

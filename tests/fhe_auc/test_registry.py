@@ -75,14 +75,14 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_an_unknown_name_lists_what_there_is(name: str) -> None:
     with pytest.raises(UnknownProtocolError) as caught:
         registry.load(name)
-    assert f"unknown protocol {name!r} (installed: " in str(caught.value)
+    assert f"unknown protocol {name!r}" in str(caught.value)
     assert "semi-honest" in str(caught.value)
 
 
 def test_with_nothing_installed_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "entry_points", lambda group: [])
     assert registry.names() == ()
-    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'semi-honest' \(installed: none\)"):
+    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'semi-honest'; there are none"):
         registry.load("semi-honest")
 
 
