@@ -164,6 +164,8 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
     site = str(columns.site)
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
+    if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
+        raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
     read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
     codes: dict[str, int] = {}
     texts: dict[Any, int] = {}  # of each distinct entry, as text is slow to make

@@ -111,6 +111,12 @@ def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> N
         federated_auc(rows, **CHEAP)
 
 
+@pytest.mark.parametrize("rows", [{"north": patients()}, [patients()]])
+def test_a_column_of_sites_does_not_go_with_several_tables(rows: Any) -> None:
+    with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
+        federated_auc(rows, **COLUMNS, **CHEAP)
+
+
 def test_several_models_need_tables() -> None:
     pair = ([0, 1], [0.1, 0.2])
     for rows in (pair, PartyData.from_arrays("north", *pair)):

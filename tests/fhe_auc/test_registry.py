@@ -29,6 +29,9 @@ class Coin(Protocol):
 class Unfinished(Protocol):
     name = "unfinished"
 
+class Untyped(Coin):
+    options = {"sides": "how many"}
+
 class Bribes(Attacks):
     descriptions = {"two heads": "the coin has no tails"}
 
@@ -110,6 +113,12 @@ def test_a_plugin_that_cannot_be_loaded_is_named(third_party: Any, value: str) -
     with pytest.raises(UnknownProtocolError, match="plug-in 'odd'"):
         registry.load("odd")
     assert isinstance(registry.load("semi-honest"), SemiHonest)  # the others still work
+
+
+def test_a_plugin_whose_options_are_not_typed_is_refused(third_party: Any) -> None:
+    third_party(odd="coin_protocol:Untyped")
+    with pytest.raises(UnknownProtocolError, match=r"'odd': its options are no subclass of fhe_auc\.options\.Options"):
+        registry.load("odd")
 
 
 def test_a_plugin_cannot_take_the_name_of_an_installed_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
