@@ -174,7 +174,7 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
         code = texts.get(entry)
         if code is None:
             if (name := level_text(entry)) is None:
-                raise InputError(f"the table, row {row}: the site is missing in column {site!r}")
+                raise InputError(f"the table, row {row}: the site is missing in column {site!r}", column=site)
             code = texts[entry] = codes.setdefault(name, len(codes))
         of_row[row] = code
     for name, values in read.items():
@@ -207,7 +207,7 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
         values = table[name]
     except Exception:  # each library has its own
         names = [each for each in _column_names(table) or () if each != name]
-        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}") from None
+        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}", column=name) from None
     return _entries(values, party, name)
 
 
@@ -232,7 +232,9 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
         texts = {entry: level_text(entry) for entry in set(entries)}
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
-            raise InputError(f"party {each.name!r}, {each.describe_row(row)}: label is missing")
+            raise InputError(
+                f"party {each.name!r}, {each.describe_row(row)}: label is missing", party=each.name, column=column
+            )
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)
     if wanted not in seen or len(seen) > 2:
@@ -252,6 +254,8 @@ def _require_numbers(party: _Party, column: str) -> NDArray[Any]:
     if odd:
         raise InputError(
             f"party {party.name!r}: there is a label {odd[0]!r}, and labels are 0 and 1; say which one is positive, as "
-            f"in pos_label={1 if odd[0] == -1 else odd[0]!r}"
+            f"in pos_label={1 if odd[0] == -1 else odd[0]!r}",
+            party=party.name,
+            column=column,
         )
     return labels

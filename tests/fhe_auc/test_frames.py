@@ -111,6 +111,15 @@ def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> N
         federated_auc(rows, **CHEAP)
 
 
+def test_errors_say_party_and_column_for_programs() -> None:
+    with pytest.raises(InputError) as unknown:
+        federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
+    assert (unknown.value.party, unknown.value.column) == (None, "risks")
+    with pytest.raises(InputError) as text:
+        federated_auc({"north": patients()}, label="sex", score="risk", **CHEAP)
+    assert (text.value.party, text.value.column) == ("north", "sex")
+
+
 @pytest.mark.parametrize("rows", [{"north": patients()}, [patients()]])
 def test_a_column_of_sites_does_not_go_with_several_tables(rows: Any) -> None:
     with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
