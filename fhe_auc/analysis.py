@@ -81,6 +81,9 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cross_groups : bool
         Whether positives of each group are told from negatives of each other level of its variable too (xAUC:
         Kallus and Zhou, NeurIPS 2019).
+    heterogeneity : bool
+        Whether sums over parties, each taken as a site, are released (`fhe_auc.heterogeneity`). A party that knows all
+        but two sites with rows of both labels can work out these two's AUCs.
     min_cell : int
         Groups with fewer positive or negative rows than this are left out of what is shown; 1 shows all.
 
@@ -92,6 +95,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     by: tuple[Variable, ...] = ()
     classes: tuple[str, ...] = ()
     cross_groups: bool = False
+    heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
 
     def __post_init__(self) -> None:
@@ -99,6 +103,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         _check_names("variable", [each.name for each in self.by], 0, MOST_GROUPS)
         for variable in self.by:
             _check_names(f"level of {variable.name!r}", variable.levels, 2, MOST_GROUPS)
+        if repeated := [name for name, times in Counter(each.name for each in self.groups).items() if times > 1]:
+            raise InputError(f"two groups would be called {repeated[0]!r}")
         if len(self.groups) > MOST_GROUPS + 1:
             raise InputError(f"there are at most {MOST_GROUPS} groups, got {len(self.groups) - 1}")
         if self.classes:
@@ -109,6 +115,8 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 )
             if self.cross_groups:
                 raise InputError("AUCs across groups are for labels 0 and 1, not for several classes")
+            if self.heterogeneity:
+                raise InputError("sums over sites are for labels 0 and 1, not for several classes")
         if self.cross_groups and not self.by:
             raise InputError("AUCs across groups need a variable that rows are grouped by")
         if (number := self._estimates) > MOST_ESTIMATES:
@@ -219,7 +227,7 @@ class Questions:
         Columns of scores; the names of the models, where there are several.
     by : mapping of str to tuple of str
         Columns that rows are grouped by, each with all its levels; none: those that there are.
-    classes, cross_groups, min_cell
+    classes, cross_groups, heterogeneity, min_cell
         As of `Analysis`.
     """
 
@@ -227,6 +235,7 @@ class Questions:
     by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     cross_groups: bool = False
+    heterogeneity: bool = False
     min_cell: int = DEFAULT_MIN_CELL
 
     @classmethod
@@ -237,6 +246,7 @@ class Questions:
             by={each.name: each.levels for each in analysis.by},
             classes=analysis.classes,
             cross_groups=analysis.cross_groups,
+            heterogeneity=analysis.heterogeneity,
             min_cell=analysis.min_cell,
         )
 
@@ -263,6 +273,7 @@ class Questions:
             by=tuple(Variable(name, levels or _levels(name, found[name])) for name, levels in self.by.items()),
             classes=self.classes,
             cross_groups=self.cross_groups,
+            heterogeneity=self.heterogeneity,
             min_cell=self.min_cell,
         )
 
@@ -271,6 +282,11 @@ def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     levels = sorted({level for level in found if level is not None}, key=_in_order)
     if len(levels) == 1:
         raise InputError(f"all rows have {levels[0]!r} in column {name!r}: there is nothing to group by")
+    if alike := [each for each, times in Counter(level.casefold() for level in levels).items() if times > 1]:
+        raise InputError(
+            f"column {name!r} has levels that differ in capitals only, such as {alike[0]!r}: write them alike, or name "
+            f"all levels (--by {name}=LEVEL,LEVEL)"
+        )
     if len(levels) > MOST_LEVELS_FOUND:
         raise InputError(
             f"column {name!r} has {len(levels)} different values: rows are grouped by categories; cut numbers into "

@@ -99,12 +99,14 @@ class Comparison:
     the models taken over at most 64 bins of either's scores; None where the protocol does not release what it takes, or
     where both models order all rows alike. Where thresholds fit the scores (`binning_error` below 0.001, or quantiles),
     the standard error is within 4 % of that over rows up to a correlation of 0.98; for models closer than that it is
-    too large (by 22 % at 0.998). Where they do not, it may be a fifth too small.
+    too large (by 22 % at 0.998). Where they do not, it may be a fifth too small, or several times too large. Unbinned,
+    the difference is at most `binning_error` away.
     """
 
     first: str
     second: str
     difference: float
+    binning_error: float
     standard_error: float | None = None
     interval: Interval | None = None
     p_value: float | None = None

@@ -1,7 +1,7 @@
 """How much sites differ: from sums over sites, without the AUC of any.
 
 Site i has the logit θ_i of its own AUC and the weight w_i = 1/variance of that, by DeLong. With k sites, and sums over
-all of them, of which no site's own numbers can be told apart where there are enough sites,
+all of them,
 
     mean μ = Σwθ/Σw      Q = Σwθ² − (Σwθ)²/Σw      I² = max(0, 1 − (k − 1)/Q)
     τ² = max(0, (Q − (k − 1)) / (Σw − Σw²/Σw))              DerSimonian and Laird, Controlled Clin. Trials 7 (1986)
@@ -10,6 +10,9 @@ all of them, of which no site's own numbers can be told apart where there are en
 
 back on the scale of the AUC. Weights are those of a fixed effect: the mean with random-effects weights would take the
 single sites' variances, or a second question that depends on τ².
+
+What the sums give away: a usable site has three numbers, D, P·N and w (θ follows from the first two), and there are six
+sums over all of them. Who knows the numbers of all usable sites but two can solve for these two.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ from typing import NamedTuple
 
 from fhe_auc.intervals import Interval, expit
 
-LEAST_SITES = 3
-"""With fewer there is no prediction interval, and nothing that deserves to be called heterogeneity."""
+LEAST_SITES = 5
+"""Fewest parties of which sums over sites are released; they are shown where as many sites have rows of both labels.
+
+How many these are is known only once the sums are. Then a party alone faces four others at least, not two.
+"""
 
 PREDICTION = "prediction for a new site"
 
@@ -38,13 +44,13 @@ class SiteSummary:
     within : float or None
         AUC within sites: the share of pairs, of a positive and a negative row of the same site, that the model orders
         rightly. Where it is far from the pooled AUC, the model tells sites apart rather than rows, or the reverse. None
-        where no site has both labels.
+        where fewer than 5 sites have both labels.
     both_classes, one_class : int
         Sites with rows of both labels, and with rows of one.
     usable : int
         Sites whose own AUC has a standard error: all that follows is of these.
     mean : float or None
-        Mean of their AUCs, on the logit scale, weighted by precision. None, as all below, for fewer than 3 usable
+        Mean of their AUCs, on the logit scale, weighted by precision. None, as all below, for fewer than 5 usable
         sites.
     i2 : float or None
         Share of the variation between sites that is not chance, 0 to 1.
@@ -76,7 +82,7 @@ class SiteSums(NamedTuple):
 
 
 def random_effects(sums: SiteSums, level: float) -> tuple[float, float, float, Interval] | None:
-    """Return mean, I², τ² and prediction interval; None for fewer than 3 usable sites, or sums of no such."""
+    """Return mean, I², τ² and prediction interval; None for fewer than 5 usable sites, or sums of no such."""
     k, w, wt, wtt, ww = sums
     if k < LEAST_SITES or w <= 0 or w * w <= ww:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fhe_auc.estimates import Comparison, Estimate
-from fhe_auc.heterogeneity import SiteSummary
+from fhe_auc.heterogeneity import LEAST_SITES, SiteSummary
 from fhe_auc.intervals import Interval
 
 _ALL_ROWS = "all rows"
@@ -42,7 +42,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
             "" if each.p_value is None else p_text(each.p_value),
-            "" if each.interval is None else each.interval.method,
+            "" if each.interval is None else each.interval.method + _left_open(each.binning_error),
         )
         for each in comparisons
     )
@@ -55,7 +55,10 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
     for each in sites:
         of_model = f"{each.model}: " if each.model else ""
         counted = f"{each.one_class} of {each.one_class + each.both_classes} sites have rows of one label only"
-        if each.within is not None:
+        if each.within is None:
+            few = f"{of_model}{counted}, and fewer than {LEAST_SITES} both: single sites could be told"
+            rows.append(("within sites", "not shown", few))
+        else:
             note = (
                 f"{of_model}AUC over pairs of rows of one site; the AUC above counts pairs across sites too; {counted}"
             )
@@ -63,7 +66,7 @@ def of_sites(sites: Sequence[SiteSummary]) -> list[tuple[str, str, str]]:
         if each.prediction is not None and each.i2 is not None and each.tau2 is not None:
             note = (
                 f"{of_model}{_percent(each.prediction.level)} prediction interval of its AUC, from {each.usable} sites "
-                f"with enough rows; between these: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
+                f"whose AUC has a standard error; between: I² {100 * each.i2:.0f} %, τ {each.tau2**0.5:.2f} (logit)"
             )
             rows.append(("a new site", ends(each.prediction), note))
     return rows
@@ -77,6 +80,10 @@ def ends(interval: Interval, form: str = ".4f") -> str:
 def p_text(p_value: float) -> str:
     """Return a p-value with two significant digits, or "< 0.0001"."""
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
+
+
+def _left_open(binning_error: float) -> str:
+    return f"; binning error ≤ {binning_error:.2g}" if binning_error else ""
 
 
 def _auc(estimate: Estimate) -> tuple[str, str, str]:

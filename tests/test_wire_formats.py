@@ -94,7 +94,7 @@ MAGICS = {
 }
 
 LAYOUTS = {
-    "analysis.Analysis": "{models: tuple[str, ...], by: tuple[Variable, ...], classes: tuple[str, ...], cross_groups: bool, min_cell: int}",
+    "analysis.Analysis": "{models: tuple[str, ...], by: tuple[Variable, ...], classes: tuple[str, ...], cross_groups: bool, heterogeneity: bool, min_cell: int}",
     "analysis.Variable": "{name: str, levels: tuple[str, ...]}",
     "announcement._Body": "[manifest: bytes, credentials: tuple[bytes, ...], not_before: int, not_after: int]",
     "authority.Issued": "[serial: str, name: str, signing_key: bytes, encryption_key: bytes, not_after: int, revoked: int]",
@@ -133,7 +133,7 @@ LAYOUTS = {
     "partial_sums.PartialSum": "[manifest: bytes, counted: bytes, sums: tuple[bytes, ...], refused: tuple[tuple[str, str], ...], digests: tuple[bytes, ...]]",
     "plan.AucPlan": "{workload: Workload, parameters: CkksParameters, packing: Packing, blinding_bits: int, flooding_bits: int, smudging_bits: int, tolerance: float}",
     "plan.EncodedPlan": "[kind: str, content: bytes]",
-    "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, sites: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int}",
+    "plan.ExactPlan": "{analysis: Analysis, thresholds: int, interval: bool, average_precision: bool, authenticated: bool, parties: int, max_rows: int, joint_keys: bool, parameters: BfvParameters, kept: int, flooding_bits: int, smudging_bits: int}",
     "protocol.NoisyCounts": "[parties: int, tp: list[int], fp: list[int], fn: list[int], tn: list[int]]",
     "roster.Contribution": "[parts: tuple[bytes, ...], signature: bytes]",
     "roster.Excerpt": "[parts: tuple[tuple[int, bytes], ...], digests: tuple[bytes, ...], signature: bytes]",
@@ -182,7 +182,6 @@ PLANS = {
         analysis=Analysis(models=("a", "b"), by=(Variable("sex", ("F", "M")),)),
         thresholds=4,
         interval=False,
-        sites=False,
         average_precision=False,
         authenticated=True,
         parties=2,
@@ -415,7 +414,7 @@ PINNED = {
     "manifest, nothing encrypted": "8ca870726f746f63... 207 bytes, SHA-256 68facf755955ffab4a3071c9ebf4807eb93e45b4309ce6274a248bb4f9f73bf2",
     "manifest, AUC": "8ca870726f746f63... 582 bytes, SHA-256 b3c58a17320f2cb7fd40d3cf64bf8ca23c021d7e45387aeae86637c3fd7bca5d",
     "manifest, sum": "8ca870726f746f63... 429 bytes, SHA-256 e49f8afe8099bfd9ba8beccc01dd48e877ce08ca9207e65008ac17436511bfef",
-    "manifest, exact": "8ca870726f746f63... 571 bytes, SHA-256 723a9e4a24153a33fb3923c9ad0eeb139b24ce0246420dcf48741106bc09be8c",
+    "manifest, exact": "8ca870726f746f63... 579 bytes, SHA-256 7587a0118060a5b64724d36093f71974ef85c00cd7cfb2f4943d723574c555a1",
     "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
     "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",

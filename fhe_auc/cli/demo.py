@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from fhe_auc import registry
+from fhe_auc.analysis import Analysis
 from fhe_auc.cli import output
 from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
@@ -89,7 +90,7 @@ def demo(
             )
     parties = datasets.load(dataset)
     try:
-        evaluation, wall_seconds = session.run(parties, cheat)
+        evaluation, wall_seconds = session.run(parties, cheat, Analysis(heterogeneity=session.questions.heterogeneity))
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise

@@ -40,8 +40,9 @@ _KEYS = {
 
 _LEARNT = (
     "Every party learnt the sums behind these numbers, and how many rows of each label each group has, also of groups "
-    "that are not shown. The aggregator learnt nothing of the rows. Names of models and groups are public."
+    "that are not shown. The aggregator learnt {aggregator}. Names of models and groups are public."
 )
+_NOTHING, _THRESHOLDS = "nothing of the rows", "the thresholds, which follow from all scores"
 
 costs_option = click.option("--costs", is_flag=True, help="Show rounds, bytes, and the time of each phase too.")
 
@@ -82,7 +83,7 @@ def print_evaluation(
     ]
     if len(evaluation.estimates) > 1:
         output.print_table(found)
-        _print_estimates(evaluation)
+        _print_estimates(evaluation, session)
         found = []
     output.print_table(
         [
@@ -93,7 +94,7 @@ def print_evaluation(
             ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
             ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
-            *_disclosed(evaluation),
+            *_disclosed(evaluation, session),
             *(_settings(evaluation) if costs or evaluation.security_bits == 0 else ()),  # of noise: what protects
             ("encryption", *encryption),
             ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
@@ -111,7 +112,7 @@ def print_evaluation(
     output.print_warnings(evaluation.warnings)
 
 
-def _print_estimates(evaluation: Evaluation) -> None:
+def _print_estimates(evaluation: Evaluation, session: SessionOptions) -> None:
     """Print the tables of an evaluation with more than one estimate, and who has learnt what is in them."""
     tables = [result_tables.of_estimates(evaluation.estimates)]
     if evaluation.comparisons:
@@ -119,7 +120,7 @@ def _print_estimates(evaluation: Evaluation) -> None:
     output.print_text()
     print_tables(tables)
     output.print_text()
-    output.print_text(_LEARNT)
+    output.print_text(_LEARNT.format(aggregator=_NOTHING if session.quantiles is None else _THRESHOLDS))
     output.print_text()
 
 
@@ -224,12 +225,15 @@ def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     return [("average precision", f"{evaluation.average_precision:.4f}", note)]
 
 
-def _disclosed(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+def _disclosed(evaluation: Evaluation, session: SessionOptions) -> list[tuple[output.Cell, ...]]:
     """Say who has learnt what of one AUC, where rows are released; of several it stands below their table."""
     if evaluation.positives is None or len(evaluation.estimates) > 1:
         return []
-    learnt = "the sums behind these numbers, and how many rows of each label there are; to the aggregator: nothing"
-    return [("disclosed", "to each party", f"{learnt} of the rows")]
+    aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
+    learnt = (
+        f"the sums behind these numbers, and how many rows of each label there are; to the aggregator: {aggregator}"
+    )
+    return [("disclosed", "to each party", learnt)]
 
 
 def _fraction(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:

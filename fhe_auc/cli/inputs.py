@@ -216,6 +216,14 @@ by_option = click.option(
 """The command receives ``by``, a dict: levels of each variable, none where they are to be found."""
 
 
+heterogeneity_option = click.option(
+    "--heterogeneity",
+    is_flag=True,
+    help="Also how far sites differ: the AUC within sites, and the prediction interval of a new one. Five parties at "
+    "least. Parties learn sums over all sites: who knows all but two can work out these two's AUCs.",
+)
+
+
 def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command: it receives ``questions``, `fhe_auc.analysis.Questions`; no columns of scores: one model."""
 
@@ -236,6 +244,7 @@ def question_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option(
         "--cross-groups", is_flag=True, help="With --by: positives of each group from negatives of each other (xAUC)."
     )
+    @heterogeneity_option
     @whole_number(
         "--min-cell",
         1,

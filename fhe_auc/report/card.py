@@ -33,6 +33,9 @@ _T = TypeVar("_T")
 
 _CALIBRATION_BINS = 10  # of about equally many rows: they suit scores squeezed into a corner as well
 
+_MOST_MOVED = 0.25
+"""By how many standard errors merging small cells may move an AUC that still has an interval: 95 % are then 94."""
+
 
 _DIGITS = 4  # of what a session of its own gives, in JSON
 
@@ -272,7 +275,7 @@ def report_card(
     InputError
         If the edges leave [0, 1], the threshold is not finite, or the level or `min_cell` is out of range.
     """
-    usable, fine_bins = histogram.cleaned(), histogram.bins
+    fine = usable = histogram.cleaned()
     if noisy or any((side % 1).any() for side in (usable.positives, usable.negatives)):
         level, min_cell = None, 1
     chosen = threshold
@@ -287,12 +290,12 @@ def report_card(
     decide = partial(_decision, usable, level=level)
     return ReportCard(
         histogram=usable,
-        fine_bins=fine_bins,
+        fine_bins=fine.bins,
         min_cell=min_cell,
         noisy=noisy,
         level=level,
         measures=tuple(
-            Measure(name, title, meaning, metric(usable), _of_auc(usable, level) if name == "roc_auc" else None)
+            Measure(name, title, meaning, metric(usable), _of_auc(usable, fine, level) if name == "roc_auc" else None)
             for name, title, meaning, metric in _OF_SCORES
         ),
         calibration_measures=_calibration_measures(usable, level),
@@ -328,11 +331,15 @@ def _of_rate(successes: float, rows: float, level: float | None) -> Interval | N
     return Interval(level, float(low), float(high), WILSON)
 
 
-def _of_auc(histogram: Histogram, level: float | None) -> Interval | None:
+def _of_auc(merged: Histogram, fine: Histogram, level: float | None) -> Interval | None:
+    """Return DeLong's interval, unless merging has moved the AUC so far that it would hold the true one too rarely."""
     if level is None:
         return None
-    auc, standard_error = of_bins(histogram.positives, histogram.negatives)
-    return None if standard_error is None else on_logit_scale(auc, standard_error, level, DELONG)
+    auc, standard_error = of_bins(merged.positives, merged.negatives)
+    moved = abs(auc - of_bins(fine.positives, fine.negatives)[0])
+    if standard_error is None or moved > standard_error * _MOST_MOVED:
+        return None
+    return on_logit_scale(auc, standard_error, level, DELONG)
 
 
 def _calibration_measures(histogram: Histogram, level: float | None) -> tuple[Measure, ...]:

@@ -206,7 +206,7 @@ def _sites(card: ReportCard, sites: SiteSummary | None) -> str:
                 f"{sites.prediction.low:.3f} to {sites.prediction.high:.3f}",
             ),
         ]
-    caption = "How far sites differ (DerSimonian and Laird), from sums over all sites: no site's own AUC is known."
+    caption = "How far sites differ (DerSimonian and Laird), from sums over all sites; no site's own AUC is shown."
     return _section("sites", "Sites", caption, ("Measure", "Value"), rows)
 
 

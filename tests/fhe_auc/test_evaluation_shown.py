@@ -53,7 +53,12 @@ def make_evaluation(name: str = "risk_b") -> Evaluation:
         ),
         comparisons=(
             Comparison(
-                first="risk_a", second=name, difference=-0.04, interval=Interval(0.9, -0.07, -0.01, name), p_value=2e-5
+                first="risk_a",
+                second=name,
+                difference=-0.04,
+                binning_error=0.003,
+                interval=Interval(0.9, -0.07, -0.01, name),
+                p_value=2e-5,
             ),
         ),
         sites=(SiteSummary(model=name, within=0.7726, both_classes=23, one_class=55, usable=14),),

@@ -194,7 +194,7 @@ MISTAKES: dict[str, Callable[[JointPlay, str, bytes], bytes]] = {
     "unsigned": lambda play, name, data: with_contribution(data, signature=b""),
     "signed with zeros": lambda play, name, data: with_contribution(data, signature=bytes(64)),
     "another text under the signature": lambda play, name, data: with_contribution(
-        data, parts=tuple(part[:-1] + b"\0" for part in contribution(data).parts)
+        data, parts=tuple(part[:-1] + bytes([part[-1] ^ 1]) for part in contribution(data).parts)
     ),
     "signed by another party": lambda play, name, data: signed_anew(play, name, data, identity=play.identity("north")),
     "signed by a stranger of that name": lambda play, name, data: signed_anew(

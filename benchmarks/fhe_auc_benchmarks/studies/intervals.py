@@ -7,22 +7,29 @@ and for positive ones what the AUC asks for. Each study draws its rows anew. Its
 that a session releases: that encrypted ones are the same is what the tests of `exact` and `verified` say. The last
 columns are the share of studies without an interval, which count as missing the AUC, and the largest relative
 difference of the standard error to DeLong's on the rows.
+
+A second table is of prediction intervals: how often that of all sites but one holds the AUC of a further site, whose
+logit is drawn with standard deviation tau around that of 0.8. Each site has a share of positive rows, the same for all.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
+from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 from scipy.stats import norm
 
 from fhe_auc import thresholds
 from fhe_auc.counts import PartyData, count
-from fhe_auc.intervals import DELONG, of_bins, on_logit_scale
+from fhe_auc.heterogeneity import SiteSums, random_effects
+from fhe_auc.intervals import DELONG, expit, of_bins, on_logit_scale
 
-ROWS = (100, 300, 1000, 10_000)
-SHARES = (0.1, 0.5)
+CASES = ((100, 0.02), (100, 0.05), *((rows, share) for rows in (100, 300, 1000, 10_000) for share in (0.1, 0.5)))
+SITES = ((5, 200, 0.2, 0.2), (10, 200, 0.2, 0.5), (10, 500, 0.1, 0.3), (20, 60, 0.15, 0.3))
 AUCS = (0.6, 0.75, 0.85, 0.95)
 
 
@@ -51,6 +58,26 @@ def measure(rows: int, share: float, auc: float, studies: int, grid: np.ndarray)
         yield interval is not None and interval.low <= auc <= interval.high, interval is not None, off
 
 
+def of_new_site(sites: int, rows: int, share: float, tau: float, grid: np.ndarray) -> Iterator[bool]:
+    """Yield for each study with a prediction interval whether it holds a further site's AUC."""
+    rng = np.random.default_rng((sites, rows))
+    y_true = np.arange(rows) < round(share * rows)
+    while True:
+        entries = []
+        for _ in range(sites):
+            apart = math.sqrt(2) * norm.ppf(expit(rng.normal(math.log(4), tau)))
+            y_score = norm.cdf((rng.normal(size=rows) + y_true * apart) / 2)
+            counts = count(PartyData.from_arrays("all", y_true, y_score), grid)
+            auc, error = of_bins(counts.bin_positives, counts.bin_negatives)
+            if error and 0 < auc < 1:
+                weight, theta = (float(auc * (1 - auc)) / error) ** 2, math.log(auc / (1 - auc))
+                entries.append((1, weight, weight * theta, weight * theta**2, weight**2))
+        usable, *sums = map(Fraction, np.sum(entries, axis=0))
+        if (found := random_effects(SiteSums(int(usable), *sums), 0.95)) is not None:
+            new = expit(rng.normal(math.log(4), tau))
+            yield found[-1].low <= new <= found[-1].high
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=2000)
@@ -58,15 +85,18 @@ def main() -> None:
     arguments = parser.parse_args()
     grid = thresholds.parse(arguments.grid)
     print("| rows | positive | AUC | holds the AUC | no interval | SE off by at most |\n" + "| --- " * 6 + "|")
-    for rows in ROWS:
-        for share in SHARES:
-            for auc in AUCS:
-                held, there, off = zip(*measure(rows, share, auc, arguments.studies, grid), strict=True)
-                print(
-                    f"| {rows:,} | {round(share * rows):,} | {auc} | {np.mean(held):.1%} | {1 - np.mean(there):.1%} "
-                    f"| {max(off):.2%} |",
-                    flush=True,
-                )
+    for rows, share in CASES:
+        for auc in AUCS:
+            held, there, off = zip(*measure(rows, share, auc, arguments.studies, grid), strict=True)
+            print(
+                f"| {rows:,} | {round(share * rows):,} | {auc} | {np.mean(held):.1%} | {1 - np.mean(there):.1%} "
+                f"| {max(off):.2%} |",
+                flush=True,
+            )
+    print("\n| sites | rows each | positive | tau | holds the AUC of a new site |\n" + "| --- " * 5 + "|")
+    for sites, rows, share, tau in SITES:
+        held = list(islice(of_new_site(sites, rows, share, tau, grid), arguments.studies))
+        print(f"| {sites} | {rows} | {share:.0%} | {tau} | {np.mean(held):.1%} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -60,9 +60,6 @@ COARSE_BINS = 64
 _MOST_PARTS = 4
 """Of a coarse bin, in which a row's place is told."""
 
-LEAST_SITES = 5
-"""Fewest parties of which sums over sites are released. Of fewer, one could work out another's numbers from its own."""
-
 _SITE_ENTRIES = 8
 _LARGEST_LOGIT = 16
 _MOST_FRACTION_BITS = 20
@@ -90,14 +87,13 @@ class _Shares(NamedTuple):
 class AnalysisSums:
     """The sums of an analysis over `bins` bins.
 
-    With `interval` those of standard errors are among them, and of comparisons; with `sites`, those over sites; with
-    `average_precision`, that of the first model over all rows.
+    With `interval` those of standard errors are among them, and of comparisons; with `average_precision`, that of the
+    first model over all rows.
     """
 
     analysis: Analysis
     bins: int
     interval: bool
-    sites: bool
     average_precision: bool = False
 
     @cached_property
@@ -177,16 +173,20 @@ class AnalysisSums:
             rows_above = np.maximum(np.array(data.rows_above, np.int64), 1)
             share = ((2 << precision_bits) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
             vectors.append(vectors[0][self.bins : 2 * self.bins] * share)
-        if self.sites:
+        if self.analysis.heterogeneity:
             vectors += [
                 _site(_table(data.labels, bins, shape=(2, self.bins)).reshape(2, -1), fraction_bits) for bins in bins_of
             ]
         return np.concatenate(vectors)
 
     def fraction_bits(self, max_rows: int, modulus: int) -> int:
-        """Return after how many binary places weights of sites are rounded: as many as their sums leave room for."""
+        """Return after how many binary places weights of sites are rounded: as many as their sums leave room for.
+
+        A party's entries are below 2^62 as well, w² with them.
+        """
         largest = max(max_rows**2, _LARGEST_LOGIT**2 * max_rows)
-        return min(_MOST_FRACTION_BITS, (modulus // (2 * largest)).bit_length() - 1)
+        room = min(modulus // (2 * largest), 2**62 // largest)
+        return max(0, min(_MOST_FRACTION_BITS, room.bit_length() - 1))
 
     def precision_bits(self, max_rows: int, modulus: int) -> int:
         """Return b of average precision: its sum, at most P + P²/2^(b + 1) times 2^b, stays below half of T."""
@@ -266,7 +266,7 @@ class AnalysisSums:
 
     @property
     def _site_models(self) -> range:
-        return range(len(self.analysis.models) if self.sites else 0)
+        return range(len(self.analysis.models) if self.analysis.heterogeneity else 0)
 
     def _vectors(self) -> Iterator[tuple[str, int]]:
         for model in range(len(self.analysis.models)):
@@ -325,8 +325,8 @@ class AnalysisSums:
 
 
 def one_auc(bins: int, *, interval: bool = False) -> AnalysisSums:
-    """Return those of one AUC, without sums over sites."""
-    return AnalysisSums(PLAIN, bins, interval, sites=False)
+    """Return those of one AUC."""
+    return AnalysisSums(PLAIN, bins, interval)
 
 
 @dataclass(frozen=True)
@@ -337,6 +337,11 @@ class SumsOfSites:
     pairs: int
     both_classes: int
     usable: SiteSums
+
+    def possible(self, parties: int) -> bool:
+        """Tell whether so many parties' entries can add up to this; a party can enter anything."""
+        among = 0 <= self.usable.usable <= self.both_classes <= parties
+        return among and abs(self.difference) <= self.pairs and self.usable.weight_square >= 0
 
 
 @dataclass(frozen=True)
@@ -409,9 +414,5 @@ def _site(rows: _Counts, fraction_bits: int) -> _Counts:
 
 def _sites_of(sums: Sequence[int], fraction_bits: int) -> SumsOfSites:
     difference, pairs, both, usable, *scaled = sums
-    if not (0 <= usable <= both and abs(difference) <= pairs):
-        raise ResultCheckError(
-            "the result fails its check, so no number is given: sites cannot add up to it", check="range"
-        )
     weights = (Fraction(each, 2**fraction_bits) for each in scaled)
     return SumsOfSites(difference, pairs, both, SiteSums(usable, *weights))

@@ -36,6 +36,7 @@ from fhe_auc.bfv.ciphertext_noise import (
 )
 from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
 from fhe_auc.errors import CapacityError, DeserialisationError
+from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.plan import (
     Parameter,
     Terms,
@@ -51,7 +52,7 @@ from fhe_auc.sums.authenticator import authenticated
 from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.residues import packed_size
 from fhe_auc.sums.terms import Release
-from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 
 SOUNDNESS_BITS = 40
 """A wrong integer is accepted with a probability below 2^-40."""
@@ -81,8 +82,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Points of the session's grid, at least 2."""
     interval: bool
     """Whether the sums for standard errors are released too; with sealed keys."""
-    sites: bool
-    """Whether sums over sites are; with `interval`, labels 0 and 1, and 5 parties at least."""
     average_precision: bool
     """Whether its sum is; parties then know how many rows lie at or above each threshold."""
     authenticated: bool
@@ -105,9 +104,9 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         if self.joint_keys and self.interval:
             raise CapacityError("with joint keys there are no sums of degree 3")
-        if self.sites and (self.analysis.classes or not (self.interval and self.parties >= LEAST_SITES)):
+        if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
             raise CapacityError(
-                f"sums over sites come with an interval, for labels 0 and 1, and of {LEAST_SITES} parties at least"
+                f"sums over sites come with an interval, sealed keys, and of {LEAST_SITES} parties at least"
             )
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")
@@ -154,7 +153,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @cached_property
     def sums(self) -> AnalysisSums:
         """What is released, and how it is read."""
-        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.sites, self.average_precision)
+        return AnalysisSums(self.analysis, self.thresholds, self.interval, self.average_precision)
 
     @property
     def release(self) -> Release:
@@ -314,7 +313,12 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ("classes", ", ".join(analysis.classes), "labels, one a model", bool(analysis.classes)),
             ("groups", by, "columns, and all levels that they may have", bool(by)),
             ("across groups", "yes", "positives of each against negatives of each other", analysis.cross_groups),
-            ("sums over sites", "yes", "what sites have in common, without any site's AUC", self.sites),
+            (
+                "sums over sites",
+                "yes",
+                "who knows all sites with rows of both labels but two can work out these two's AUCs",
+                analysis.heterogeneity,
+            ),
             ("average precision", "yes", "each site gives its result of the session before", self.average_precision),
         ]
         return Terms(
@@ -326,7 +330,6 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             {
                 "max_rows": self.max_rows,
                 "analysis": msgspec.to_builtins(analysis),
-                "sites": self.sites,
                 "average_precision": self.average_precision,
             },
         )

@@ -9,10 +9,11 @@ from functools import partial
 from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, SUM_CHAINS, BfvParameters, primes_above
 from fhe_auc.errors import CapacityError
+from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
-from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES, AnalysisSums
+from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 
 _SMALL_BITS, _LARGE_BITS = 42, 50
@@ -36,19 +37,18 @@ def plan_exact(
 ) -> ExactPlan:
     """Return the plan; parameters as of `ExactPlan`. With joint keys it is one without `interval`.
 
-    Sums over sites are released where there is an interval and at least 5 parties (`min_parties`; None: all) count.
-
     Results keep the fewest primes of Q with which the plan holds.
 
-    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do.
+    Raises `CapacityError`: an argument is out of range, or no parameters with 128-bit security do; sums over sites are
+    asked for, and fewer than 5 parties (`min_parties`; None: all) may count.
     """
     if max_rows < 2:
         raise CapacityError(f"max_rows must be at least 2, got {max_rows}")
     interval = interval and not joint_keys
-    fewest = parties if min_parties is None else min(min_parties, parties)
-    sites = interval and not analysis.classes and fewest >= LEAST_SITES
+    if analysis.heterogeneity and min_parties is not None and min_parties < LEAST_SITES:
+        raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
-    sums = AnalysisSums(analysis, thresholds, interval, sites, average_precision)
+    sums = AnalysisSums(analysis, thresholds, interval, average_precision)
     least = sums.least_modulus(max_rows)
     parameters = _parameters(backend, max_rows, least, least_prime(sums.release), joint_keys)
     planned = partial(
@@ -56,7 +56,6 @@ def plan_exact(
         analysis=analysis,
         thresholds=thresholds,
         interval=interval,
-        sites=sites,
         average_precision=average_precision,
         authenticated=authenticated,
         parties=parties,

@@ -6,6 +6,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -16,13 +17,12 @@ from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
-from fhe_auc_protocols import options as options_of
-from fhe_auc_protocols.exact_auc.analysis_sums import LEAST_SITES
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -46,7 +46,10 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     default_thresholds = "hybrid:4000"  # a threshold is a few bytes
     several = True
     boundaries = "boundaries-federated"
-    options = options_of.Exact
+    options: ClassVar[Mapping[str, str]] = {
+        ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
+        "the AUC is then that of the rounded scores, and pairs of rows that rounding ties count as undecided",
+    }
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -124,7 +127,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
             fits = plan.interval or plan.joint_keys
         if not fits:
             raise InputError("the session's manifest has an interval, and its plan not the sums for it, or the reverse")
-        if plan.sites and manifest.min_parties < LEAST_SITES:
+        if plan.analysis.heterogeneity and manifest.min_parties < LEAST_SITES:
             raise InputError(f"the session's manifest releases sums over sites of fewer than {LEAST_SITES} parties")
         # A result claims to be the AUC of the rounded scores: only where each of them is a threshold is it that.
         places = manifest.options.get(ROUND_SCORES)
@@ -137,7 +140,6 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
-    options = options_of.Verified
     summary = "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40"
     trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True

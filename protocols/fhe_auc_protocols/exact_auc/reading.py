@@ -14,13 +14,14 @@ import numpy as np
 from fhe_auc.analysis import Analysis, Contrast
 from fhe_auc.errors import UndefinedAucError
 from fhe_auc.estimates import ONE_CLASS, Comparison, Estimate, too_few
-from fhe_auc.heterogeneity import SiteSummary, random_effects
+from fhe_auc.heterogeneity import LEAST_SITES, SiteSummary, random_effects
 from fhe_auc.intervals import (
     DELONG,
     HANLEY_MCNEIL,
     Interval,
     OneModel,
     delong,
+    few_rows,
     hanley_mcneil,
     of_difference,
     on_logit_scale,
@@ -29,15 +30,18 @@ from fhe_auc.intervals import (
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.auc_sums import AucOfSums
 
-_NO_INTERVAL = (
-    "there is no confidence interval: each class needs two rows, and the scores of both classes must overlap; give the "
-    "numbers of rows instead"
+_NO_INTERVAL = "there is no confidence interval: each label needs two rows; give the numbers of rows instead"
+_NO_SPREAD = (
+    "there is no confidence interval: over these thresholds all pairs of rows come out alike; give the numbers of rows "
+    "instead"
 )
 
-_FEW = 30
-_FEW_ROWS = (
-    f"fewer than {_FEW} positive or negative rows: such intervals are too narrow; those of 95 % held the AUC in 91 to "
-    "95 % of simulated studies"
+_IMPOSSIBLE_SITES = "the sums over sites cannot be those of sites: a party has made some up, so they are not shown"
+
+_SMALL_GROUPS = "small groups are shown (min_cell 1): a count from 1 to 9 may tell who is meant"
+_NESTED = (
+    "groups that are not shown can be worked out from those shown where one column divides the groups of another "
+    "(sex_and_age beside sex): then do not publish both"
 )
 
 _AVERAGE = (
@@ -98,7 +102,12 @@ class Reading:
                 continue
             difference = second.auc - first.auc
             models = self.analysis.models
-            comparison = Comparison(first=models[a], second=models[b], difference=float(difference))
+            comparison = Comparison(
+                first=models[a],
+                second=models[b],
+                difference=float(difference),
+                binning_error=float(first.binning_error + second.binning_error),
+            )
             standard_error = self._paired((a, b), first, second)
             if standard_error and self.level is not None:
                 interval, p_value = of_difference(difference, standard_error, self.level)
@@ -121,14 +130,17 @@ class Reading:
         """Return what sites have in common, for each model; nothing where sums over sites are not released."""
         found = []
         for model, sums in zip(self.analysis.models, self.sums.sites, strict=False):
+            if not sums.possible(self.parties):
+                return ()
+            enough = sums.both_classes >= LEAST_SITES
             summary = SiteSummary(
                 model=model if len(self.analysis.models) > 1 else "",
-                within=0.5 + sums.difference / (2 * sums.pairs) if sums.pairs else None,
+                within=0.5 + sums.difference / (2 * sums.pairs) if enough else None,
                 both_classes=sums.both_classes,
                 one_class=self.parties - sums.both_classes,
                 usable=sums.usable.usable,
             )
-            effects = None if self.level is None else random_effects(sums.usable, self.level)
+            effects = random_effects(sums.usable, self.level) if enough and self.level is not None else None
             if effects is not None:
                 mean, i2, tau2, prediction = effects
                 summary = replace(summary, mean=mean, i2=i2, tau2=tau2, prediction=prediction)
@@ -136,23 +148,43 @@ class Reading:
         return tuple(found)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the reader ought to know of the intervals."""
+        """Return what the reader ought to know of intervals, groups and sites."""
+        of_sites = (_IMPOSSIBLE_SITES,) if self.sums.sites and not self.sites() else ()
+        nested = (_NESTED,) if self._hidden and len(self.analysis.by) > 1 else ()
+        first = self.sums.estimates[0]
         if self.analysis.classes:
-            return (_AVERAGE, *self._few_rows())
-        if self.level is not None and self._interval(self.sums.estimates[0])[1] is None:
-            return (_NO_INTERVAL,)
-        return self._few_rows()
+            of_intervals = (_AVERAGE, *self._few_rows())
+        elif self.level is not None and self._interval(first)[1] is None:
+            of_intervals = (_NO_INTERVAL if min(first.positives, first.negatives) < 2 else _NO_SPREAD,)
+        else:
+            of_intervals = self._few_rows()
+        small = (_SMALL_GROUPS,) if self.analysis.by and self.analysis.min_cell == 1 else ()
+        return (*of_intervals, *self._of_comparisons(), *of_sites, *nested, *small)
+
+    def _of_comparisons(self) -> tuple[str, ...]:
+        """Warn where thresholds leave more open than the standard error of a difference."""
+        return tuple(
+            f"{each.second} minus {each.first}: the binning error, {each.binning_error:.2g}, is larger than the "
+            "standard error: the p-value says little; take thresholds that fit the scores (quantile:1000)"
+            for each in self.comparisons()
+            if each.standard_error is not None and each.binning_error > each.standard_error
+        )
 
     def _few_rows(self) -> tuple[str, ...]:
         """Warn where an interval that is shown is of few rows; groups are named, all rows are not."""
-        few = {
-            each.group: None
-            for each in self.estimates()
-            if each.interval is not None and min(each.positives or 0, each.negatives or 0) < _FEW
-        }
-        if not few:
-            return ()
-        return (_FEW_ROWS if "" in few else f"{', '.join(map(repr, few))}: {_FEW_ROWS}",)
+        smallest: dict[str, int] = {}
+        for each in self.estimates():
+            if each.interval is not None:
+                rows = min(each.positives or 0, each.negatives or 0)
+                smallest[each.group] = min(rows, smallest.get(each.group, rows))
+        groups: dict[str, list[str]] = defaultdict(list)
+        for group, rows in smallest.items():
+            groups[few_rows(rows)].append(group)
+        return tuple(
+            warning if "" in of else f"{', '.join(map(repr, of))}: {warning}"
+            for warning, of in groups.items()
+            if warning
+        )
 
     def _of_classes(self) -> dict[str, Any]:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""

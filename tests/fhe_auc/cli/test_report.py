@@ -30,7 +30,6 @@ from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
-from fhe_auc_protocols.options import HistogramLocalDp
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -279,7 +278,7 @@ class Noisy(HistogramFederated):
     """Stands for a model that adds noise: what it answers is fixed."""
 
     name = "histogram-local-dp"
-    options = HistogramLocalDp
+    options = {"epsilon": "privacy budget"}  # noqa: RUF012
     readout = NoisyReadout()
 
 
@@ -407,7 +406,7 @@ def grouped(folder: Path, sites: int) -> list[str]:
 
 def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_left_out(folder: Path) -> None:
     files = grouped(folder, 5)
-    result = call(*files, "--by", "age", "--thresholds", "uniform:50", "--json")
+    result = call(*files, "--by", "age", "--heterogeneity", "--thresholds", "uniform:50", "--json")
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     middle, old, young = told["groups"]
@@ -424,11 +423,12 @@ def test_groups_and_sites_come_from_a_session_of_their_own_and_small_groups_are_
     assert shown[0]["auc"] == pytest.approx(expected, abs=6e-5)
     assert (shown[0]["n"], shown[0]["events"]) == (len(rows_of), rows_of["f0"].sum())
     assert told["sites"]["both_classes"] == 5
-    assert "A second session, of protocol verified" in told["privacy"]
+    assert "a second session, of protocol verified" in told["privacy"]
+    assert "who knows all sites but two can work out these two's AUCs" in told["privacy"]
 
 
-def test_few_parties_have_no_panel_of_sites_and_run_no_second_session(folder: Path) -> None:
-    told = json.loads(call(*grouped(folder, 4), "--thresholds", "uniform:50", "--json").stdout)
+def test_without_groups_and_sites_there_is_no_second_session(folder: Path) -> None:
+    told = json.loads(call(*grouped(folder, 6), "--thresholds", "uniform:50", "--json").stdout)
     assert (told["groups"], told["sites"]) == ([], None)
     assert "second session" not in told["privacy"]
 

@@ -265,7 +265,13 @@ def test_an_opening_with_another_number_of_ciphertexts_is_refused(pair: bfv.KeyP
 
 def test_what_is_no_opening_is_refused(pair: bfv.KeyPair) -> None:
     data = make_opening(pair.secret, PRODUCT, Pooled(PRODUCT, MODULI, SKETCHES).pads)
-    for damaged in (b"", data[:-1], data + b"\0", data[:1000] + b"\0" + data[1001:], pair.public.to_bytes()):
+    for damaged in (
+        b"",
+        data[:-1],
+        data + b"\0",
+        data[:1000] + bytes([data[1000] ^ 1]) + data[1001:],
+        pair.public.to_bytes(),
+    ):
         with pytest.raises(DeserialisationError):
             Opening.load(pair.public, PRODUCT, damaged)
 

@@ -6,11 +6,13 @@ import json
 import math
 from dataclasses import asdict
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
@@ -18,13 +20,13 @@ from fhe_auc import datasets, thresholds
 from fhe_auc.analysis import PLAIN, Analysis, Variable
 from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import CapacityError, InputError, ResultCheckError
+from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.keystream import KeyStream
+from fhe_auc.result_tables import of_sites
 from fhe_auc.rlwe import modular
 from fhe_auc.serialise import json_text
 from fhe_auc.sums.authenticator import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums
-from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support import delong, plain_sums
@@ -44,6 +46,8 @@ from tests.support.several import (
     read,
     released,
 )
+
+WITH_SITES = Analysis(heterogeneity=True)
 
 
 def reading(analysis: Analysis, sums: Sums, parties: int = 3) -> Reading:
@@ -74,7 +78,7 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
 ) -> None:
     parties, grid = made(analysis, 3, seed), thresholds.uniform(bins)
     rows = pool(parties)
-    found = read(AnalysisSums(analysis, bins, interval, sites=False), parties, grid)
+    found = read(AnalysisSums(analysis, bins, interval), parties, grid)
     at = [binned(scores, grid) for scores in rows.scores]
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
         masks = [chosen(rows, analysis, cell) for cell in (contrast.positives, contrast.negatives)]
@@ -97,7 +101,7 @@ def test_every_estimate_is_that_of_all_pairs_of_its_rows(
 @settings(max_examples=20, deadline=None)
 def test_released_are_the_integers_of_the_definitions_of_the_sums(analysis: Analysis, bins: int, seed: int) -> None:
     """Tables and all, in Python's integers; the release and the sketch have one layout."""
-    sums = AnalysisSums(analysis, bins, interval=True, sites=not analysis.classes)
+    sums = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), bins, interval=True)
     parties, grid = made(analysis, 5, seed, most=14), thresholds.uniform(bins)
     bits = sums.fraction_bits(1000, MODULUS)
     values = sum(sums.sketch(each, grid, bits).astype(object) for each in parties)
@@ -119,7 +123,7 @@ def test_groups_of_the_bundled_sets_have_scikit_learns_auc_within_the_binning_er
         for each in parties
     ]
     rows, points = pool(grouped), thresholds.resolve(grid)
-    found = read(AnalysisSums(analysis, len(points), True, sites=False), grouped, points)
+    found = read(AnalysisSums(analysis, len(points), True), grouped, points)
     for contrast, estimate in zip(analysis.contrasts, found.estimates, strict=True):
         own = chosen(rows, analysis, contrast.positives._replace(classes=(0, 1)))
         truth = roc_auc_score(rows.y_true[own], rows.y_score[own])
@@ -146,7 +150,7 @@ def worth(at: np.ndarray, own: np.ndarray, other: np.ndarray, width: int, of: in
 def test_sums_of_a_comparison_are_those_of_each_row_interpolated_in_its_coarse_bin(bins: int, models: int) -> None:
     analysis, grid = Analysis(models=("x", "y", "z")[:models]), thresholds.uniform(bins)
     parties = made(analysis, 3, bins)
-    rows, sums = pool(parties), AnalysisSums(analysis, bins, True, sites=False)
+    rows, sums = pool(parties), AnalysisSums(analysis, bins, True)
     at, width = [binned(scores, grid) for scores in rows.scores], -(-bins // 64)
     found = read(sums, parties, grid).paired
     assert list(found) == [(0, other) for other in range(1, models)]
@@ -179,7 +183,7 @@ def pair_of_models(kind: str, alike: float, seed: int) -> tuple[np.ndarray, np.n
 )
 def test_the_standard_error_of_a_difference_is_delongs_over_rows(kind: str, alike: float, close: float) -> None:
     grid = thresholds.hybrid(1000)
-    sums = AnalysisSums(TWO_MODELS, len(grid), True, sites=False)
+    sums = AnalysisSums(TWO_MODELS, len(grid), True)
     for seed in range(3):
         labels, first, second = pair_of_models(kind, alike, seed)
         data = PartyData.from_columns("all", labels, {"old": first, "new": second}, {}, TWO_MODELS)
@@ -207,9 +211,7 @@ def test_a_second_model_on_the_bundled_sets_has_delongs_standard_error(
     second = 1 / (1 + np.exp(-logits))
     grid = np.unique(np.quantile(rows.y_score, np.arange(200) / 200)) if quantiles else thresholds.hybrid(1000)
     data = PartyData.from_columns("all", rows.y_true, {"old": rows.y_score, "new": second}, {}, TWO_MODELS)
-    (found,) = reading(
-        TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True, sites=False), [data], grid)
-    ).comparisons()
+    (found,) = reading(TWO_MODELS, read(AnalysisSums(TWO_MODELS, len(grid), True), [data], grid)).comparisons()
     _, expected, _ = delong.paired_of_rows(rows.y_true, rows.y_score, second)
     assert found.standard_error == pytest.approx(expected, rel=0.03 if noise > 0.1 else 0.1)
 
@@ -220,7 +222,7 @@ def test_a_model_does_not_differ_from_itself_and_a_constant_one_has_its_own_erro
     labels, scores = np.repeat([0, 1], [30, 20]), generator.random(50)
     columns = dict(zip(analysis.models, (scores, scores, np.full(50, 0.5), 1 - scores), strict=True))
     data = PartyData.from_columns("all", labels, columns, {}, analysis)
-    found = reading(analysis, read(AnalysisSums(analysis, 40, True, sites=False), [data], thresholds.uniform(40)))
+    found = reading(analysis, read(AnalysisSums(analysis, 40, True), [data], thresholds.uniform(40)))
     again, constant, mirrored = found.comparisons()
     assert (again.difference, again.standard_error, again.interval, again.p_value) == (0.0, None, None, None)
     own = found.estimates()[0].standard_error
@@ -260,7 +262,7 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
     parties, grid = made(TWO_MODELS, 7, 3), thresholds.uniform(30)
     parties.append(PartyData.from_columns("one label", [1, 1], {"old": [0.5, 0.6], "new": [0.4, 0.9]}, {}, TWO_MODELS))
     parties.append(PartyData.from_columns("perfect", [0, 1], {"old": [0.1, 0.9], "new": [0.1, 0.9]}, {}, TWO_MODELS))
-    found = read(AnalysisSums(TWO_MODELS, 30, True, sites=True), parties, grid).sites
+    found = read(AnalysisSums(structs.replace(TWO_MODELS, heterogeneity=True), 30, True), parties, grid).sites
     for model, sums in enumerate(found):
         right = wrong = pairs = both = 0
         usable = []
@@ -284,22 +286,36 @@ def test_sums_over_sites_are_those_of_each_sites_own_rows() -> None:
 
 @pytest.mark.parametrize("max_rows", [2, 10, 1000, 10**5, 2 * 10**6, 10**8])
 def test_weights_of_sites_are_rounded_so_that_their_sums_stay_below_half_the_modulus(max_rows: int) -> None:
-    plan = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, max_rows=max_rows)
-    assert plan.sites
+    plan = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, max_rows=max_rows, analysis=WITH_SITES)
     bits = plan.sums.fraction_bits(max_rows, plan.modulus)
     assert 8 <= bits <= 20
-    assert 2**bits * max(max_rows**2, 256 * max_rows) < plan.modulus / 2
+    assert 2**bits * max(max_rows**2, 256 * max_rows) < min(plan.modulus / 2, 2**63)
 
 
-@pytest.mark.parametrize("sums", [(0, -1), (0, 1, 0, 1), (5, 4, 1, 1)])
-def test_sums_over_sites_that_cannot_be_give_no_number(sums: tuple[int, ...]) -> None:
-    """D beyond the pairs; more usable sites than there are with both labels."""
-    own = AnalysisSums(PLAIN, 4, True, sites=True)
+@pytest.mark.parametrize("sums", [(0, -1), (0, 1, 0, 1), (5, 4, 1, 1), (0, 1, 6, 5), (0, 9, 5, 5, 9, 0, 9, -1)])
+def test_sums_over_sites_that_cannot_be_are_not_shown_and_everything_else_is(sums: tuple[int, ...]) -> None:
+    """D beyond the pairs; more usable sites than there are with both labels, or more of these than parties; w² < 0."""
+    own = AnalysisSums(WITH_SITES, 4, True)
     parties = made(PLAIN, 5, 8)
-    found = list(released(own, parties, thresholds.uniform(4), 1000))
+    honest = released(own, parties, thresholds.uniform(4), 1000)
+    found = list(honest)
     found[-8 : len(found) - 8 + len(sums)] = sums
-    with pytest.raises(ResultCheckError, match="sites cannot add up to it"):
-        own.read(found, 1000, MODULUS)
+    true, false = (reading(WITH_SITES, own.read(each, 1000, MODULUS), 5) for each in (honest, found))
+    assert false.sites() == ()
+    assert len(true.sites()) == 1
+    assert any("a party has made some up" in warning for warning in false.warnings())
+    assert false.estimates() == true.estimates()
+
+
+def test_two_sites_that_a_third_one_could_solve_for_are_not_shown() -> None:
+    """Of three sites with both labels each knows its own numbers, and six sums hold the six of the other two."""
+    parties = made(PLAIN, 3, 8)
+    parties += [PartyData.from_arrays(f"one label {k}", [k % 2], [0.4]) for k in range(3)]
+    (summary,) = reading(WITH_SITES, read(AnalysisSums(WITH_SITES, 4, True), parties, thresholds.uniform(4)), 6).sites()
+    assert (summary.both_classes, summary.one_class) == (3, 3)
+    assert {summary.within, summary.mean, summary.i2, summary.tau2, summary.prediction} == {None}
+    ((_, value, note),) = of_sites([summary])
+    assert (value, "single sites could be told" in note) == ("not shown", True)
 
 
 # --- Authenticators ---------------------------------------------------------------------------------------------------
@@ -308,7 +324,7 @@ def test_sums_over_sites_that_cannot_be_give_no_number(sums: tuple[int, ...]) ->
 @pytest.mark.parametrize("analysis", [Analysis(models=("x", "y"), by=(SEX,), cross_groups=True), CLASSES])
 def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis: Analysis) -> None:
     """All sums, of degrees 1 and 3 and 2, at all their points; so no group and no comparison can be changed alone."""
-    sums = AnalysisSums(analysis, 3, True, sites=not analysis.classes)
+    sums = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), 3, True)
     prime, parties = MODULI[0], made(analysis, 5, 4)
     assert {each.degree for each in sums.release.sums} == {1, 2, 3}
     authenticator = Authenticator(sums.release, bytes(32), b"a session", 0, prime)
@@ -347,25 +363,29 @@ def test_honest_totals_are_accepted_and_any_one_that_is_changed_is_not(analysis:
     ],
 )
 def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analysis, shown: str) -> None:
-    sums = AnalysisSums(session, 3, True, sites=False)
+    sums = AnalysisSums(session, 3, True)
     with pytest.raises(InputError, match=shown):
         sums.sketch(made(made_for, 1, 6)[0], thresholds.uniform(3), 0)
 
 
-def test_a_plan_with_sites_of_few_parties_of_classes_or_without_an_interval_is_refused() -> None:
-    def changed(plan: ExactPlan, **fields: object) -> ExactPlan:
-        return ExactPlan(**{name: getattr(plan, name) for name in plan.__struct_fields__} | fields)
-
-    four = plan_exact(thresholds=4, parties=4, backend="tenseal", interval=True)
-    five = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True)
-    late = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, min_parties=4)
-    classes = plan_exact(thresholds=4, parties=5, backend="tenseal", interval=True, analysis=CLASSES)
-    without = plan_exact(thresholds=4, parties=5, backend="tenseal")
-    assert [plan.sites for plan in (four, five, late, classes, without)] == [False, True, False, False, False]
-    for plan in (four, classes, without):
-        with pytest.raises(CapacityError, match="sums over sites come with"):
-            changed(plan, sites=True)
-    assert changed(late, sites=True).sites  # the manifest has how many must count, and is refused
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"parties": 4}, "sums over sites come with"),
+        ({"interval": False}, "sums over sites come with"),
+        ({"joint_keys": True, "backend": "openfhe"}, "sums over sites come with"),
+        ({"min_parties": 4}, "sums over sites take 5 parties; 4 may be all"),
+    ],
+)
+def test_sites_of_few_parties_with_joint_keys_or_without_an_interval_are_refused(
+    arguments: dict[str, Any], shown: str
+) -> None:
+    given: dict[str, Any] = {"thresholds": 4, "parties": 5, "backend": "tenseal", "interval": True}
+    assert plan_exact(**given, analysis=WITH_SITES).analysis.heterogeneity
+    with pytest.raises(CapacityError, match=shown):
+        plan_exact(**given | arguments, analysis=WITH_SITES)
+    with pytest.raises(InputError, match="sums over sites are for labels 0 and 1"):
+        structs.replace(CLASSES, heterogeneity=True)
 
 
 def test_levels_and_models_that_nothing_is_counted_of_make_no_difference() -> None:
@@ -373,7 +393,7 @@ def test_levels_and_models_that_nothing_is_counted_of_make_no_difference() -> No
     three = Analysis(by=(Variable("sex", ("F", "M", "X")),))
     parties = made(Analysis(by=(SEX,)), 3, 9)
     two, with_x = (
-        read(AnalysisSums(each, 6, True, sites=False), parties, thresholds.uniform(6)).estimates
+        read(AnalysisSums(each, 6, True), parties, thresholds.uniform(6)).estimates
         for each in (Analysis(by=(SEX,)), three)
     )
     assert list(with_x[:3]) == list(two)
@@ -389,6 +409,6 @@ def test_names_of_vectors_and_sums_are_different_with_the_most_models_groups_and
         Analysis(models=many[:3], by=(SEX, AGE), cross_groups=True),
         Analysis(models=many[:5], classes=many[:5], by=(SEX,)),
     ):
-        release = AnalysisSums(analysis, 2, True, sites=not analysis.classes).release
+        release = AnalysisSums(structs.replace(analysis, heterogeneity=not analysis.classes), 2, True).release
         names = [each.name for each in authenticated(release).sums]
         assert len(set(names)) == len(names)

@@ -25,7 +25,7 @@ GRID = thresholds.uniform(101)
 
 
 def told(analysis: Analysis, parties: Sequence[PartyData], level: float | None = 0.95) -> Reading:
-    sums = AnalysisSums(analysis, len(GRID), level is not None, sites=False)
+    sums = AnalysisSums(analysis, len(GRID), level is not None)
     return Reading(analysis, read(sums, parties, GRID), len(parties), level)
 
 
@@ -177,7 +177,7 @@ def test_perfect_models_have_no_interval_and_one_that_is_always_the_same_half_an
 def test_sites_are_told_with_the_share_of_pairs_within_sites_that_are_ordered_rightly() -> None:
     parties = made(PLAIN, 6, 11)
     parties.append(PartyData.from_arrays("one label", [1], [0.4]))
-    sums = AnalysisSums(PLAIN, len(GRID), True, sites=True)
+    sums = AnalysisSums(Analysis(heterogeneity=True), len(GRID), True)
     reading = Reading(PLAIN, read(sums, parties, GRID), len(parties), 0.95)
     (summary,) = reading.sites()
     right = pairs = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fhe_auc import datasets, registry, thresholds
+from fhe_auc import datasets, federated_auc, federated_thresholds, registry, thresholds
 from fhe_auc.analysis import PLAIN
 from fhe_auc.api import run
 from fhe_auc.bfv.context import StoredPublic
@@ -32,7 +32,6 @@ from fhe_auc_keys.session_keys import PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
 from tests.support import delong
-from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,
@@ -485,7 +484,7 @@ def test_without_a_session_before_there_is_no_average_precision_and_a_party_that
 
 @pytest.mark.parametrize("total", [-1, 2**41])
 def test_a_sum_that_is_no_average_precision_is_refused(total: int) -> None:
-    sums = AnalysisSums(PLAIN, 4, interval=False, sites=False, average_precision=True)
+    sums = AnalysisSums(PLAIN, 4, interval=False, average_precision=True)
     modulus = 2**50
     honest = [0, 1, 10, 5, 2 ** sums.precision_bits(100, modulus) * 3]  # difference, ties, N, P, average precision
     assert float(sums.read(honest, 100, modulus).average_precision or 0) == pytest.approx(3 / 5)

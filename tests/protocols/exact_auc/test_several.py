@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import thresholds
+from fhe_auc import federated_auc, thresholds
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import main
 from fhe_auc.errors import CapacityError, InputError, VerificationError
@@ -19,25 +19,23 @@ from fhe_auc.rlwe import modular
 from fhe_auc.serialise import encode
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
-from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import BACKENDS, Play, both_backends, needs_openfhe
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
 
 GRID = thresholds.uniform(6)
+SITES = msgspec.structs.replace(TWO_MODELS, heterogeneity=True)
 BOTH = Analysis(models=("old", "new"), by=(SEX,), cross_groups=True, min_cell=1)
 
 
 def in_the_clear(play: Play, counted: int | None = None) -> Reading:
     parties, analysis = play.sites[:counted], play.plan.analysis
-    sums = AnalysisSums(analysis, len(play.grid), play.plan.interval, play.plan.sites)
+    sums = AnalysisSums(analysis, len(play.grid), play.plan.interval)
     return Reading(analysis, read(sums, parties, play.grid), len(parties), 0.95)
 
 
 @both_backends
 @pytest.mark.parametrize("protocol", ["exact", "verified"])
-@pytest.mark.parametrize(
-    ("analysis", "parties"), [(BOTH, 4), (Analysis(by=(SEX, AGE)), 5), (CLASSES, 3), (TWO_MODELS, 6)]
-)
+@pytest.mark.parametrize(("analysis", "parties"), [(BOTH, 4), (Analysis(by=(SEX, AGE)), 5), (CLASSES, 3), (SITES, 6)])
 def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analysis: Analysis, parties: int) -> None:
     play = Play(protocol, made(analysis, parties, 3), GRID, analysis=analysis, interval=0.95, backend=backend)
     expected, rows = in_the_clear(play), pool(play.sites)
@@ -51,7 +49,7 @@ def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analys
                 truth = auc_of(*sides)
                 assert truth is not None
                 assert estimate.fraction == truth[0]
-        assert len(found.sites) == (len(analysis.models) if parties >= 5 and not analysis.classes else 0)
+        assert len(found.sites) == (len(analysis.models) if analysis.heterogeneity else 0)
         assert found.verified == (protocol == "verified")
         for summary, wanted in zip(found.sites, expected.sites(), strict=True):
             assert (summary.within, summary.both_classes, summary.usable) == (
@@ -59,7 +57,10 @@ def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analys
                 wanted.both_classes,
                 wanted.usable,
             )
-            assert summary.mean == pytest.approx(wanted.mean, abs=1e-3)
+            assert None not in (wanted.mean, wanted.i2, wanted.tau2)  # there is something to compare
+            assert (summary.mean, summary.i2, summary.tau2) == pytest.approx(
+                (wanted.mean, wanted.i2, wanted.tau2), abs=1e-3
+            )
 
 
 @needs_openfhe
@@ -109,7 +110,7 @@ def table(seed: int, number: int = 60) -> dict[str, Any]:
 @pytest.mark.parametrize("vector", ["m0 g1 c1", "m1 g0 c0", "t1 xc1", "t0 t1 c0", "sites m1"])
 def test_a_lie_on_one_group_one_comparison_or_the_sites_is_refused(vector: str) -> None:
     """The aggregator adds one to an entry of the sum of sketches, of one group, model or table alone."""
-    analysis = Analysis(models=("old", "new"), by=(SEX,))
+    analysis = Analysis(models=("old", "new"), by=(SEX,), heterogeneity=True)
     play = Play("verified", made(analysis, 5, 6), GRID, analysis=analysis, interval=0.95, backend=BACKENDS[-1])
     names, lengths = zip(*play.plan.release.sketch.vectors, strict=True)
     place = sum(lengths[: names.index(vector)])
@@ -151,7 +152,10 @@ def test_a_party_with_rows_for_another_analysis_sends_nothing(made_for: Analysis
         (lambda plan: plan | {"analysis": plan["analysis"] | {"weights": []}}, "unknown field `weights`"),
         (lambda plan: plan | {"analysis": plan["analysis"] | {"min_cell": 0}}, "min_cell must lie between 1 and 1000"),
         (lambda plan: plan | {"analysis": plan["analysis"] | {"models": ["\x1b[2J"]}}, "printable characters"),
-        (lambda plan: plan | {"sites": True}, "sums over sites come with an interval, for labels 0 and 1"),
+        (
+            lambda plan: plan | {"analysis": plan["analysis"] | {"heterogeneity": True}},
+            "sums over sites are for labels 0 and 1",
+        ),
         (
             lambda plan: (
                 plan | {"analysis": plan["analysis"] | {"by": [{"name": "v", "levels": [str(k) for k in range(60)]}]}}
@@ -169,8 +173,7 @@ def test_a_manifest_whose_plan_asks_for_something_else_is_refused(change: Any, s
 
 
 def test_a_manifest_with_sums_over_sites_of_which_fewer_than_five_may_count_is_refused() -> None:
-    play = Play("verified", made(TWO_MODELS, 5, 7), GRID, analysis=TWO_MODELS, interval=0.95, backend=BACKENDS[-1])
-    assert play.plan.sites
+    play = Play("verified", made(SITES, 5, 7), GRID, analysis=SITES, interval=0.95, backend=BACKENDS[-1])
     with pytest.raises(InputError, match="sums over sites of fewer than 5 parties"):
         play.party(play.sites[0], msgspec.structs.replace(play.manifest, min_parties=4))
 
