@@ -4,12 +4,39 @@
 >>> evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9]), ([1, 0], [0.4, 0.6])])
 >>> round(evaluation.auc, 6)
 0.75
+
+What is public, and stays as it is within a version:
+
+- the names in `__all__` here: `federated_auc`, `federated_report` and `federated_thresholds`, which evaluate;
+  `Evaluation`, `Report` and `QuantileThresholds`, which they return; `PartyData`, checked rows; the errors
+  `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`; and the functions that draw, on the axes that
+  they are given: `plot_forest` an evaluation, `plot_roc`, `plot_precision_recall`, `plot_calibration`,
+  `plot_decision_curve` and `plot_scores` the card of a report;
+- `fhe_auc_protocols.options`, the options of protocols;
+- the interfaces of plug-ins, which docs/guide/write-a-protocol.md names.
+
+All other modules are internal, whatever their names.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from fhe_auc.api import federated_auc, federated_thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation, QuantileThresholds
+
+if TYPE_CHECKING:
+    from fhe_auc.forest_plot import plot_forest
+    from fhe_auc.report import (
+        Report,
+        federated_report,
+        plot_calibration,
+        plot_decision_curve,
+        plot_precision_recall,
+        plot_roc,
+        plot_scores,
+    )
 
 __all__ = [
     "Evaluation",
@@ -18,8 +45,27 @@ __all__ = [
     "InputError",
     "PartyData",
     "QuantileThresholds",
+    "Report",
     "UndefinedAucError",
     "federated_auc",
+    "federated_report",
     "federated_thresholds",
+    "plot_calibration",
+    "plot_decision_curve",
+    "plot_forest",
+    "plot_precision_recall",
+    "plot_roc",
+    "plot_scores",
 ]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what not every evaluation needs, when it is asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{'forest_plot' if name == 'plot_forest' else 'report'}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

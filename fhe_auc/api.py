@@ -17,6 +17,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL
+from fhe_auc.options import Options, given
 from fhe_auc.own_rows import warnings_of
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
 from fhe_auc.rounds import R, conduct
@@ -36,7 +37,7 @@ def federated_auc(
     cross_groups: bool = False,
     heterogeneity: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
-    protocol: str = DEFAULT_PROTOCOL,
+    protocol: str | Options = DEFAULT_PROTOCOL,
     thresholds: str | ArrayLike | None = None,
     interval: float | None = DEFAULT_LEVEL,
     score_scale: str = DEFAULT_SCALE,
@@ -47,7 +48,6 @@ def federated_auc(
     smudging_bits: int | None = None,
     progress: bool | Progress = False,
     cheat: str | None = None,
-    **options: Any,
 ) -> Evaluation:
     """Return the AUC over all parties' rows, computed on encrypted counts (or noisy ones, by protocol).
 
@@ -80,9 +80,10 @@ def federated_auc(
         all but two with rows of both labels can work out these two's AUCs.
     min_cell : int
         Groups with fewer rows of a label than this are not shown; 1 shows all. Parties can still read them.
-    protocol : str
-        Installed protocol; see ``fhe-auc protocols``. Exact and verified alone answer for several models, groups or
-        classes.
+    protocol : str or Options
+        Installed protocol, by name (see ``fhe-auc protocols``) or by its options, such as
+        ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Exact and verified alone answer for several models,
+        groups or classes.
     thresholds : str, array-like or None
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
         thresholds between which about equally many pooled rows lie, found by a session before the evaluation. What that
@@ -106,8 +107,6 @@ def federated_auc(
         True shows a bar on standard error, if that is a terminal; a callable is called with (phase, done, all).
     cheat : str, optional
         For demonstrations: the aggregator lies, in one of the ways that `fhe_auc.registry.attacks` names.
-    **options
-        Options of the protocol, as ``fhe-auc protocols`` lists them; dpauc and ustat need ``epsilon``.
 
     Raises
     ------
@@ -131,7 +130,7 @@ def federated_auc(
     """
     questions = Questions(
         score_columns=(score,) if isinstance(score, str) else tuple(score),
-        by=_levels_of(by),
+        by=levels_of(by),
         classes=tuple(classes),
         cross_groups=cross_groups,
         heterogeneity=heterogeneity,
@@ -140,11 +139,12 @@ def federated_auc(
     parties, analysis = parties_of(
         rows, Columns(questions=questions, label=label, site=site, pos_label=pos_label, score_scale=score_scale)
     )
+    name, options = named(protocol)
     with shown(progress) as report:
         return evaluated(
             parties,
             analysis,
-            protocol=protocol,
+            protocol=name,
             thresholds=thresholds,
             backend=backend,
             max_rows=max_rows,
@@ -158,7 +158,13 @@ def federated_auc(
         )
 
 
-def _levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
+    """Return a protocol's name, and the options that are given."""
+    return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
+
+
+def levels_of(by: str | Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the columns that rows are grouped by, with their levels where these are given."""
     if isinstance(by, Mapping):
         return {name: tuple(levels) for name, levels in by.items()}
     return dict.fromkeys([by] if isinstance(by, str) else by, ())
@@ -200,14 +206,13 @@ def federated_thresholds(
     score: str = "y_score",
     site: str | None = None,
     pos_label: Label | None = None,
-    protocol: str = "boundaries-federated",
+    protocol: str | Options = "boundaries-federated",
     score_scale: str = DEFAULT_SCALE,
     max_rows: int = DEFAULT_MAX_ROWS,
     backend: str | None = None,
     keys: str = "sealed",
     smudging_bits: int | None = None,
     progress: bool | Progress = False,
-    **options: Any,
 ) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
 
@@ -219,10 +224,8 @@ def federated_thresholds(
         As for `federated_auc`; scores must be probabilities, and labels do not matter.
     bins : int
         How many thresholds; where many rows have one score, there are fewer.
-    protocol : str
-        Installed protocol that finds thresholds; see ``fhe-auc protocols``.
-    **options
-        Options of the protocol.
+    protocol : str or Options
+        Installed protocol that finds thresholds, by name or by its options.
 
     Raises
     ------
@@ -239,6 +242,7 @@ def federated_thresholds(
         score_scale=score_scale,
     )
     parties, _ = parties_of(rows, columns)
+    name, options = named(protocol)
     request = Request(
         parties=tuple(data.name for data in parties),
         thresholds=np.empty(0),
@@ -249,7 +253,7 @@ def federated_thresholds(
         options={**options, "bins": bins},
     )
     with shown(progress) as report:
-        return _first(_played(registry.finding(protocol), request, parties, report))
+        return _first(_played(registry.finding(name), request, parties, report))
 
 
 def run_on_quantiles(

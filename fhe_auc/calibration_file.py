@@ -46,9 +46,9 @@ def load(path: str | os.PathLike[str]) -> CalibrationMap:
             raise InputError(f"has more than {_MAX_BYTES:,} bytes")
         return _checked(_json(file.read_text(encoding="utf-8")))
     except InputError as error:
-        raise InputError(f"calibration map {str(file)!r}: {error}") from None
+        raise error.within(f"calibration map {str(file)!r}", file=str(file)) from None
     except FileNotFoundError:
-        raise InputError(f"calibration map {str(file)!r} does not exist") from None
+        raise InputError(f"calibration map {str(file)!r} does not exist", file=str(file)) from None
     except OSError as error:
         raise InputError(f"calibration map {str(file)!r} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):

@@ -183,7 +183,7 @@ class PartyData:
             raise InputError(f"party {name!r}: there are no rows")
 
         def refuse(row: int, what: str) -> InputError:
-            return InputError(f"party {name!r}, {describe_row(row)}: {what}")
+            return InputError(f"party {name!r}, {describe_row(row)}: {what}", party=name)
 
         checked = (
             _codes(of_rows, "label", analysis.classes, refuse) if analysis.classes else _checked_labels(of_rows, refuse)

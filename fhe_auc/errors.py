@@ -30,7 +30,40 @@ class FheAucError(Exception):
 
 
 class InputError(FheAucError, ValueError):
-    """A file, an array or an argument is not what it must be; the message names the party, the row and the value."""
+    """A file, an array or an argument is not what it must be; the message names the party, the row and the value.
+
+    Attributes
+    ----------
+    party, file, column : str or None
+        Which of them is wrong, for programs; None where that is not known. Whoever reads the message finds them there.
+    line : int or None
+        Line of the file, from 1.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        party: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        column: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.party = party
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def within(self, place: str, *, party: str | None = None, file: str | None = None) -> InputError:
+        """Return an `InputError` that names the place first, and keeps what this one knows."""
+        return InputError(
+            f"{place}: {self}",
+            party=self.party or party,
+            file=self.file or file,
+            line=self.line,
+            column=self.column,
+        )
 
 
 class ThresholdError(InputError):

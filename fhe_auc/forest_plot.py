@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fhe_auc.estimates import Estimate
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.plot import GREY, INK, tidy
+from fhe_auc.plot import GREY, INK, current, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,22 +52,36 @@ class _Row(NamedTuple):
 
 
 def draw(evaluation: Evaluation) -> Figure:
-    """Return the figure: all rows, with a line through their AUC, then groups, last the prediction for a new site.
-
-    A group that is not shown has a row that says so. Where classes are told from one another, the line is the average
-    over their pairs.
-    """
+    """Return the forest plot in a figure of its own, as high as its rows take."""
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
-    rows = [*_rows(evaluation), *_new_site(evaluation)]
-    named = list(dict.fromkeys(each.model for each in evaluation.estimates))
-    models = named if any(len(row.marks) > 1 for row in rows) else []
-    styles = dict.fromkeys(named, (INK, "o"))
+    rows = _all_rows(evaluation)
+    models = _models(evaluation, rows)
+    height = sum(row.height for row in rows) + 1.2 + 0.2 * len(models)
+    figure = Figure(figsize=(9, height), layout="constrained")
+    plot_forest(evaluation, figure.add_subplot())
+    return figure
+
+
+def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
+    """Draw AUCs with their intervals: all rows, with a line through their AUC, groups, last what a new site may expect.
+
+    A group that is not shown has a row that says so. Where classes are told from one another, the line is the average
+    over their pairs. n, events and AUC are written right of the axes: with ``layout="constrained"`` there is room.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        What `fhe_auc.federated_auc` returns.
+    ax : matplotlib Axes, optional
+        Where to draw; without it, on pyplot's current axes. They are returned.
+    """
+    axes = current(ax)
+    rows = _all_rows(evaluation)
+    models = _models(evaluation, rows)
+    styles = dict.fromkeys((each.model for each in evaluation.estimates), (INK, "o"))
     styles.update(zip(models, zip(cycle(_COLOURS), cycle(_MARKERS), strict=False), strict=False))
-    height = sum(row.height for row in rows)
-    figure = Figure(figsize=(9, height + 1.2 + 0.2 * len(models)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set(ylim=(height, -0.1), xlabel="AUC")
+    axes.set(ylim=(sum(row.height for row in rows), -0.1), xlabel="AUC")
     tidy(axes)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -83,7 +97,17 @@ def draw(evaluation: Evaluation) -> Figure:
     _write(axes, -0.15, "n", "events", _heading(evaluation), weight="bold")
     if models:
         _legend(axes, models, styles)
-    return figure
+    return axes
+
+
+def _all_rows(evaluation: Evaluation) -> list[_Row]:
+    return [*_rows(evaluation), *_new_site(evaluation)]
+
+
+def _models(evaluation: Evaluation, rows: list[_Row]) -> list[str]:
+    """Return the models that the legend names: none where no row has more than one."""
+    named = list(dict.fromkeys(each.model for each in evaluation.estimates))
+    return named if any(len(row.marks) > 1 for row in rows) else []
 
 
 def _rows(evaluation: Evaluation) -> Iterator[_Row]:

@@ -164,6 +164,8 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
     site = str(columns.site)
     if _column_names(table) is None:
         raise InputError(f"site={site!r} is for one table with all parties' rows, got {type(table).__name__}")
+    if isinstance(table, Mapping) and any(_column_names(each) is not None for each in table.values()):
+        raise InputError(f"site={site!r} is for one table with all parties' rows; these are several: leave it out")
     read = {name: _column(table, name, "the table", "table") for name in (*columns.names, site)}
     codes: dict[str, int] = {}
     texts: dict[Any, int] = {}  # of each distinct entry, as text is slow to make
@@ -172,7 +174,7 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
         code = texts.get(entry)
         if code is None:
             if (name := level_text(entry)) is None:
-                raise InputError(f"the table, row {row}: the site is missing in column {site!r}")
+                raise InputError(f"the table, row {row}: the site is missing in column {site!r}", column=site)
             code = texts[entry] = codes.setdefault(name, len(codes))
         of_row[row] = code
     for name, values in read.items():
@@ -205,7 +207,7 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
         values = table[name]
     except Exception:  # each library has its own
         names = [each for each in _column_names(table) or () if each != name]
-        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}") from None
+        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}", column=name) from None
     return _entries(values, party, name)
 
 
@@ -230,7 +232,9 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
         texts = {entry: level_text(entry) for entry in set(entries)}
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
-            raise InputError(f"party {each.name!r}, {each.describe_row(row)}: label is missing")
+            raise InputError(
+                f"party {each.name!r}, {each.describe_row(row)}: label is missing", party=each.name, column=column
+            )
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)
     if wanted not in seen or len(seen) > 2:
@@ -250,6 +254,8 @@ def _require_numbers(party: _Party, column: str) -> NDArray[Any]:
     if odd:
         raise InputError(
             f"party {party.name!r}: there is a label {odd[0]!r}, and labels are 0 and 1; say which one is positive, as "
-            f"in pos_label={1 if odd[0] == -1 else odd[0]!r}"
+            f"in pos_label={1 if odd[0] == -1 else odd[0]!r}",
+            party=party.name,
+            column=column,
         )
     return labels

@@ -39,10 +39,11 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
         Ascending.
     """
     for model, scores in enumerate(data.scores):
-        _check(data.described(model), scores, thresholds)
+        _check(data, model, scores, thresholds)
 
 
-def _check(described: str, scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> None:
+def _check(data: PartyData, model: int, scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> None:
+    described, column = data.described(model), data.score_columns[model] if data.score_columns else None
     first, last = thresholds[0], thresholds[-1]
     span = f"from {scores.min():.10g} to {scores.max():.10g}"
     if _for_probabilities(thresholds):
@@ -51,7 +52,9 @@ def _check(described: str, scores: NDArray[np.float64], thresholds: NDArray[np.f
             row = int(outside.argmax())
             raise InputError(
                 f"{described}, row {row}: score is {float(scores[row])!r}, but these thresholds are for "
-                f"probabilities; this party's scores run {span}: {_remedy(scores)}"
+                f"probabilities; this party's scores run {span}: {_remedy(scores)}",
+                party=data.name,
+                column=column,
             )
         return
     for beyond, where in (
@@ -61,7 +64,9 @@ def _check(described: str, scores: NDArray[np.float64], thresholds: NDArray[np.f
         if beyond.mean() >= _NEARLY_ALL and np.ptp(scores[beyond]) > 0:
             raise InputError(
                 f"{described}: of its rows {100 * beyond.mean():.3g} % lie {where}; its scores run {span}: check "
-                "that this is the column of scores, or take thresholds that span them"
+                "that this is the column of scores, or take thresholds that span them",
+                party=data.name,
+                column=column,
             )
 
 

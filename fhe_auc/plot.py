@@ -27,6 +27,7 @@ __all__ = [
     "SUFFIXES",
     "check_path",
     "check_writable",
+    "current",
     "draw",
     "save_figure",
     "site_aucs",
@@ -195,9 +196,19 @@ def _draw_bytes(axes: Axes, evaluation: Evaluation) -> None:
     tidy(axes)
 
 
-def tidy(axes: Axes) -> None:
-    """Take away the frame at the top and on the right."""
+def current(axes: Axes | None) -> Axes:
+    """Return the axes, or pyplot's current ones, which nothing else here uses: no display is needed then."""
+    if axes is not None:
+        return axes
+    from matplotlib import pyplot
+
+    return pyplot.gca()
+
+
+def tidy(axes: Axes) -> Axes:
+    """Take away the frame at the top and on the right; return the axes."""
     axes.spines[["top", "right"]].set_visible(False)
+    return axes
 
 
 def _three_digits(number: float) -> str:

@@ -6,7 +6,7 @@ import operator
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, final
 
 import numpy as np
@@ -18,10 +18,12 @@ from fhe_auc.errors import InputError, ThresholdError
 from fhe_auc.evaluation import Evaluation, Outcome
 from fhe_auc.intervals import check_level
 from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
+from fhe_auc.options import Options
 from fhe_auc.own_rows import check_scores, warnings_of
 from fhe_auc.plan import EncodedPlan, Plan
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
+from fhe_auc.suggestions import known_names
 
 DEFAULT_PROTOCOL = "verified"
 DEFAULT_MAX_ROWS = 10**6
@@ -131,8 +133,8 @@ class Protocol(ABC, Generic[R]):
     encrypts: ClassVar[bool] = True
     """Whether results come out of an encrypted computation; otherwise they are noisy."""
 
-    options: ClassVar[Mapping[str, str]] = {}
-    """What `Request.options` may hold: name, and one line on what it is."""
+    options: ClassVar[type[Options]] = Options
+    """What `Request.options` may hold, by the names of its fields."""
 
     yields: ClassVar[type[Outcome]] = Evaluation
     """What a session yields to each party."""
@@ -174,11 +176,19 @@ class Protocol(ABC, Generic[R]):
 
     def check_options(self, names: Iterable[str]) -> None:
         """Raise `InputError` for an option that this protocol does not have."""
-        for name in sorted(set(names) - set(self.options)):
+        known = [each.name for each in fields(self.options)]
+        for name in sorted(set(names) - set(known)):
             if name in _WEIGHTS:
                 raise InputError(f"{name}: weights are not supported; leave them out: every row counts once")
-            known = f"it has {', '.join(sorted(self.options))}" if self.options else "it has none"
-            raise InputError(f"protocol {self.name!r} has no option {name!r}; {known}")
+            raise InputError(f"protocol {self.name!r} has no option {name!r}{known_names(name, known)}")
+
+    def chosen(self, values: Mapping[str, Any]) -> Options:
+        """Return options by name as this protocol's; raise `InputError` for one that it does not have, or needs."""
+        self.check_options(values)
+        for each in fields(self.options):
+            if each.default is MISSING and each.name not in values:
+                raise InputError(f"{each.name} has no default; give it: {each.metadata['about']}")
+        return self.options(**values)
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split a request for so many quantile thresholds; its own thresholds are of no account.

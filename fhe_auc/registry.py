@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from fhe_auc.attacks import Attacks
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds
+from fhe_auc.options import Options
 from fhe_auc.protocol import Protocol
+from fhe_auc.suggestions import known_names
 
 R = TypeVar("R", bound=Outcome)
 T = TypeVar("T")
@@ -53,13 +55,17 @@ def _yielding(kind: type[R], name: str, otherwise: str) -> Protocol[R]:
 def load(name: str) -> Protocol[Any]:
     """Return the installed protocol of that name.
 
-    Raises `UnknownProtocolError` where none has it, more than one has, or the plug-in does not load or is no
-    `Protocol`.
+    Raises `UnknownProtocolError` where none has it, more than one has, or the plug-in does not load, is no `Protocol`
+    or has other options than `Options`.
     """
     installed = _installed(GROUP)
     if name not in installed:
-        raise UnknownProtocolError(f"unknown protocol {name!r} (installed: {', '.join(sorted(installed)) or 'none'})")
-    return _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+        raise UnknownProtocolError(f"unknown protocol {name!r}{known_names(name, sorted(installed), most=20)}")
+    plugin = _made(Protocol, name, installed[name], brings="protocol")  # type: ignore[type-abstract]
+    options: object = plugin.options
+    if not (isinstance(options, type) and issubclass(options, Options)):
+        raise UnknownProtocolError(f"protocol {name!r}: its options are no subclass of fhe_auc.options.Options")
+    return plugin
 
 
 def attacks(protocol: str) -> Attacks:

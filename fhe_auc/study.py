@@ -77,7 +77,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Raise `InputError` where a party has more rows than its cap."""
         cap = self.row_caps.get(party, rows)
         if rows > cap:
-            raise InputError(f"party {party!r} has {rows:,} rows, more than its cap in the session's study, {cap:,}")
+            raise InputError(
+                f"party {party!r} has {rows:,} rows, more than its cap in the session's study, {cap:,}", party=party
+            )
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Say for a table what is evaluated: label, nothing, text."""

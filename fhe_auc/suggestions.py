@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 
 def known_names(name: str, known: Iterable[str], *, most: int = 12) -> str:
-    """Return the end of a message about an unknown name: "; did you mean 'risk'? There are: risk, died".
+    """Return the end of a message about an unknown name: "; did you mean 'risk'? (there are: risk, died)".
 
     At most so many names as `most` says are listed.
     """
     names = list(known)
-    near = difflib.get_close_matches(name.lower(), {each.lower(): each for each in names}, n=1)
-    meant = next((each for each in names if near and each.lower() == near[0]), None)
-    listed = ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-    return ("" if meant is None else f"; did you mean {meant!r}?") + (f" (there are: {listed})" if names else "")
+    if not names:
+        return "; there are none"
+    near = difflib.get_close_matches(name.lower(), [each.lower() for each in names], n=1)
+    meant = next((f"; did you mean {each!r}?" for each in names if [each.lower()] == near), "")
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{meant} (there are: {', '.join(names[:most])}{more})"

@@ -59,7 +59,7 @@ def add_column(
         with replacing(wanted) as file:
             writer(given, file, name, values)
     except InputError as error:
-        raise InputError(f"file {str(given)!r}: {error}") from None
+        raise error.within(f"file {str(given)!r}", file=str(given)) from None
 
 
 def _refuse_same(name: str, there: list[str]) -> None:

@@ -252,11 +252,11 @@ def _read(file: Path, columns: _Columns) -> _Rows:
     try:
         return reader(file, columns)
     except InputError as error:
-        raise InputError(f"file {str(file)!r}: {error}") from None
+        raise error.within(f"file {str(file)!r}", file=str(file)) from None
     except FileNotFoundError:
-        raise InputError(f"file {str(file)!r} does not exist") from None
+        raise InputError(f"file {str(file)!r} does not exist", file=str(file)) from None
     except Exception as error:  # what the libraries raise on damaged files has no end
-        raise InputError(f"file {str(file)!r} cannot be read: {_reason(error)}") from None
+        raise InputError(f"file {str(file)!r} cannot be read: {_reason(error)}", file=str(file)) from None
 
 
 def _reason(error: Exception) -> str:
@@ -272,9 +272,11 @@ def _require(columns: _Columns, there: Sequence[str]) -> None:
     times = Counter(there)
     for name in columns.names:
         if times[name] == 0:
-            raise InputError(f"there is no column {name!r}; there are {', '.join(map(repr, there)) or 'none'}")
+            raise InputError(
+                f"there is no column {name!r}; there are {', '.join(map(repr, there)) or 'none'}", column=name
+            )
         if times[name] > 1:
-            raise InputError(f"column {name!r} is there {times[name]} times")
+            raise InputError(f"column {name!r} is there {times[name]} times", column=name)
 
 
 # CSV ------------------------------------------------------------------------------------------------------------------

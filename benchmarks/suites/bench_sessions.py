@@ -7,23 +7,24 @@ import pytest
 from fhe_auc import federated_auc
 from fhe_auc_benchmarks.runtime.benchmark import PARTIES
 from fhe_auc_benchmarks.runtime.problem import Problem
+from fhe_auc_protocols import options as protocols
 
 PLAIN = {
-    "dpauc-laplace": {"epsilon": 1.0},
-    "dpauc-gaussian": {"epsilon": 1.0, "delta": 1e-6},
-    "dpauc-rr": {"epsilon": 8.0},
-    "histogram-local-dp": {"epsilon": 8.0},
+    "dpauc-laplace": protocols.DpaucLaplace(epsilon=1.0),
+    "dpauc-gaussian": protocols.DpaucGaussian(epsilon=1.0, delta=1e-6),
+    "dpauc-rr": protocols.DpaucRandomizedResponse(epsilon=8.0),
+    "histogram-local-dp": protocols.HistogramLocalDp(epsilon=8.0),
 }
 ENCRYPTED = {
-    "verified": {},
-    "exact": {},
-    "semi-honest": {},
-    "malicious, E=2, S=2": {"executions": 2, "splits": 2},
-    "malicious, E=2, S=4": {"executions": 2, "splits": 4},
-    "malicious, E=4, S=2": {"executions": 4, "splits": 2},
-    "malicious, E=4, S=4": {"executions": 4, "splits": 4},
-    "histogram-federated": {},
-    "histogram-distributed-dp": {"epsilon": 8.0},
+    "verified": "verified",
+    "exact": "exact",
+    "semi-honest": "semi-honest",
+    "malicious, E=2, S=2": protocols.Malicious(executions=2, splits=2),
+    "malicious, E=2, S=4": protocols.Malicious(executions=2, splits=4),
+    "malicious, E=4, S=2": protocols.Malicious(executions=4, splits=2),
+    "malicious, E=4, S=4": protocols.Malicious(executions=4, splits=4),
+    "histogram-federated": "histogram-federated",
+    "histogram-distributed-dp": protocols.HistogramDistributedDp(epsilon=8.0),
 }
 THRESHOLDS = 100
 
@@ -46,13 +47,13 @@ def test_semi_honest(benchmark, backend, parties):
 @pytest.mark.parametrize("name", ENCRYPTED)
 @pytest.mark.benchmark(group="whole session, 15 parties, encrypted")
 def test_encrypted(benchmark, backend, name):
-    timed_session(benchmark, 15, name.partition(",")[0], backend=backend, **ENCRYPTED[name])
+    timed_session(benchmark, 15, ENCRYPTED[name], backend=backend)
 
 
 @pytest.mark.parametrize("name", PLAIN)
 @pytest.mark.benchmark(group="whole session, 15 parties, noise instead of encryption")
 def test_noisy(benchmark, name):
-    timed_session(benchmark, 15, name, **PLAIN[name])
+    timed_session(benchmark, 15, PLAIN[name])
 
 
 @pytest.mark.parametrize("parties", [5, 15])

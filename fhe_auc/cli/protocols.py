@@ -9,6 +9,7 @@ import click
 from fhe_auc import registry
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
+from fhe_auc.options import described
 
 
 @click.command(
@@ -32,7 +33,7 @@ def protocols(as_json: bool) -> None:
             broken[name] = str(error)
         else:
             found.append(
-                {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": dict(plugin.options)}
+                {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": described(plugin.options)}
             )
     for reason in broken.values():
         output.print_warning(reason)

@@ -57,13 +57,13 @@ def thresholds(
     """
     grids.check_savable(out)
     check_out_file(out, force=force)
-    registry.finding(protocol).check_options({"bins": bins, **options})
+    chosen = registry.finding(protocol).chosen(options)
     if "bins" in options:
         raise InputError("bins is given with --bins, not with -o")
     parties = files.read()
     started = time.perf_counter()
     with output.progress("Keys and parties") as report:
-        found = federated_thresholds(parties, bins, protocol=protocol, progress=report, **common, **options)
+        found = federated_thresholds(parties, bins, protocol=chosen, progress=report, **common)
     grids.save(out, found.grid)
     if as_json:
         about = {"protocol": found.protocol, "parties": found.parties, "keys": found.keys, "rounds": found.rounds}

@@ -19,7 +19,35 @@ from fhe_auc.report.card import (
     as_dict,
     report_card,
 )
-from fhe_auc.report.figures import draw
+from fhe_auc.report.figures import (
+    draw,
+    plot_calibration,
+    plot_decision_curve,
+    plot_precision_recall,
+    plot_roc,
+    plot_scores,
+)
 from fhe_auc.report.page import FILES, render, save
+from fhe_auc.report.session import Report, federated_report, refuse_noisy_panels, reported
 
-__all__ = ["FILES", "Decision", "Facts", "Measure", "ReportCard", "as_dict", "draw", "render", "report_card", "save"]
+__all__ = [
+    "FILES",
+    "Decision",
+    "Facts",
+    "Measure",
+    "Report",
+    "ReportCard",
+    "as_dict",
+    "draw",
+    "federated_report",
+    "plot_calibration",
+    "plot_decision_curve",
+    "plot_precision_recall",
+    "plot_roc",
+    "plot_scores",
+    "refuse_noisy_panels",
+    "render",
+    "report_card",
+    "reported",
+    "save",
+]

@@ -1,4 +1,7 @@
-"""The report's figures, each readable in black and white, and in words for those who cannot see it."""
+"""The report's figures, each readable in black and white, and in words for those who cannot see it.
+
+Functions that plot draw on `ax`, on pyplot's current axes without it, and return the axes.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.metrics import Histogram
-from fhe_auc.plot import GREY, INK, LIGHT, tidy
+from fhe_auc.plot import GREY, INK, LIGHT, current, tidy
 from fhe_auc.report.card import Decision, ReportCard
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "Illustration", "draw", "level_text", "png", "svg"]
+__all__ = [
+    "FIGURES",
+    "Illustration",
+    "draw",
+    "level_text",
+    "plot_calibration",
+    "plot_decision_curve",
+    "plot_precision_recall",
+    "plot_roc",
+    "plot_scores",
+    "png",
+    "svg",
+]
 
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
@@ -29,7 +44,7 @@ class Illustration(NamedTuple):
     title: str
     caption: str
     words: Callable[[ReportCard], str]
-    paint: Callable[[Axes, ReportCard], None]
+    plot: Callable[[ReportCard, Axes], Axes]
 
 
 def draw(card: ReportCard, name: str) -> Figure:
@@ -37,9 +52,7 @@ def draw(card: ReportCard, name: str) -> Figure:
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
     figure = Figure(figsize=_SIZE, layout="constrained")
-    axes = figure.add_subplot()
-    FIGURES[name].paint(axes, card)
-    tidy(axes)
+    FIGURES[name].plot(card, figure.add_subplot())
     return figure
 
 
@@ -60,7 +73,9 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def _paint_roc(axes: Axes, card: ReportCard) -> None:
+def plot_roc(card: ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds."""
+    axes = current(ax)
     fpr, tpr, _ = card.roc
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
@@ -77,6 +92,7 @@ def _paint_roc(axes: Axes, card: ReportCard) -> None:
     axes.set(xlabel="False positive rate (1 − specificity)", ylabel="True positive rate (recall)")
     _unit_square(axes)
     axes.legend(loc="lower right", fontsize=8, edgecolor="none", framealpha=0.9)  # the band may be behind it
+    return tidy(axes)
 
 
 def _roc_in_words(card: ReportCard) -> str:
@@ -85,7 +101,9 @@ def _roc_in_words(card: ReportCard) -> str:
     return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
 
 
-def _paint_precision_recall(axes: Axes, card: ReportCard) -> None:
+def plot_precision_recall(card: ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw precision by recall."""
+    axes = current(ax)
     precision, recall, _ = card.precision_recall
     precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
     axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
@@ -96,6 +114,7 @@ def _paint_precision_recall(axes: Axes, card: ReportCard) -> None:
             _mark(axes, tp / (tp + fn), tp / (tp + fp), marker, decision)
     axes.set(xlabel="Recall", ylabel="Precision", xlim=(-0.01, 1.01), ylim=(0, 1.02 * _round_up(1.4 * precision.max())))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
+    return tidy(axes)
 
 
 def _precision_recall_in_words(card: ReportCard) -> str:
@@ -104,7 +123,9 @@ def _precision_recall_in_words(card: ReportCard) -> str:
     return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
 
 
-def _paint_reliability(axes: Axes, card: ReportCard) -> None:
+def plot_calibration(card: ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the observed share of positive rows by mean score, with Wilson's intervals."""
+    axes = current(ax)
     observed, score, _ = card.calibration
     low, high = card.observed_band or (observed, observed)
     reach = _round_up(1.08 * max(high.max(), score.max()))
@@ -115,6 +136,7 @@ def _paint_reliability(axes: Axes, card: ReportCard) -> None:
     axes.set(xlabel="Mean score", ylabel="Observed share of positive rows")
     axes.set(xlim=(0, reach), ylim=(0, reach), aspect="equal")
     axes.legend(loc="upper left", fontsize=8, frameon=False)
+    return tidy(axes)
 
 
 def _reliability_in_words(card: ReportCard) -> str:
@@ -123,7 +145,9 @@ def _reliability_in_words(card: ReportCard) -> str:
     return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
 
 
-def _paint_decision_curve(axes: Axes, card: ReportCard) -> None:
+def plot_decision_curve(card: ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw net benefit by threshold probability, beside treating all rows and none."""
+    axes = current(ax)
     thresholds, model, treat_all = card.decision_curve
     axes.plot(thresholds, model, color=INK, linewidth=1.6, label="classifier")
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
@@ -131,6 +155,7 @@ def _paint_decision_curve(axes: Axes, card: ReportCard) -> None:
     axes.set(xlabel="Threshold probability", ylabel="Net benefit (true positives a row)")
     axes.set(xlim=(0, _round_up(card.roc.thresholds[1] or 1.0)), ylim=(-0.2 * card.prevalence, 1.2 * card.prevalence))
     axes.legend(loc="upper right", fontsize=8, frameon=False)
+    return tidy(axes)
 
 
 def _decision_curve_in_words(card: ReportCard) -> str:
@@ -148,7 +173,9 @@ def level_text(card: ReportCard) -> str:
     return f"{100 * (card.level or 0):.6g} %"
 
 
-def _paint_scores(axes: Axes, card: ReportCard) -> None:
+def plot_scores(card: ReportCard, ax: Axes | None = None) -> Axes:
+    """Draw the scores of either class, as shares."""
+    axes = current(ax)
     cells, shares = _shares(card.histogram)
     for share, label, fill, line in zip(
         shares, ("positive rows", "negative rows"), (LIGHT, "none"), ("-", "--"), strict=True
@@ -165,6 +192,7 @@ def _paint_scores(axes: Axes, card: ReportCard) -> None:
     axes.set_ylim(0, 1.35 * top)  # room for the legend
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
     axes.legend(loc="upper center", ncols=2, fontsize=8, frameon=False)
+    return tidy(axes)
 
 
 def _scores_in_words(card: ReportCard) -> str:
@@ -227,33 +255,33 @@ FIGURES: dict[str, Illustration] = {
         "The grey band is what the bins leave open. Dashed lines pass through the corners of Wilson's intervals of "
         "both rates, each at that level.",
         _roc_in_words,
-        _paint_roc,
+        plot_roc,
     ),
     "precision_recall": Illustration(
         "Precision and recall",
         "What share of the rows predicted positive truly are, as the threshold is lowered to find more of them.",
         _precision_recall_in_words,
-        _paint_precision_recall,
+        plot_precision_recall,
     ),
     "reliability": Illustration(
         "Reliability",
         "Points on the dotted line mean that scores can be read as probabilities; points below it, that scores are too "
         "high. Each point stands for about equally many rows; the bars are Wilson's intervals.",
         _reliability_in_words,
-        _paint_reliability,
+        plot_calibration,
     ),
     "decision_curve": Illustration(
         "Decision curve",
         "What acting on the classifier is worth where a positive row's treatment is worth the harm of treating "
         "(1 − t)/t negative rows, t being the threshold probability (Vickers and Elkin, 2006).",
         _decision_curve_in_words,
-        _paint_decision_curve,
+        plot_decision_curve,
     ),
     "scores": Illustration(
         "Scores of either class",
         "The less the two outlines overlap, the easier it is to tell the classes apart.",
         _scores_in_words,
-        _paint_scores,
+        plot_scores,
     ),
 }
 """The report's figures, by the names of their files, in order."""

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from fhe_auc.errors import ResultCheckError, VerificationError
+from fhe_auc.errors import InputError, ResultCheckError, ThresholdError, VerificationError
 
 
 @pytest.mark.parametrize("kind", [ResultCheckError, VerificationError])
@@ -18,3 +18,20 @@ def test_which_check_failed_outlives_the_way_to_another_process(kind: type[Resul
 @pytest.mark.parametrize("kind", [ResultCheckError, VerificationError])
 def test_a_check_of_another_package_need_not_have_a_name(kind: type[ResultCheckError]) -> None:
     assert kind("refused").check is None
+
+
+@pytest.mark.parametrize("kind", [InputError, ThresholdError])
+def test_what_is_wrong_is_there_for_programs_also_in_another_process(kind: type[InputError]) -> None:
+    where = {"party": "north", "file": "north.csv", "line": 7, "column": "score"}
+    error = kind("score is nan", **where)
+    for each in (error, pickle.loads(pickle.dumps(error))):  # noqa: S301 - our own bytes
+        assert str(each) == "score is nan"
+        assert {name: getattr(each, name) for name in where} == where
+    assert {getattr(kind("score is nan"), name) for name in where} == {None}
+
+
+def test_an_error_that_is_given_its_place_keeps_what_it_knows() -> None:
+    error = InputError("score is nan", line=7, column="score").within("file 'north.csv'", file="north.csv")
+    assert str(error) == "file 'north.csv': score is nan"
+    assert (error.party, error.file, error.line, error.column) == (None, "north.csv", 7, "score")
+    assert error.within("party 'north'", party="north", file="other.csv").file == "north.csv"

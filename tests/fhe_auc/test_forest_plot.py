@@ -157,3 +157,10 @@ def test_each_kind_of_file_is_written(tmp_path: Any, suffix: str, magic: bytes) 
     file = tmp_path / f"forest{suffix}"
     plot.save_figure(forest_plot.draw(two_models()), file)
     assert file.read_bytes().startswith(magic)
+
+
+def test_it_is_drawn_on_the_axes_given() -> None:
+    left, right = Figure(layout="constrained").subplots(1, 2)
+    assert forest_plot.plot_forest(two_models(), ax=right) is right
+    assert right.has_data()
+    assert not left.has_data()

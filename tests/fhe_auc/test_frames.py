@@ -13,9 +13,10 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import InputError, PartyData, federated_auc, federated_thresholds
 from fhe_auc.terminal import shown
+from fhe_auc_protocols.options import DpaucLaplace
 
 GRID = np.arange(51) / 50
-CHEAP = {"thresholds": GRID, "protocol": "dpauc-laplace", "epsilon": 1.0}
+CHEAP = {"thresholds": GRID, "protocol": DpaucLaplace(epsilon=1.0)}
 COLUMNS = {"label": "died", "score": "risk", "site": "hospital"}
 
 
@@ -108,6 +109,21 @@ def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, An
 def test_what_is_no_party_is_refused_with_the_remedy(rows: Any, shown: str) -> None:
     with pytest.raises(InputError, match=shown):
         federated_auc(rows, **CHEAP)
+
+
+def test_errors_say_party_and_column_for_programs() -> None:
+    with pytest.raises(InputError) as unknown:
+        federated_auc(patients(), **{**COLUMNS, "score": "risks"}, **CHEAP)
+    assert (unknown.value.party, unknown.value.column) == (None, "risks")
+    with pytest.raises(InputError) as text:
+        federated_auc({"north": patients()}, label="sex", score="risk", **CHEAP)
+    assert (text.value.party, text.value.column) == ("north", "sex")
+
+
+@pytest.mark.parametrize("rows", [{"north": patients()}, [patients()]])
+def test_a_column_of_sites_does_not_go_with_several_tables(rows: Any) -> None:
+    with pytest.raises(InputError, match="site='hospital' is for one table with all parties' rows"):
+        federated_auc(rows, **COLUMNS, **CHEAP)
 
 
 def test_several_models_need_tables() -> None:

@@ -216,7 +216,7 @@ def _once(sample: _Sample, asked: Comparison, measured: _Measured) -> Row:
     cells = sample.cells(measured.protocol, measured.size)
     cells["threshold_error"] = abs(trapezoid(count(sample.everybody, measured.grid)).auc - sample.truth)
     try:
-        evaluation, cost = _session(sample, asked, measured, backend=asked.backend)
+        evaluation, cost = _session(sample, asked, measured, {}, backend=asked.backend)
     except (EvaluationError, InputError) as refusal:
         return Row(**cells, **_spread(np.array([]), sample.truth), privacy="no number", note=str(refusal))
     measures = _spread(np.array([evaluation.auc]), sample.truth)
@@ -234,7 +234,7 @@ def _many(sample: _Sample, asked: Comparison, measured: _Measured, budget: Budge
     if len(aucs) < asked.runs:
         note = f"{asked.runs - len(aucs)} of {asked.runs} runs gave no number: their flipped labels were all the same"
     try:
-        _, cost = _session(sample, asked, measured, **budget.as_options())
+        _, cost = _session(sample, asked, measured, budget.as_options())
     except UndefinedAucError:
         note = note or "the session run for its cost gave no number: its flipped labels were all the same"
     return Row(
@@ -266,13 +266,17 @@ def _spread(aucs: NDArray[np.float64], truth: float) -> dict[str, Any]:
 
 
 def _session(
-    sample: _Sample, asked: Comparison, measured: _Measured, **options: Any
+    sample: _Sample, asked: Comparison, measured: _Measured, options: Mapping[str, Any], **common: Any
 ) -> tuple[Evaluation, dict[str, Any]]:
     """Run a real session; return its result and what it cost."""
     most = max(DEFAULT_MAX_ROWS, sample.rows)
     with Stopwatch() as watch:
         evaluation = asked.session(
-            sample.parties, protocol=measured.protocol, thresholds=measured.grid, max_rows=most, **options
+            sample.parties,
+            protocol=registry.load(measured.protocol).chosen(options),
+            thresholds=measured.grid,
+            max_rows=most,
+            **common,
         )
     return evaluation, {
         "verified": verified_as_dict(aggregation=evaluation.verified),

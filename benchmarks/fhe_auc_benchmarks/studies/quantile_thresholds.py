@@ -22,6 +22,7 @@ from fhe_auc_benchmarks.simulations import score_histograms as simulation
 from fhe_auc_benchmarks.studies import score_histograms
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
 from fhe_auc_protocols.histograms.quantile_thresholds import equi_depth_grid
+from fhe_auc_protocols.options import HistogramDistributedDp, HistogramFederated, Malicious, SemiHonest
 
 RUNS = 20
 SHARES = (0.1, 0.25, 0.5)
@@ -57,17 +58,12 @@ def of_200_parties() -> None:
         labels = random.random(50) < 0.4
         parties.append(PartyData.from_arrays(f"site {number}", labels, random.beta(2 + labels, 3)))
     truth = exact_auc(pooled(parties).y_true, pooled(parties).y_score)
-    for protocol, options in (
-        ("semi-honest", {}),
-        ("malicious", {}),
-        ("histogram-federated", {}),
-        ("histogram-distributed-dp", {"epsilon": 1.0}),
-    ):
+    for protocol in (SemiHonest(), Malicious(), HistogramFederated(), HistogramDistributedDp(epsilon=1.0)):
         started = time.process_time()
-        found = fhe_auc.federated_auc(parties, protocol=protocol, thresholds="quantile:50", **options)
+        found = fhe_auc.federated_auc(parties, protocol=protocol, thresholds="quantile:50")
         seconds = time.process_time() - started
         print(
-            f"{protocol}: error {abs(found.auc - truth):.1e}, {found.rounds} rounds, {seconds:.0f} s of CPU, "
+            f"{protocol.protocol}: error {abs(found.auc - truth):.1e}, {found.rounds} rounds, {seconds:.0f} s of CPU, "
             f"{found.upload_bytes_per_party:,} bytes that a party sent"
         )
 

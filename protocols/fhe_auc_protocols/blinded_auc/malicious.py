@@ -18,7 +18,6 @@ the aggregator, so that one party that gives it away undoes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 
 from fhe_auc.ckks import Slots
 from fhe_auc.counts import PartyData
@@ -27,6 +26,7 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc import planner, split_shares
 from fhe_auc_protocols.blinded_auc.error_bound import disagreement
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
@@ -34,12 +34,6 @@ from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import recover_verified
 from fhe_auc_protocols.blinded_auc.split_shares import Execution
 from fhe_auc_protocols.blinded_auc.workload import MAX_SPLITS, Workload
-
-DEFAULT_SPLITS = 2
-"""S, positions that each threshold takes: 2 to 4."""
-
-DEFAULT_EXECUTIONS = 4
-"""E: 2, 4 or 8."""
 
 FLOODING_BITS = 34
 """λ: less than elsewhere, since errors are amplified, and executions are to agree closely."""
@@ -57,21 +51,15 @@ class Malicious(BlindedAuc):
     trust = "the aggregator does not collude with a party; that it computes what it should is checked"
     all_parties = True
     echoed = True
-    options = MappingProxyType(
-        {
-            "executions": "how often the AUC is computed, in the same ciphertext: 2, 4 or 8; default 4",
-            "splits": "positions that each threshold takes, 2 to 4; default 2",
-            "tolerance": "by how much executions may differ; default: the bound on the numerical error",
-        }
-    )
+    options = options_of.Malicious
 
     def workload(self, request: Request) -> Workload:
         """Return what the parameters must carry; options: ``splits`` (2 to 4), ``executions`` (2, 4 or 8).
 
         Raise `InputError` for other values.
         """
-        splits = request.options.get("splits", DEFAULT_SPLITS)
-        executions = request.options.get("executions", DEFAULT_EXECUTIONS)
+        splits = request.options.get("splits", self.options.splits)
+        executions = request.options.get("executions", self.options.executions)
         if not isinstance(splits, int) or splits not in _SPLITS:
             raise InputError(f"splits must lie between {_SPLITS[0]} and {_SPLITS[-1]}, got {splits!r}")
         if not isinstance(executions, int) or executions not in _EXECUTIONS:

@@ -27,6 +27,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.blinded_auc.packing import CHECK_WEIGHT
 from fhe_auc_protocols.blinded_auc.protocol import BlindedAuc, BlindedTask
 from fhe_auc_protocols.blinded_auc.result_check import recover
@@ -39,6 +40,7 @@ class SemiHonest(BlindedAuc):
     """Plug-in ``semi-honest``."""
 
     name = "semi-honest"
+    options = options_of.SemiHonest
     summary = "CKKS; the aggregator sees ciphertexts only and is trusted to follow the protocol"
     trust = "the aggregator computes what it should and does not collude with a party"
 

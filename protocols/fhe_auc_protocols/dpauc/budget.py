@@ -36,7 +36,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 from scipy.special import expit
@@ -54,20 +53,6 @@ _MAX_NOISE = 2.0**60  # counts are int64
 LAPLACE, GAUSSIAN, RANDOMIZED_RESPONSE = "laplace", "gaussian", "rr"
 
 _DELTA_ADVICE = "; give it, well below 1 over the number of rows: … -o delta=1e-6"
-_EPSILON = {"epsilon": "privacy budget of a label for this session; must be given"}
-CURVE_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "clip": "raise sums below 0 to 0: true (as in the paper) or false",
-        "endpoints": "add (0, 0) and (1, 1) to the curve: false (as in the paper) or true",
-        "monotone": "make the curve monotone by isotonic regression: false (as in the paper) or true",
-    }
-)
-COUNT_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {**_EPSILON, "budget_thresholds": "|Θ| of ε/(4|Θ|), where it exceeds the number of thresholds", **CURVE_OPTIONS}
-)
-RR_OPTIONS: Mapping[str, str] = MappingProxyType(
-    {**_EPSILON, "score_epsilon": "budget of a score in [0, 1]; default: scores stay as they are", **CURVE_OPTIONS}
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import ClassVar
 
 import numpy as np
@@ -16,12 +15,11 @@ from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_protocols import dp_noise, result_warnings
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.dpauc.budget import (
-    COUNT_OPTIONS,
     GAUSSIAN,
     LAPLACE,
     RANDOMIZED_RESPONSE,
-    RR_OPTIONS,
     Budget,
 )
 from fhe_auc_protocols.dpauc.roc import STATISTICS, is_of_rows, statistics, unclipped
@@ -142,7 +140,7 @@ class DpaucLaplace(DpaucProtocol):
     name = "dpauc-laplace"
     summary = "label differential privacy; Laplace noise on each party's counts, nothing encrypted"
     mechanism = LAPLACE
-    options = COUNT_OPTIONS
+    options = options_of.DpaucLaplace
 
 
 class DpaucGaussian(DpaucProtocol):
@@ -151,7 +149,7 @@ class DpaucGaussian(DpaucProtocol):
     name = "dpauc-gaussian"
     summary = "label differential privacy, but for a chance of delta; Gaussian noise on each party's counts"
     mechanism = GAUSSIAN
-    options = MappingProxyType({**COUNT_OPTIONS, "delta": "how much of the guarantee may fail; must be given"})
+    options = options_of.DpaucGaussian
 
 
 class DpaucRandomizedResponse(DpaucProtocol):
@@ -161,7 +159,7 @@ class DpaucRandomizedResponse(DpaucProtocol):
     summary = "label differential privacy; each party flips labels at random, nothing encrypted"
     trust = "as dpauc-laplace: check the manifest's budget; the aggregator learns how many scores lie where"
     mechanism = RANDOMIZED_RESPONSE
-    options = RR_OPTIONS
+    options = options_of.DpaucRandomizedResponse
 
 
 def _count_limit(manifest: Manifest) -> int:

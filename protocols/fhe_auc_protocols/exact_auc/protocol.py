@@ -6,7 +6,6 @@ verified    the aggregator may do what it likes: parties get the right integers,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -23,6 +22,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -46,10 +46,7 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
     default_thresholds = "hybrid:4000"  # a threshold is a few bytes
     several = True
     boundaries = "boundaries-federated"
-    options: ClassVar[Mapping[str, str]] = {
-        ROUND_SCORES: f"round scores to so many decimals (1 to {grids.MAX_PLACES}), each of which is a threshold: "
-        "the AUC is then that of the rounded scores, and pairs of rows that rounding ties count as undecided",
-    }
+    options = options_of.Exact
     authenticated: ClassVar[bool] = False
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
@@ -140,6 +137,7 @@ class Verified(Exact):
     """Plug-in ``verified``."""
 
     name = "verified"
+    options = options_of.Verified
     summary = "pads, BFV, one-time authenticators: the AUC as an exact fraction, P and N; a liar passes below 2^-40"
     trust = "the aggregator does not collude with a party; what it computes is proved"
     authenticated = True

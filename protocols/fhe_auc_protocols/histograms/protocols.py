@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fhe_auc.evaluation import Evaluation, QuantileThresholds
 from fhe_auc.protocol import Protocol, Request
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.histograms import split_budget
 from fhe_auc_protocols.histograms.distributed_noise import DistributedNoise
 from fhe_auc_protocols.histograms.exact_counts import ExactCounts
@@ -20,12 +21,11 @@ class HistogramFederated(ExactCounts[Evaluation]):
     trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
+    options = options_of.HistogramFederated
 
 
 class _PrivateHistogram(Protocol[Evaluation]):
     """A score histogram with noise."""
-
-    options = PrivateScoreHistogram.options
 
     def staged(self, request: Request, bins: int) -> tuple[Request, Request]:
         """Split the budget."""
@@ -40,6 +40,7 @@ class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
     trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
+    options = options_of.HistogramDistributedDp
 
 
 class HistogramLocalDp(_PrivateHistogram, LocalRandomisation[Evaluation]):
@@ -50,6 +51,7 @@ class HistogramLocalDp(_PrivateHistogram, LocalRandomisation[Evaluation]):
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     boundaries = "boundaries-local-dp"
     readout = PrivateScoreHistogram()
+    options = options_of.HistogramLocalDp
 
 
 class QuantilesFederated(ExactCounts[QuantileThresholds]):
@@ -60,7 +62,7 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     trust = "the aggregator computes what it should and does not collude with a party; parties see pooled scores"
     yields = QuantileThresholds
     readout = ExactQuantiles()
-    options = readout.options
+    options = options_of.BoundariesFederated
 
 
 class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
@@ -74,8 +76,8 @@ class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
     summary = "CKKS sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
     trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 14), 10, "a row added or removed")
-    options = readout.options
+    readout = PrivateQuantiles(range(1, 14), options_of.BoundariesDistributedDp.height)
+    options = options_of.BoundariesDistributedDp
 
 
 class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
@@ -88,5 +90,5 @@ class QuantilesLocalDp(LocalRandomisation[QuantileThresholds]):
     summary = "local differential privacy: quantile thresholds from one randomised report a row, nothing encrypted"
     trust = "nobody but its own party with a row: others learn what epsilon allows; all compute what they should"
     yields = QuantileThresholds
-    readout = PrivateQuantiles(range(1, 15), 8, "a row's score")
-    options = readout.options
+    readout = PrivateQuantiles(range(1, 15), options_of.BoundariesLocalDp.height)
+    options = options_of.BoundariesLocalDp

@@ -21,7 +21,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,6 @@ class _Quantiles(Readout[QuantileThresholds]):
     """What both have in common."""
 
     purpose = "finding thresholds"
-    options = MappingProxyType({"bins": "how many thresholds to find; must be given"})
     why_fewer: str
     """Why there may be fewer thresholds than were asked for."""
 
@@ -149,22 +147,13 @@ class ExactQuantiles(_Quantiles):
 class PrivateQuantiles(_Quantiles, PrivateReadout[QuantileThresholds]):
     """Of hierarchical counts with noise.
 
-    `heights` are those of the hierarchy that may be asked for; `privacy_unit` says what epsilon protects.
+    `heights` are those of the hierarchy that may be asked for.
     """
 
     why_fewer = f"{_TIES}, or noise hides where the rows lie; ask for fewer, or give a larger epsilon"
 
-    def __init__(self, heights: range, default_height: int, privacy_unit: str) -> None:
+    def __init__(self, heights: range, default_height: int) -> None:
         self._heights, self._default_height = heights, default_height
-        lowest, highest = heights[0], heights[-1]
-        self.options = MappingProxyType(
-            {
-                **super().options,
-                "epsilon": f"privacy budget of {privacy_unit}; must be given",
-                "height": f"of the hierarchy: thresholds are multiples of 2^-height, {lowest} to {highest}; "
-                f"default {default_height}",
-            }
-        )
 
     def height(self, options: Mapping[str, Any]) -> int:
         """Return the height asked for."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -19,9 +18,6 @@ from fhe_auc.counts import PartyData
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Protocol, Request
 from fhe_auc.rounds import R
-
-Options = Mapping[str, str]
-"""What a plug-in's options are: name, and one line."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,9 +46,6 @@ class Readout(ABC, Generic[R]):
 
     purpose: ClassVar[str]
     """What sessions are for, in messages."""
-
-    options: Options = MappingProxyType({})
-    """Those of the plug-ins with this readout."""
 
     def completed(self, request: Request) -> Request:
         """Return the request with the thresholds that its options stand for, where they do."""

@@ -62,8 +62,6 @@ class ExactScoreHistogram(Readout[Evaluation]):
 class PrivateScoreHistogram(ExactScoreHistogram, PrivateReadout[Evaluation]):
     """Of counts with noise. A session before may have spent a part of the budget on the thresholds (`split_budget`)."""
 
-    options = split_budget.OPTIONS
-
     def agreed(self, options: Mapping[str, Any], thresholds: int) -> dict[str, bool | int | float | str]:
         """Return the budget of this session and of one before it."""
         self.budget(options)

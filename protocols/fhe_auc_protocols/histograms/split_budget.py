@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from fhe_auc.errors import InputError
@@ -23,14 +22,6 @@ SHARE = 0.25
 
 _SPENT = "boundaries_epsilon"
 _HEIGHT = "height"
-
-OPTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "epsilon": "privacy budget of a row, that of a session for quantile thresholds included; must be given",
-        _SPENT: "how much of epsilon such a session spends, or has spent; default a quarter",
-        _HEIGHT: "of the hierarchy that quantile thresholds come from; see boundaries-…",
-    }
-)
 
 
 def staged(request: Request, bins: int) -> tuple[Request, Request]:

@@ -25,8 +25,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Party
 from fhe_auc_protocols import exact_sampling, result_warnings
+from fhe_auc_protocols import options as options_of
 from fhe_auc_protocols.exact_sampling import Source
 from fhe_auc_protocols.option_values import is_whole, privacy_budget
 from fhe_auc_protocols.u_statistics.auc_estimate import AucEstimate, of_responses, of_tree
@@ -179,7 +179,6 @@ class LocalProtocol(UnencryptedProtocol[Evaluation, Mechanism]):
 
     party_type = LocalParty
     trust = "nobody with the scores, which are randomised row by row; all with the labels, which are public"
-    _epsilon: ClassVar[str] = "privacy budget of one row, 0.000001 to 32; needed"
 
     def __init__(self, source: Callable[[], Source] = exact_sampling.secure) -> None:
         self._source = source
@@ -201,12 +200,7 @@ class UstatKrr(LocalProtocol):
 
     name = "ustat-krr"
     summary = "local differential privacy: each row's binned score by randomised response, unbiased AUC"
-    options = MappingProxyType(
-        {
-            "epsilon": LocalProtocol._epsilon,
-            "bins": "bins of scores, made of neighbouring thresholds'; default by the rule k = min_rows^¼·√ε",
-        }
-    )
+    options = options_of.UstatKrr
 
     def agreed(self, request: Request) -> dict[str, bool | int | float | str]:
         """Return the manifest's options, the number of bins, 2 to that of thresholds, among them."""
@@ -230,7 +224,7 @@ class UstatHierarchy(LocalProtocol):
 
     name = "ustat-hierarchy"
     summary = "local differential privacy: one bit a row on a tree over all thresholds' bins"
-    options = MappingProxyType({"epsilon": LocalProtocol._epsilon})
+    options = options_of.UstatHierarchy
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Mechanism:
         """Return the tree over the session's bins; raise `InputError` for a wrong option."""

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Called
 
-from fhe_auc import ckks, datasets, federated_auc, registry
+from fhe_auc import ckks, datasets, registry
 from fhe_auc.cli import main
 from fhe_auc.computation import Result
 from fhe_auc.counts import PartyData
@@ -40,6 +40,7 @@ from fhe_auc_benchmarks.attacks.blinded_auc.strategies import STRATEGIES
 from fhe_auc_benchmarks.attacks.outcome import HARM, HARMLESS, Outcome
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
+from tests.support.chosen import federated_auc
 
 PROTOCOLS = tuple(ciphertexts.PROTOCOLS)
 # For every session wrong, unnoticed, and outside what every honest session says.

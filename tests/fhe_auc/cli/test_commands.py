@@ -271,7 +271,7 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("evaluate north.csv --score-column risk", r"no column 'risk'; there are 'y_true', 'y_score'"),
         ("evaluate north.csv --site-column site", "no column 'site'"),
         ("evaluate nan.csv", r"party 'nan', row 1 of file 'nan\.csv': score is nan"),
-        ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(installed: .*semi-honest"),
+        ("evaluate north.csv --protocol magic", r"unknown protocol 'magic' \(there are: .*semi-honest"),
         ("evaluate north.csv --backend magic", "'--backend': 'magic' is not one of 'openfhe', 'tenseal'"),
         ("evaluate north.csv --thresholds magic", "thresholds 'magic' are unknown; known are uniform:SIZE"),
         ("evaluate north.csv --thresholds uniform:x", "uniform:100"),

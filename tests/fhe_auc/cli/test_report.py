@@ -30,6 +30,7 @@ from fhe_auc.report import FILES, Facts, as_dict, report_card
 from fhe_auc_protocols.histograms.protocols import HistogramFederated
 from fhe_auc_protocols.histograms.readout import PooledCounts
 from fhe_auc_protocols.histograms.score_histogram import ExactScoreHistogram, pooled_histogram
+from fhe_auc_protocols.options import HistogramLocalDp
 
 CREDIT = (str(resources.files("fhe_auc") / "data" / "credit_default.npz"), "--site-column", "site")
 AT = ("--threshold", "0.3")
@@ -278,7 +279,7 @@ class Noisy(HistogramFederated):
     """Stands for a model that adds noise: what it answers is fixed."""
 
     name = "histogram-local-dp"
-    options = {"epsilon": "privacy budget"}  # noqa: RUF012
+    options = HistogramLocalDp
     readout = NoisyReadout()
 
 

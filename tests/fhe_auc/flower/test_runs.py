@@ -22,8 +22,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import ckks, datasets, federated_auc
+from fhe_auc import ckks, datasets
 from fhe_auc.counts import PartyData
+from tests.support.chosen import federated_auc
 
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
 PRECISION = 1e-6

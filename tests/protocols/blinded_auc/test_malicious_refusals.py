@@ -19,6 +19,7 @@ from fhe_auc_protocols.blinded_auc.malicious import Malicious, MaliciousTask
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
     CLOSE,
     backends,
@@ -77,7 +78,7 @@ class TestRequests:
     def test_options_that_make_no_sense_are_refused_before_there_are_keys(self, options, shown, monkeypatch):
         monkeypatch.setattr(ckks, "generate", None)
         with pytest.raises(InputError, match=re.escape(shown)):
-            fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
+            federated_auc(sites(2), protocol="malicious", thresholds="uniform:16", **options)
 
     @pytest.mark.parametrize("options", [{"splits": np.int64(3)}, {"executions": np.int32(2)}], ids=str)
     def test_numpy_integers_are_integers(self, options):

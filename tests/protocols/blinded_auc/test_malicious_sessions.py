@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import fhe_auc
 from fhe_auc import datasets, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, VerificationError
@@ -20,6 +19,7 @@ from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.error_bound import error_bound
 from tests.support.blinded_auc import counts_of
+from tests.support.chosen import federated_auc
 from tests.support.malicious_sessions import (
     CLOSE,
     Engine,
@@ -39,8 +39,8 @@ class TestHonestSessions:
     @pytest.mark.parametrize(("number", "grid"), [(2, "uniform:16"), (5, "uniform:100")])
     def test_the_auc_is_the_semi_honest_and_the_exact_one(self, backend, number, grid):
         parties = sites(number, seed=number)
-        found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds=grid, backend=backend)
-        plain = fhe_auc.federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=backend)
+        found = federated_auc(parties, protocol="malicious", thresholds=grid, backend=backend)
+        plain = federated_auc(parties, protocol="semi-honest", thresholds=grid, backend=backend)
         truth = exact(parties, thresholds.resolve(grid))
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
         assert found.auc == pytest.approx(plain.auc, abs=CLOSE)
@@ -54,7 +54,7 @@ class TestHonestSessions:
     @backends
     def test_parties_learn_that_it_was_verified_and_by_which_settings(self, backend):
         parties = sites(4)
-        found = fhe_auc.federated_auc(
+        found = federated_auc(
             parties,
             protocol="malicious",
             thresholds="uniform:16",
@@ -70,7 +70,7 @@ class TestHonestSessions:
         assert found.as_dict()["settings"] == {"executions": 2, "splits": 3, "tolerance": 1e-5, "signed": False}
 
     def test_without_options_two_splits_and_four_executions_agree_within_the_planned_precision(self):
-        found = fhe_auc.federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
+        found = federated_auc(sites(2), protocol="malicious", thresholds="uniform:16")
         tolerance = found.settings["tolerance"]
         assert dict(found.settings) == {"executions": 4, "splits": 2, "tolerance": tolerance, "signed": False}
         assert 0 < found.numerical_error < tolerance < math.sqrt(2) * found.numerical_error
@@ -120,7 +120,7 @@ class TestHonestSessions:
     @pytest.mark.slow
     def test_the_default_grid(self, backend):
         parties = datasets.load("credit-default")
-        found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds="hybrid:1000", backend=backend)
+        found = federated_auc(parties, protocol="malicious", thresholds="hybrid:1000", backend=backend)
         truth = exact(parties, thresholds.hybrid(1000))
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
         assert found.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
@@ -161,7 +161,7 @@ class TestHonestSessions:
     def test_a_tolerance_far_above_the_error_bound_is_warned_of(self, tolerance, told):
         options = {} if tolerance is None else {"tolerance": tolerance}
         pairs = [(data.y_true, data.y_score) for data in sites(2)]
-        evaluation = fhe_auc.federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
+        evaluation = federated_auc(pairs, protocol="malicious", thresholds="uniform:16", **options)
         assert any("times what numerical errors need" in warning for warning in evaluation.warnings) is told
 
     @backends
@@ -214,7 +214,7 @@ class TestHonestSessions:
     @pytest.mark.parametrize("number", [2, pytest.param(5, marks=pytest.mark.slow)])
     def test_joint_keys(self, number):
         parties = sites(number)
-        found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
+        found = federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
         truth = exact(parties, np.linspace(0, 1, 16))
         assert (found.keys, found.rounds, found.verified) == ("joint", 4, True)
         assert found.auc == pytest.approx(truth.auc, abs=CLOSE)
@@ -225,7 +225,7 @@ class TestHonestSessions:
     def test_rows_of_one_label_are_refused_with_joint_keys_too(self):
         parties = [([1] * 30, np.linspace(0, 1, 30)), ([1] * 40, np.linspace(0, 1, 40))]
         with pytest.raises(VerificationError) as caught:
-            fhe_auc.federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
+            federated_auc(parties, protocol="malicious", thresholds="uniform:16", keys="joint")
         assert_silent(caught.value)
 
     @joint
@@ -233,7 +233,7 @@ class TestHonestSessions:
     @pytest.mark.parametrize("options", [{"executions": 2}, {"executions": 8}, {"splits": 3}], ids=str)
     def test_joint_keys_with_other_options(self, options):
         parties = sites(5)
-        found = fhe_auc.federated_auc(parties, protocol="malicious", thresholds="uniform:100", keys="joint", **options)
+        found = federated_auc(parties, protocol="malicious", thresholds="uniform:100", keys="joint", **options)
         assert found.auc == pytest.approx(exact(parties, thresholds.uniform(100)).auc, abs=CLOSE)
 
     @backends

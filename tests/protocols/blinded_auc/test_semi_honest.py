@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError
@@ -25,13 +24,14 @@ from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.result_check import Recovered, recover
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from tests.support import chosen
 from tests.support.blinded_auc import counts_of, encrypted_result, submission
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
 PRECISION = 1e-7
-federated_auc = functools.partial(fhe_auc.federated_auc, protocol="semi-honest")
+federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
 def exact(parties: list[PartyData], grid) -> float:

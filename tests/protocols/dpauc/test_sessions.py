@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from scipy import stats
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, federated_auc, registry, thresholds
+from fhe_auc import api, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
@@ -33,6 +33,7 @@ from fhe_auc_benchmarks.simulations import dpauc as simulation
 from fhe_auc_protocols.dpauc.budget import Budget
 from fhe_auc_protocols.dpauc.protocol import DpaucParty, DpaucProtocol, NoisyCounts
 from fhe_auc_protocols.dpauc.roc import statistics
+from tests.support.chosen import federated_auc
 
 FALSE_ALARM = 1e-8
 GRID = np.linspace(0, 1, 11)
@@ -345,7 +346,7 @@ def test_a_budget_must_be_given(name: str) -> None:
     [
         ("dpauc-laplace", {"epsilon": "1"}, "epsilon must be a number, got '1'"),
         ("dpauc-laplace", {"epsilon": True}, "epsilon must be a number, got True"),
-        ("dpauc-laplace", {"delta": 0.1}, "no option 'delta'; it has budget_thresholds, clip, endpoints, epsilon"),
+        ("dpauc-laplace", {"delta": 0.1}, "no option 'delta' .there are: epsilon, clip, endpoints"),
         ("dpauc-laplace", {"score_epsilon": 1.0}, "no option 'score_epsilon'"),
         ("dpauc-laplace", {"round_scores": 3}, "no option 'round_scores'"),
         ("dpauc-laplace", {"clip": 1}, "clip must be true or false, got 1"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fhe_auc import datasets, federated_auc, federated_thresholds, registry, thresholds
+from fhe_auc import datasets, registry, thresholds
 from fhe_auc.analysis import PLAIN
 from fhe_auc.api import run
 from fhe_auc.bfv.context import StoredPublic
@@ -32,6 +32,7 @@ from fhe_auc_keys.session_keys import PartySecrets, public_context
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.padded_computation import PartyKeys
 from tests.support import delong
+from tests.support.chosen import federated_auc, federated_thresholds
 from tests.support.exact_sessions import (
     BACKENDS,
     GRID,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import federated_auc, thresholds
+from fhe_auc import thresholds
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import main
 from fhe_auc.errors import CapacityError, InputError, VerificationError
@@ -19,6 +19,7 @@ from fhe_auc.rlwe import modular
 from fhe_auc.serialise import encode
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
+from tests.support.chosen import federated_auc
 from tests.support.exact_sessions import BACKENDS, Play, both_backends, needs_openfhe
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
 

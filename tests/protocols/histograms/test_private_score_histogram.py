@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import fhe_auc
 from fhe_auc import thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError, MessageError, UndefinedAucError
@@ -29,6 +28,7 @@ from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, Histo
 from fhe_auc_protocols.histograms.score_histogram import noisy_auc, pooled_histogram, rows_by_bin
 from fhe_auc_protocols.histograms.unary_encoding import NO_VALUE, UnaryEncoding, UnaryHierarchy
 from tests.support import random_sites
+from tests.support.chosen import federated_auc
 from tests.support.discrete_laplace import laplace_p_value
 
 FALSE_ALARM = 1e-7
@@ -119,7 +119,7 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
     pytest.importorskip("openfhe")
     parties = sites(3, rows=400)
-    found = fhe_auc.federated_auc(
+    found = federated_auc(
         parties, protocol="histogram-distributed-dp", thresholds="uniform:10", epsilon=5.0, keys="joint"
     )
     noise = np.stack([found.histogram.positives, found.histogram.negatives]) - exact(parties, 10)
@@ -228,16 +228,14 @@ def test_every_user_sends_one_report_on_one_level_and_an_empty_level_has_no_esti
 @both
 def test_much_data_gives_nearly_the_exact_auc_and_little_a_warning(name: str) -> None:
     parties, encrypted = sites(3, rows=40_000), name == "histogram-distributed-dp"
-    found = fhe_auc.federated_auc(parties, protocol=name, thresholds="uniform:10", epsilon=5.0)
-    plain = fhe_auc.federated_auc(parties, protocol="histogram-federated", thresholds="uniform:10")
+    found = federated_auc(parties, protocol=name, thresholds="uniform:10", epsilon=5.0)
+    plain = federated_auc(parties, protocol="histogram-federated", thresholds="uniform:10")
     assert abs(found.auc - plain.auc) < 0.03
     assert math.isnan(found.binning_error)
     assert math.isnan(found.numerical_error)
     assert found.auc == roc_auc_score(found.histogram).value
     assert not any("not small" in warning for warning in found.warnings)
-    few = fhe_auc.federated_auc(
-        sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3 if encrypted else 4
-    )
+    few = federated_auc(sites(3, rows=60), protocol=name, thresholds="uniform:10", epsilon=1.0 / 3 if encrypted else 4)
     assert any("not small against the rarer class" in warning for warning in few.warnings)
 
 

@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fhe_auc
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData, count
@@ -24,6 +23,7 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
+from tests.support.chosen import federated_auc
 from tests.support.encrypted_sums import sum_of_answers, telling
 from tests.support.pooled import pooled
 
@@ -33,7 +33,7 @@ joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need Op
 
 
 def evaluated(parties, **options):
-    return fhe_auc.federated_auc(parties, protocol="histogram-federated", **options)
+    return federated_auc(parties, protocol="histogram-federated", **options)
 
 
 def same(found, truth):

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import api, federated_auc, registry, thresholds
+from fhe_auc import api, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
@@ -29,6 +29,7 @@ from fhe_auc.rlwe.parameters import FINGERPRINT_BYTES
 from fhe_auc.serialise import decode, encode
 from fhe_auc_protocols import exact_sampling
 from fhe_auc_protocols.u_statistics.sessions import Tallies, UstatHierarchy, UstatKrr
+from tests.support.chosen import federated_auc
 
 PLUGINS = {"ustat-krr": UstatKrr, "ustat-hierarchy": UstatHierarchy}
 either = pytest.mark.parametrize("name", PLUGINS)
@@ -77,7 +78,7 @@ def test_the_plug_ins_are_installed_and_say_that_labels_are_public(name: str) ->
     plugin = registry.load(name)
     assert isinstance(plugin, PLUGINS[name])
     assert "labels, which are public" in plugin.trust
-    assert "epsilon" in plugin.options
+    assert plugin.options.protocol == plugin.name
 
 
 @either

@@ -24,11 +24,12 @@ from fhe_auc import thresholds as grids
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.error_bound import CONFIDENCE, MAX_AMPLIFICATION, fresh_error
-from fhe_auc_protocols.blinded_auc.malicious import DEFAULT_EXECUTIONS, DEFAULT_SPLITS, FLOODING_BITS
+from fhe_auc_protocols.blinded_auc.malicious import FLOODING_BITS
 from fhe_auc_protocols.blinded_auc.plan import MULTIPLIER_RANGE_BITS, AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.split_shares import LEAST_MULTIPLIER, Complex, amplification, split_weights
 from fhe_auc_protocols.blinded_auc.workload import Workload
+from fhe_auc_protocols.options import Malicious
 
 Floats: TypeAlias = "NDArray[np.floating[Any]]"
 
@@ -69,7 +70,7 @@ class Setting:
 
 def setting(
     *,
-    executions: int = DEFAULT_EXECUTIONS,
+    executions: int = Malicious.executions,
     tolerance: float | None = None,
     thresholds: str = "uniform:100",
     published: bool = False,
@@ -79,7 +80,7 @@ def setting(
     `executions` are 2, 4 or 8, `thresholds` a grid as on the command line; without a tolerance the plan's own.
     """
     grid = grids.resolve(thresholds)
-    workload = Workload(thresholds=len(grid), parties=_PARTIES, classes=2 * executions, splits=DEFAULT_SPLITS)
+    workload = Workload(thresholds=len(grid), parties=_PARTIES, classes=2 * executions, splits=Malicious.splits)
     chosen = plan(workload, "tenseal", flooding_bits=FLOODING_BITS, tolerance=tolerance)
     rng = generator(2025)
     labels = rng.random(_ROWS) < 0.3

@@ -1,0 +1,345 @@
+"""A report from the rows: a session that gives the pooled score histogram, one for groups and sites, and the facts."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fhe_auc import __version__, registry
+from fhe_auc import thresholds as grids
+from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
+from fhe_auc.api import evaluated, levels_of, named
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.evaluation import Evaluation, verified_as_dict
+from fhe_auc.frames import Columns, Label, Rows, parties_of
+from fhe_auc.intervals import DEFAULT_LEVEL, few_rows
+from fhe_auc.metrics import Histogram
+from fhe_auc.options import Options
+from fhe_auc.own_rows import warnings_of
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
+from fhe_auc.report.card import Facts, ReportCard, as_dict, report_card
+from fhe_auc.report.page import render, save
+from fhe_auc.score_scale import DEFAULT_SCALE
+from fhe_auc.terminal import Progress, shown
+
+__all__ = ["Report", "federated_report", "reported"]
+
+_KEYS = {
+    "sealed": "A key holder has made the secret key and sealed it to each party; it must not collude with the "
+    "aggregator. Each party can decrypt any ciphertext that it gets hold of, a single party's too.",
+    "joint": "The parties have made the secret key together and nobody has it as a whole: only all of them together "
+    "can decrypt.",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report card of a classifier, and what is said beside it.
+
+    Attributes
+    ----------
+    card : ReportCard
+        Every number and curve; the plotting functions draw them.
+    facts : Facts
+        Title, date, what was revealed to whom, costs, warnings, groups and sites.
+    own_warnings : tuple of str
+        What parties are told of their own rows: it names them, and small numbers, and is not for readers.
+    """
+
+    card: ReportCard
+    facts: Facts
+    own_warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the whole content as plain types, ready for ``json.dumps``."""
+        return as_dict(self.card, self.facts)
+
+    def html(self) -> str:
+        """Return the page, which needs no network."""
+        return render(self.card, self.facts)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write the page, its JSON and its figures into a folder; return their paths; errors as `report.save`."""
+        return save(self.card, self.facts, folder)
+
+
+def federated_report(
+    rows: Rows,
+    *,
+    label: str = "y_true",
+    score: str = "y_score",
+    site: str | None = None,
+    pos_label: Label | None = None,
+    by: str | Sequence[str] | Mapping[str, Sequence[str]] = (),
+    heterogeneity: bool = False,
+    min_cell: int = DEFAULT_MIN_CELL,
+    threshold: float = 0.5,
+    title: str = "",
+    protocol: str | Options = "histogram-federated",
+    thresholds: str | ArrayLike | None = None,
+    interval: float | None = DEFAULT_LEVEL,
+    score_scale: str = DEFAULT_SCALE,
+    max_rows: int = DEFAULT_MAX_ROWS,
+    backend: str | None = None,
+    keys: str = "sealed",
+    smudging_bits: int | None = None,
+    progress: bool | Progress = False,
+) -> Report:
+    """Return the report card of a classifier on all parties' rows: curves, calibration, decisions, with intervals.
+
+    Unlike `fhe_auc.federated_auc`, it gives the parties the pooled rows of each label in each bin of scores.
+
+    Parameters
+    ----------
+    rows, label, score, site, pos_label, by, heterogeneity, thresholds, score_scale, max_rows, backend, keys, \
+    smudging_bits, progress
+        As of `fhe_auc.federated_auc`; scores must be probabilities.
+    min_cell : int
+        Bins are merged until no count that is shown is from 1 to ``min_cell - 1``, and groups with fewer rows of a
+        label are left out; 1 shows all.
+    threshold : float
+        Decision threshold, 0 to 1, to report beside the one with the best F1.
+    title : str
+        Heading of the page; empty: the number of parties.
+    protocol : str or Options
+        One that gives the parties a score histogram: histogram-federated, or one that adds noise.
+    interval : float or None
+        Level of all confidence intervals; None: none.
+
+    Raises
+    ------
+    InputError
+        As of `fhe_auc.federated_auc`; groups are asked for with a protocol that adds noise.
+    EvaluationError
+        As there; a label has fewer than `min_cell` rows, or the protocol gives no histogram.
+    """
+    questions = Questions(
+        score_columns=(score,),
+        by=levels_of(by),
+        heterogeneity=heterogeneity,
+        min_cell=min(min_cell, MOST_MIN_CELL),
+    )
+    columns = Columns(questions=questions, label=label, site=site, pos_label=pos_label, score_scale=score_scale)
+    parties, analysis = parties_of(rows, columns)
+    name, options = named(protocol)
+    refuse_noisy_panels(questions, options)
+    wanted = registry.evaluating(name).thresholds_for(several=False) if thresholds is None else thresholds
+    common: dict[str, Any] = {"backend": backend, "keys": keys, "smudging_bits": smudging_bits, "max_rows": max_rows}
+    common["min_rows"] = DEFAULT_MIN_ROWS
+    started = time.perf_counter()
+    with shown(progress) as report:
+        evaluation = evaluated(
+            parties,
+            PLAIN,
+            protocol=name,
+            thresholds=wanted,
+            interval=interval,
+            progress=report,
+            options=options,
+            **common,
+        )
+        return reported(
+            evaluation,
+            parties,
+            analysis,
+            thresholds=wanted if isinstance(wanted, str) else "of one's own",
+            seconds=time.perf_counter() - started,
+            threshold=threshold,
+            title=title,
+            interval=interval,
+            min_cell=min_cell,
+            progress=report,
+            common=common,
+        )
+
+
+def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:
+    """Raise `InputError` where groups or sites are asked for with noise: before a session spends the budget."""
+    if (questions.by or questions.heterogeneity) and "epsilon" in options:
+        raise InputError("AUCs of groups and sites are exact numbers: they do not go with a model that adds noise")
+
+
+def reported(
+    evaluation: Evaluation,
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    *,
+    thresholds: str,
+    seconds: float,
+    threshold: float,
+    title: str,
+    interval: float | None,
+    min_cell: int,
+    progress: Progress,
+    common: Mapping[str, Any],
+) -> Report:
+    """Return the report of an evaluation that gave a histogram; groups and sites take one more session.
+
+    `thresholds` is how they were given, `seconds` how long the session took, `common` what both sessions take, by the
+    names of `fhe_auc.federated_auc`. Raises as `federated_report`.
+    """
+    histogram = evaluation.histogram
+    if histogram is None:
+        raise EvaluationError(f"protocol {evaluation.protocol!r} gives the parties no score histogram")
+    exact = not math.isnan(evaluation.binning_error)
+    card = report_card(histogram, threshold=threshold, level=interval, min_cell=min_cell, noisy=not exact)
+    own = warnings_of(parties, histogram.edges)
+    facts = Facts(
+        title=title.strip() or _title(evaluation),
+        date=datetime.date.today(),
+        privacy=_privacy(evaluation, histogram, card, thresholds),
+        session=_session(evaluation, thresholds, seconds),
+        warnings=(
+            *(warning for warning in evaluation.warnings if warning not in own),
+            *_of_small_cells(card, histogram.edges[:-1], threshold),
+            *_of_interval(card, interval),
+        ),
+    )
+    if analysis.by or analysis.heterogeneity:
+        facts = _with_panels(facts, parties, analysis, histogram, interval, progress, common, own)
+    return Report(card, facts, tuple(own))
+
+
+def _with_panels(
+    facts: Facts,
+    parties: Sequence[PartyData],
+    analysis: Analysis,
+    histogram: Histogram,
+    interval: float | None,
+    progress: Progress,
+    common: Mapping[str, Any],
+    own: tuple[str, ...],
+) -> Facts:
+    """Return the facts with AUCs of groups and what sites have in common, from one more session.
+
+    `own` are warnings that do not go onto the page.
+    """
+    found = evaluated(
+        parties,
+        analysis,
+        protocol=DEFAULT_PROTOCOL,
+        thresholds=histogram.edges[:-1],
+        interval=interval,
+        progress=progress,
+        options={},
+        **common,
+    )
+    groups = tuple(each for each in found.estimates if each.group)
+    learnt = ["the AUC of all rows and the sums behind it, in the bins before merging"]
+    if groups:
+        learnt.append("the same for each group, also for those not shown")
+    if analysis.heterogeneity:
+        learnt.append("sums over sites, from which who knows all sites but two can work out these two's AUCs")
+    privacy = (
+        f"{facts.privacy}\n\nGroups and sites come from a second session, of protocol {found.protocol}, and from the "
+        f"bins before merging. It told each party {'; '.join(learnt)}."
+    )
+    warnings = (*facts.warnings, *(each for each in found.warnings if each not in own + facts.warnings))
+    return replace(facts, groups=groups, sites=next(iter(found.sites), None), privacy=privacy, warnings=warnings)
+
+
+def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
+    """Say why the AUC has no interval, or of how few rows it is."""
+    if card.noisy or wanted is None:
+        return ()
+    rarer = few_rows(int(min(card.histogram.positives.sum(), card.histogram.negatives.sum())))
+    if card.interval is None:
+        return (
+            "the AUC has no confidence interval: merging small counts has moved it too far, or pairs of rows do not "
+            "differ enough. `fhe-auc evaluate` gives AUC and interval without merging",
+        )
+    return (rarer,) if rarer else ()
+
+
+def _title(evaluation: Evaluation) -> str:
+    return f"Classifier on the rows of {evaluation.parties:,} {'party' if evaluation.parties == 1 else 'parties'}"
+
+
+def _session(evaluation: Evaluation, thresholds: str, seconds: float) -> dict[str, object]:
+    return {
+        "protocol": evaluation.protocol,
+        "parties": evaluation.parties,
+        "thresholds": thresholds,
+        "keys": evaluation.keys,
+        "encryption library": evaluation.backend,
+        "security, bits": evaluation.security_bits,
+        "verified": verified_as_dict(aggregation=evaluation.verified),
+        **({"settings": dict(evaluation.settings)} if evaluation.settings else {}),
+        "rounds": evaluation.rounds,
+        "bytes a party sent": evaluation.upload_bytes_per_party,
+        "bytes a party received": evaluation.download_bytes_per_party,
+        "seconds by phase": {phase: float(f"{each:.3g}") for phase, each in evaluation.seconds.items()},
+        "seconds in all": round(seconds, 3),
+        "fhe-auc": __version__,
+    }
+
+
+def _of_small_cells(card: ReportCard, edges: NDArray[np.float64], threshold: float) -> tuple[str, ...]:
+    if np.abs(edges - threshold).min() < abs(card.chosen.threshold - threshold):
+        return (
+            f"threshold {threshold:.6g} parts too few rows from the others: {card.chosen.threshold:.6g}, the nearest "
+            "edge of the merged bins, stands for it",
+        )
+    if card.min_cell == 1 and not card.noisy:
+        return ("small counts are shown (--min-cell 1): a count from 1 to 9 may tell who is meant",)
+    return ()
+
+
+def _privacy(evaluation: Evaluation, histogram: Histogram, card: ReportCard, thresholds: str) -> str:
+    """Say what this session reveals, and to whom, from what it really was."""
+    bins = f"{histogram.bins:,} bins of scores"
+    protocol = registry.load(evaluation.protocol)
+    if evaluation.security_bits:
+        aggregator = "Parties sent encrypted counts; the aggregator saw ciphertexts only, and added them up."
+    else:
+        aggregator = "Nothing was encrypted: the aggregator saw what each party sent."
+    if not math.isnan(evaluation.binning_error):
+        learnt = (
+            f"Each party learns the exact number of positive and of negative rows of all parties together in each of "
+            f"{bins}. {_on_the_page(card)} No noise is added. A bin in which one party alone has rows shows that "
+            "party's rows; whoever knows all rows but one party's learns that party's counts. Fewer thresholds reveal "
+            "less."
+        )
+    else:
+        learnt = (
+            f"Counts in {bins} carry random noise ({_settings(evaluation)}). This page and report.json hold nothing "
+            "else about rows. What the noise protects, and from whom, is what the protocol states below."
+        )
+    if grids.quantiles_wanted(thresholds):
+        learnt += " Thresholds come from the scores themselves, by a session before; the warnings say what it revealed."
+    return "\n\n".join(
+        (
+            f"Model “{evaluation.protocol.removeprefix('histogram-')}”. {aggregator} {learnt}",
+            f"{_KEYS.get(evaluation.keys, 'There are no keys.')} To be trusted: {protocol.trust}.",
+            "For this page one process has read the rows of all parties and has played every role in turn. The above "
+            "describes what the roles exchange, and holds between sites where each runs its own role.",
+        )
+    )
+
+
+def _on_the_page(card: ReportCard) -> str:
+    if card.histogram.bins == card.fine_bins:
+        return "report.json holds these numbers, and the curves on this page nearly do: readers learn them too."
+    return (
+        f"Here and in report.json there are {card.histogram.bins:,} bins, merged from these: no count is from 1 to "
+        f"{card.min_cell - 1}, and curves and metrics are computed from them."
+    )
+
+
+def _settings(evaluation: Evaluation) -> str:
+    of_noise = {name: value for name, value in evaluation.settings.items() if name != "signed"}
+    return ", ".join(f"{name} {_number(value)}" for name, value in of_noise.items()) or "no settings stated"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

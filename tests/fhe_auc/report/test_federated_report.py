@@ -1,0 +1,90 @@
+"""A report from Python: the same card as the command's, drawn on axes that are given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from sklearn.metrics import roc_auc_score, roc_curve
+
+import fhe_auc
+from fhe_auc import InputError, Report, federated_report
+from fhe_auc.report import FILES
+from fhe_auc.report.figures import FIGURES
+from fhe_auc_protocols.options import HistogramLocalDp
+
+GRID = np.arange(20) / 20
+COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
+
+
+@pytest.fixture(scope="module")
+def rows() -> pd.DataFrame:
+    random = np.random.default_rng(8)
+    died = random.random(1500) < 0.4
+    risk = np.floor(np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 0.99) * 20) / 20
+    sites, sexes = random.choice(["north", "south"], 1500), random.choice(["F", "M"], 1500)
+    return pd.DataFrame({"hospital": sites, "died": died, "risk": risk, "sex": sexes})
+
+
+@pytest.fixture(scope="module")
+def report(rows: pd.DataFrame) -> Report:
+    return federated_report(rows, **COLUMNS, by="sex", thresholds=GRID, backend="tenseal", title="Sepsis", min_cell=1)
+
+
+def test_the_report_is_of_the_rows(rows: pd.DataFrame, report: Report) -> None:
+    assert report.card.auc.value == pytest.approx(roc_auc_score(rows["died"], rows["risk"]), abs=1e-12)
+    assert report.as_dict()["metrics"]["roc_auc"]["value"] == report.card.auc.value
+    expected = [roc_auc_score(own["died"], own["risk"]) for _, own in rows.groupby("sex")]
+    assert [each.auc for each in report.facts.groups] == pytest.approx(expected, abs=1e-12)
+    assert report.facts.title == "Sepsis"
+    assert "<title>Sepsis" in report.html()
+
+
+def test_it_is_saved_as_the_commands(report: Report, tmp_path: Path) -> None:
+    assert [path.name for path in report.save(tmp_path / "out")] == list(FILES)
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == report.html()
+
+
+def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) -> None:
+    told: list[object] = []
+    with pytest.raises(InputError, match="do not go with a model that adds noise"):
+        federated_report(
+            rows, **COLUMNS, by="sex", protocol=HistogramLocalDp(epsilon=1.0), progress=lambda *each: told.append(each)
+        )
+    assert not told
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in fhe_auc.__all__ if name.startswith("plot_") and name[5:] != "forest"]
+)
+def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports(name: str, report: Report) -> None:
+    left, right = Figure().subplots(1, 2)
+    function = getattr(fhe_auc, name)
+    assert function(report.card, ax=right) is right
+    assert right.has_data()
+    assert not left.has_data()
+    assert function in [each.plot for each in FIGURES.values()]
+
+
+def test_the_roc_curve_drawn_is_that_of_the_rows(rows: pd.DataFrame, report: Report) -> None:
+    axes = fhe_auc.plot_roc(report.card, Figure().subplots())
+    (curve,) = [line for line in axes.lines if str(line.get_label()).startswith("classifier")]
+    fpr, tpr, _ = roc_curve(rows["died"], rows["risk"], drop_intermediate=False)
+    drawn = np.asarray(curve.get_xydata())
+    assert np.interp(drawn[:, 0], fpr, tpr) == pytest.approx(drawn[:, 1], abs=1e-12)
+
+
+def test_without_axes_pyplots_current_ones_are_drawn_on(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib import pyplot
+
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot.switch_backend("Agg")
+    figure = pyplot.figure()
+    try:
+        assert fhe_auc.plot_decision_curve(report.card).figure is figure
+    finally:
+        pyplot.close(figure)

@@ -1,0 +1,48 @@
+"""What is public is documented where it is said what is public, and imports without what it does not need."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+
+import pytest
+
+import fhe_auc
+from fhe_auc_protocols import options
+
+HEAVY = ("matplotlib", "sklearn", "pandas", "fhe_auc.report")
+
+
+@pytest.mark.parametrize("name", fhe_auc.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    assert f"`{name}`" in (fhe_auc.__doc__ or "")
+    assert inspect.getdoc(getattr(fhe_auc, name))
+    assert name in dir(fhe_auc)
+
+
+@pytest.mark.parametrize("name", [name for name in fhe_auc.__all__ if name.startswith("federated_")])
+def test_every_argument_of_a_public_function_is_documented(name: str) -> None:
+    function = getattr(fhe_auc, name)
+    documented = set(re.findall(r"^(\w[\w, ]*)(?: :.*)?$", inspect.getdoc(function) or "", re.MULTILINE))
+    words = {word.strip() for line in documented for word in line.split(",")}
+    assert set(inspect.signature(function).parameters) <= words
+
+
+def test_no_public_name_is_documented_that_does_not_exist() -> None:
+    named = set(re.findall(r"`(\w+)`", fhe_auc.__doc__ or "")) - {"__all__"}
+    assert named == set(fhe_auc.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'federated_evaluation'"):
+        _ = fhe_auc.federated_evaluation  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", options.__all__)
+def test_every_protocols_options_are_documented(name: str) -> None:
+    assert (inspect.getdoc(getattr(options, name)) or "").startswith(f"Of ``{getattr(options, name).protocol}``")
+
+
+def test_the_import_leaves_out_what_only_some_need() -> None:
+    code = f"import sys, fhe_auc; print([name for name in {HEAVY!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

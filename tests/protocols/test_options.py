@@ -1,0 +1,72 @@
+"""Options of every protocol: typed, and what the command line says of them comes from the types."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import FrozenInstanceError, asdict, fields
+
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc import InputError, federated_auc, registry
+from fhe_auc.cli import main
+from fhe_auc.errors import UnknownProtocolError
+from fhe_auc.options import Options, described, given
+from fhe_auc.thresholds import MAX_PLACES
+from fhe_auc_protocols import options as of
+from fhe_auc_protocols.dpauc.roc import Curve
+from fhe_auc_protocols.exact_auc.protocol import Exact
+
+ROWS = [([0, 1, 1, 0], [0.1, 0.8, 0.4, 0.6])] * 2
+
+
+def test_every_protocol_has_options_of_its_own_under_its_name() -> None:
+    named = {getattr(of, name).protocol: getattr(of, name) for name in of.__all__}
+    assert {name: registry.load(name).options for name in registry.names() if name in named} == named
+    assert set(registry.names()) >= set(named)
+    assert len(named) == len(of.__all__)
+
+
+@pytest.mark.parametrize("name", of.__all__)
+def test_every_option_has_a_line_that_the_command_line_shows(name: str) -> None:
+    kind = getattr(of, name)
+    lines = described(kind)
+    assert list(lines) == [each.name for each in fields(kind)]
+    printed = json.loads(CliRunner().invoke(main, ["protocols", "--json"]).stdout)["protocols"]
+    assert next(each["options"] for each in printed if each["name"] == kind.protocol) == lines
+
+
+def test_a_line_says_type_and_default() -> None:
+    lines = described(of.DpaucGaussian)
+    assert lines["epsilon"].endswith("(number, must be given)")
+    assert lines["clip"].endswith("(true or false, default true)")
+    assert described(of.Malicious)["executions"].endswith("(whole number, default 4)")
+    assert described(of.Exact)["round_scores"].endswith("(whole number)")
+    assert f"1 to {MAX_PLACES}" in described(of.Exact)["round_scores"]
+
+
+def test_the_curve_of_dpauc_has_the_defaults_of_its_options() -> None:
+    assert asdict(Curve()).items() <= asdict(of.DpaucLaplace(epsilon=1)).items()
+
+
+def test_options_are_frozen_and_those_not_given_are_left_to_the_protocol() -> None:
+    chosen = of.HistogramLocalDp(epsilon=2.0)
+    assert given(chosen) == {"epsilon": 2.0}
+    assert given(of.SemiHonest()) == given(Options()) == {}
+    with pytest.raises(FrozenInstanceError):
+        chosen.epsilon = 3.0  # type: ignore[misc]
+
+
+def test_options_choose_the_protocol() -> None:
+    found = federated_auc(ROWS, protocol=of.Exact(round_scores=1), backend="tenseal")
+    assert (found.protocol, found.thresholds) == ("exact", 11)
+    assert federated_auc(ROWS, protocol=of.DpaucLaplace(epsilon=8.0)).settings["epsilon"] == 8.0
+
+
+def test_a_mistaken_name_is_answered_with_the_near_one() -> None:
+    with pytest.raises(InputError, match=r"no option 'round_score'; did you mean 'round_scores'\?"):
+        Exact().chosen({"round_score": 2})
+    with pytest.raises(UnknownProtocolError, match=r"unknown protocol 'verifed'; did you mean 'verified'\?"):
+        federated_auc(ROWS, protocol="verifed")
+    with pytest.raises(InputError, match="epsilon has no default"):
+        federated_auc(ROWS, protocol="dpauc-laplace")
