@@ -42,7 +42,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
             "" if each.p_value is None else p_text(each.p_value),
-            "" if each.interval is None else each.interval.method + _left_open(each.binning_error),
+            "" if each.interval is None else each.interval.method,
         )
         for each in comparisons
     )
@@ -80,10 +80,6 @@ def ends(interval: Interval, form: str = ".4f") -> str:
 def p_text(p_value: float) -> str:
     """Return a p-value with two significant digits, or "< 0.0001"."""
     return "< 0.0001" if p_value < 0.0001 else f"{p_value:#.2g}"
-
-
-def _left_open(binning_error: float) -> str:
-    return f"; binning error ≤ {binning_error:.2g}" if binning_error else ""
 
 
 def _auc(estimate: Estimate) -> tuple[str, str, str]:
