@@ -21,12 +21,11 @@ All other modules are internal, whatever their names.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fhe_auc.api import federated_auc, federated_thresholds
-from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
-from fhe_auc.evaluation import Evaluation, QuantileThresholds
-
 if TYPE_CHECKING:
+    from fhe_auc.api import federated_auc, federated_thresholds
+    from fhe_auc.counts import PartyData
+    from fhe_auc.errors import EvaluationError, FheAucError, InputError, UndefinedAucError
+    from fhe_auc.evaluation import Evaluation, QuantileThresholds
     from fhe_auc.forest_plot import plot_forest
     from fhe_auc.report import (
         Report,
@@ -60,11 +59,26 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+_HOMES = {
+    "Evaluation": "evaluation",
+    "EvaluationError": "errors",
+    "FheAucError": "errors",
+    "InputError": "errors",
+    "PartyData": "counts",
+    "QuantileThresholds": "evaluation",
+    "UndefinedAucError": "errors",
+    "federated_auc": "api",
+    "federated_thresholds": "api",
+    "plot_forest": "forest_plot",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """Import what not every evaluation needs, when it is asked for."""
+    """Import what is asked for: numpy alone takes longer to load than all that ``import fhe_auc`` may."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{'forest_plot' if name == 'plot_forest' else 'report'}"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'report')}"), name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -17,19 +18,33 @@ import click
 
 from fhe_auc import __version__
 from fhe_auc.cli import failures, output
-from fhe_auc.cli.calibrate import calibrate
-from fhe_auc.cli.demo import demo
-from fhe_auc.cli.evaluate import evaluate
-from fhe_auc.cli.plan import plan
-from fhe_auc.cli.protocols import protocols
-from fhe_auc.cli.report import report
-from fhe_auc.cli.thresholds import thresholds
 from fhe_auc.errors import EvaluationError
 
 __all__ = ["GROUP", "main"]
 
 GROUP = "fhe_auc.commands"
 """Entry-point group of plug-in commands."""
+
+_COMMANDS = {
+    "calibrate": "Turn scores into probabilities.",
+    "demo": "Compute an encrypted AUC on real data, and check it.",
+    "evaluate": "Compute the AUC over the rows of several parties.",
+    "plan": "Show the encryption parameters that fit, and why.",
+    "protocols": "List the protocols, and what each one trusts.",
+    "report": "Write the report card of a classifier.",
+    "thresholds": "Find thresholds with about equally many rows between.",
+}
+"""What the list of commands says of each. A command is the function of its name in the module of its name."""
+
+_OWN_PLUG_INS = {
+    "attack": "Attack the encrypted protocols as a lying aggregator.",
+    "benchmark": "Measure what an aggregation costs, beside its peers.",
+    "compare": "Compare protocols on your rows: error, cost, privacy.",
+    "flower": "Run sessions between machines, carried by Flower.",
+    "keys": "Certify sites, and hand out a session's keys.",
+    "ustat": "Estimate a statistic of pairs of rows.",
+}
+"""The same of the plug-ins that come with this package: the list need not load them."""
 
 
 class _BrokenCommand(click.Command):
@@ -45,19 +60,28 @@ class _BrokenCommand(click.Command):
 
 
 class _Program(output.CommandGroup):
-    """A group that loads a plug-in's command when it is needed, and turns errors into one line and a status."""
+    """A group that loads a command when it is needed, and turns errors into one line and a status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *_plug_ins()})
+        return sorted({*_COMMANDS, *_plug_ins()})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands and cmd_name in _plug_ins():
-            self.add_command(_load(_plug_ins()[cmd_name]), cmd_name)
+        if cmd_name not in self.commands:
+            if cmd_name in _COMMANDS:
+                self.add_command(getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name))
+            elif cmd_name in _plug_ins():
+                self.add_command(_load(_plug_ins()[cmd_name]), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        super().format_commands(ctx, formatter)
-        for command in self.commands.values():
+        names = self.list_commands(ctx)
+        known = {**_OWN_PLUG_INS, **_COMMANDS}
+        foreign = {name: self.get_command(ctx, name) for name in names if name not in known}
+        limit = formatter.width - 6 - max(map(len, names))
+        helps = {name: command.get_short_help_str(limit) for name, command in foreign.items() if command}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, {**known, **helps}[name]) for name in names])
+        for command in foreign.values():
             if isinstance(command, _BrokenCommand):
                 output.print_warning(command.reason)
 
@@ -130,7 +154,3 @@ def main(debug: bool) -> None:
     aggregator that adds everything up sees ciphertexts and one-time pads only.
     """
     # --debug is declared for the help; `_Program.main` has taken it out before click sees the arguments.
-
-
-for _command in (calibrate, demo, evaluate, plan, protocols, report, thresholds):
-    main.add_command(_command)
