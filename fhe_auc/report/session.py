@@ -101,8 +101,9 @@ def federated_report(
 
     Parameters
     ----------
-    rows, label, score, site, pos_label, by, heterogeneity, thresholds, score_scale, max_rows, backend, keys, \
-    smudging_bits, progress
+    rows, label, score, site, pos_label, by, heterogeneity
+        As of `fhe_auc.federated_auc`.
+    thresholds, score_scale, max_rows, backend, keys, smudging_bits, progress
         As of `fhe_auc.federated_auc`; scores must be probabilities.
     min_cell : int
         Bins are merged until no count that is shown is from 1 to ``min_cell - 1``, and groups with fewer rows of a
