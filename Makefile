@@ -9,7 +9,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
-.PHONY: help demo test test-all bench lint types format clean run-venv dev-venv
+.PHONY: help demo test test-all bench lint types docs format clean run-venv dev-venv
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ lint: dev-venv ## check style, format, and which package may import which
 
 types: dev-venv ## check types
 	$(BIN)/mypy
+
+docs: dev-venv ## build the documents as a site in build/site; a broken link or docstring fails it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff check --fix-only .
