@@ -1,7 +1,6 @@
 """The tables of [DPAUC], as printed and as we get them, row by row.
 
-    python -m fhe_auc_benchmarks.studies.dpauc                     rewrite the tables in docs/evidence/dpauc.md
-    python -m fhe_auc_benchmarks.studies.dpauc --print             print them instead
+    python -m fhe_auc_benchmarks.studies.dpauc                     print the tables of docs/evidence/dpauc.md
     python -m fhe_auc_benchmarks.studies.dpauc --data rows.npz     save epoch 0's rows, dealt to 10 sites
 
 [DPAUC] Sun et al., "DPAUC: differentially private AUC computation in federated learning", AAAI 2023, arXiv 2208.12294.
@@ -37,8 +36,6 @@ from fhe_auc_benchmarks.tables import markdown as table
 from fhe_auc_protocols.dpauc.budget import LAPLACE, RANDOMIZED_RESPONSE, Budget
 from fhe_auc_protocols.dpauc.roc import statistics
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "evidence" / "dpauc.md"
-BEGIN, END = "<!-- begin: python -m fhe_auc_benchmarks.studies.dpauc -->\n", "<!-- end -->\n"
 EPSILONS = (8, 4, 2, 1)
 PAPER_RUNS = 100
 PAPER_RR_RUNS = 20  # the paper says 100 for "each method"; counted as fewer, the test is stricter on us
@@ -302,22 +299,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Compare the tables of DPAUC with ours.")
     parser.add_argument("--runs", type=int, default=PAPER_RUNS, help="runs a cell (default 100)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulated noise")
-    parser.add_argument("--print", action="store_true", help="print the tables, and leave docs/evidence/dpauc.md alone")
     parser.add_argument("--data", type=Path, metavar="FILE", help="save the rows of epoch 0 as .npz, and stop")
     arguments = parser.parse_args(argv)
     if arguments.data is not None:
         save_rows(arguments.data, arguments.seed)
         return
     started = time.perf_counter()
-    text = all_tables(arguments.runs, arguments.seed)
-    if arguments.print:
-        print(text)
-    else:
-        before, found, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-        _, ended, after = rest.partition(END)
-        if not (found and ended):
-            sys.exit(f"{DOCUMENT}: the markers are missing")
-        DOCUMENT.write_text(before + found + text + "\n" + ended + after, encoding="utf-8")
+    print(all_tables(arguments.runs, arguments.seed))
     print(f"{time.perf_counter() - started:.0f} s", file=sys.stderr)
 
 
