@@ -1,4 +1,4 @@
-"""From what one submission costs to a million parties. Prints the table of docs/evidence/scale.md.
+"""From what one submission costs to a million parties. Prints the table of docs/guide/scale.md.
 
     OMP_NUM_THREADS=1 python -m fhe_auc_benchmarks.studies.scale
 
