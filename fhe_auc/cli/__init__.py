@@ -88,7 +88,6 @@ class _Program(output.CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             super().invoke(ctx)
-            sys.stdout.flush()  # a reader that has gone is noticed here, and not when the interpreter ends
         except KeyboardInterrupt:
             raise failures.Interrupted from None  # before click prints an empty line
 
@@ -101,13 +100,14 @@ class _Program(output.CommandGroup):
         **extra: Any,
     ) -> Any:
         arguments, debug = _without_debug(sys.argv[1:] if args is None else args)
-        output.never_fail_to_encode()
+        as_json = "--json" in arguments[: arguments.index("--") if "--" in arguments else None]
+        output.never_fail_to_write()
         try:
             status = super().main(arguments, prog_name or "fhe-auc", complete_var, standalone_mode=False, **extra)
         except Exception as error:  # the outermost frame of the program: nobody above could say it better
             if not standalone_mode:
                 raise
-            status = failures.report(error, debug=debug)
+            status = failures.report(error, debug=debug, as_json=as_json)
         if not standalone_mode:
             return status
         sys.exit(status if isinstance(status, int) else 0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fhe_auc import registry
 from fhe_auc.analysis import Analysis
-from fhe_auc.cli import output
+from fhe_auc.cli import failures, output
 from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.counts import PartyData
@@ -129,8 +129,8 @@ def _print_caught(
 ) -> None:
     """Print that parties have refused the result, and why."""
     if as_json:
-        refusal = {"error": type(error).__name__, "refused": str(error)}
-        output.print_json({"cheat": cheat, "protocol": session.plugin.name, "auc": None, **refusal})
+        told = {"cheat": cheat, "protocol": session.plugin.name, "auc": None}
+        output.print_json({**failures.as_dict(error), **told})
         return
     output.print_text(f"{title}.\n")
     rows: list[tuple[output.Cell, ...]] = [

@@ -1,4 +1,4 @@
-"""From an exception to one line on stderr and an exit status."""
+"""From an exception to one line on stderr, with ``--json`` also an object on stdout, and an exit status."""
 
 from __future__ import annotations
 
@@ -18,19 +18,29 @@ class Interrupted(Exception):
     """The user pressed Ctrl-C."""
 
 
-def report(error: Exception, *, debug: bool) -> int:
-    """Print one line on stderr that says what is wrong and return the exit status; with `debug` the traceback first."""
-    if isinstance(error, (Interrupted, click.Abort)):
-        output.print_line("interrupted")
-        return INTERRUPTED
-    if debug:
+def report(error: Exception, *, debug: bool, as_json: bool) -> int:
+    """Print one line on stderr that says what is wrong and return the exit status; with `debug` the traceback first.
+
+    With `as_json` one object goes to stdout too: see `as_dict`.
+    """
+    if debug and not isinstance(error, (Interrupted, click.Abort)):
         traceback.print_exception(type(error), error, error.__traceback__)
     line, status = _describe(error)
     output.print_line(line)
+    if as_json:
+        output.print_json(as_dict(error))
     return status
 
 
+def as_dict(error: Exception) -> dict[str, str | int | None]:
+    """Return what programs are told: ``error``, the text; ``kind``, its type; and where it is, null if unknown."""
+    where = {name: getattr(error, name, None) for name in ("party", "file", "line", "column")}
+    return {"error": _describe(error)[0].removeprefix("error: "), "kind": type(error).__name__, **where}
+
+
 def _describe(error: Exception) -> tuple[str, int]:
+    if isinstance(error, (Interrupted, click.Abort)):
+        return "interrupted", INTERRUPTED
     if isinstance(error, click.UsageError):
         return f"error: {_one_sentence(error.format_message())}; see {_command(error)} --help", BAD_INPUT
     if isinstance(error, click.ClickException):

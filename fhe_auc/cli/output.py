@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from io import TextIOWrapper
+from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 Cell: TypeAlias = "str | Text"
 
-_LAST_COLUMN = 20  # characters that a table's last column keeps, however narrow the terminal
+_LAST_COLUMN = 20  # characters that a table's last column needs, unless its texts are shorter
+_INDENT = 1  # of what stands below a row's first words; a line of a fingerprint, 39 characters, then fits into 40
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on stdout; all else goes to stderr."
@@ -32,10 +33,28 @@ json_option = click.option(
 """Decorator: the option ``--json``, which every command has; the command receives ``as_json``."""
 
 
-def never_fail_to_encode() -> None:
-    """Let stdout write ``?`` for what its encoding lacks, rather than end a finished evaluation with an error."""
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
+class _LeftEarly(FileIO):
+    """A stream whose reader may leave early, as ``head`` does: what is written then is dropped."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return len(data)
+
+
+def never_fail_to_write() -> None:
+    """Let a finished command end with its own status, whether or not its reader is still there.
+
+    What the encoding of stdout and stderr lacks is written as ``?``.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper) and stream is getattr(sys, f"__{name}__"):
+            raw = _LeftEarly(stream.fileno(), "w", closefd=False)
+            lines = name == "stderr" or stream.line_buffering
+            wrapped = TextIOWrapper(BufferedWriter(raw), stream.encoding, "replace", line_buffering=lines)
+            setattr(sys, name, wrapped)
 
 
 def print_line(text: str) -> None:
@@ -54,27 +73,31 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_text(text: Cell = "") -> None:
-    """Print a paragraph on stdout, wrapped to the width of the terminal."""
-    _print(text)
+    """Print a paragraph on stdout, wrapped between words to the width of the terminal."""
+    _print(text, _longest_word(text))
 
 
 def print_table(
     rows: Iterable[tuple[Cell, ...]], *, header: tuple[str, ...] | None = None, words: int = 1, numbers: int = 0
 ) -> None:
-    """Print rows in columns, the last one wrapped and dimmed: it explains.
+    """Print rows in columns, the last one wrapped between words and dimmed: it explains.
 
-    After `words` columns so many as `numbers` says are aligned to the right. No cell is ever cut short: where the
-    terminal is too narrow, lines run over its edge.
+    After `words` columns so many as `numbers` says are aligned to the right. Where the terminal is too narrow for
+    columns, each row is a paragraph. No word and no number is cut or parted.
     """
     from rich import box
-    from rich.cells import cell_len
     from rich.table import Table
 
     rows = list(rows)
     columns = len(header or rows[0])
-    widths = [max(cell_len(str(row[column])) for row in (*rows, header or rows[0])) for column in range(columns)]
+    every = [*rows, header] if header else rows
+    widths = [max(_width(row[column]) for row in every) for column in range(columns)]
+    last = max(min(widths[-1], _LAST_COLUMN), *(_longest_word(row[-1]) for row in every))
     gap = 3 if header else 2
-    least = sum(widths[:-1]) + min(widths[-1], _LAST_COLUMN) + gap * (columns - 1)
+    if sum(widths[:-1]) + last + gap * (columns - 1) > terminal.console(sys.stdout).width:
+        for row in rows:
+            _print_paragraph(row, header, words)
+        return
     table = Table(
         box=box.SIMPLE_HEAD if header else None,
         show_header=header is not None,
@@ -83,17 +106,42 @@ def print_table(
         padding=(0, 1),
     )
     for column in range(columns):
-        last = column == columns - 1
         table.add_column(
             header[column] if header else "",
             justify="right" if words <= column < words + numbers else "left",
-            no_wrap=not last,
-            style="dim" if last else None,
-            overflow="fold",
+            no_wrap=column < columns - 1,
+            style="dim" if column == columns - 1 else None,
         )
     for row in rows:
         table.add_row(*row)
-    _print(table, least)
+    _print(table)
+
+
+def _print_paragraph(row: tuple[Cell, ...], header: tuple[str, ...] | None, words: int) -> None:
+    """Print a row of a table for which the terminal is too narrow: its words, and the other cells below them."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    label = "  ".join(str(cell).strip() for cell in row[:words] if _width(cell))
+    if label:
+        print_text(styled(label, "bold"))
+    for column in range(words, len(row)):
+        if _width(row[column]):
+            heading = f"{header[column]}: " if header and header[column] else ""
+            style = "dim" if column == len(row) - 1 else ""
+            text = Text.assemble(heading, row[column], style=style)
+            _print(Padding(text, (0, 0, 0, _INDENT)), _INDENT + _longest_word(text))
+
+
+def _width(cell: Cell) -> int:
+    """Return how many columns a cell takes that is not wrapped."""
+    from rich.cells import cell_len
+
+    return max(map(cell_len, str(cell).split("\n")))
+
+
+def _longest_word(cell: Cell) -> int:
+    return max(map(_width, str(cell).split()), default=0)
 
 
 def _print(renderable: RenderableType, least: int = 0) -> None:

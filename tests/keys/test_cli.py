@@ -87,7 +87,8 @@ def ok(*arguments: str, **options: str) -> Result:
 
 
 def assert_fails(result: Result, status: int, message: str) -> None:
-    assert (result.exit_code, result.stdout) == (status, "")
+    told = f"error: {json.loads(result.stdout)['error']}" if result.stdout else result.stderr.splitlines()[-1]
+    assert (result.exit_code, told) == (status, result.stderr.splitlines()[-1])  # with --json the same as an object
     assert re.fullmatch(rf"error: .*{message}.*", result.stderr.splitlines()[-1]), result.stderr
 
 

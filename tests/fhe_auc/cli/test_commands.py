@@ -305,10 +305,6 @@ def test_bad_input_is_one_line_and_status_2(hospitals: list[str], arguments: str
     assert_fails(call(*arguments.split()), 2, message)
 
 
-def test_json_does_not_change_how_an_error_is_told(hospitals: list[str]) -> None:
-    assert_fails(call("evaluate", "none.csv", "--json"), 2, "does not exist")
-
-
 def test_rows_of_one_label_have_no_auc_and_that_is_status_1(folder: Path) -> None:
     files = [write_csv("a.csv", [1, 1], [0.2, 0.9]), write_csv("b.csv", [1], [0.4])]
     assert_fails(call("evaluate", *files, *SMALL), 1, "the pooled rows hold no negative row, so the AUC is undefined")
@@ -583,16 +579,6 @@ def test_the_demo_says_for_people_whether_scikit_learn_lies_inside() -> None:
     assert "AUC, scikit-learn  0.634744" in result.stdout
     assert "within the binning error" in result.stdout
     assert ESCAPE not in result.stdout
-
-
-def test_a_reader_that_leaves_early_causes_no_complaint() -> None:
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    process = subprocess.run(
-        [*PROGRAM, "plan", "--backend", "tenseal"], stdout=write_end, stderr=subprocess.PIPE, timeout=60, check=False
-    )
-    os.close(write_end)
-    assert process.stderr == b""
 
 
 def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment: str) -> tuple[int, str, str]:

@@ -1,0 +1,128 @@
+"""How the command line fails: for programs one JSON object, and no failure where only the reader has left."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc import registry
+from fhe_auc.cli import main
+
+PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+def failure(result: Result, status: int) -> dict[str, object]:
+    """What one JSON object on stdout says of a failure; for people the same stands on stderr."""
+    told = json.loads(result.stdout)
+    assert list(told) == ["error", "kind", "party", "file", "line", "column"]
+    assert (result.exit_code, result.stderr.removeprefix("error: ")) == (status, f"{told['error']}\n")
+    return told
+
+
+def commands(group: click.Group, *words: str) -> Iterator[tuple[str, ...]]:
+    """Every command that does something, by the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *words, name)
+        else:
+            yield (*words, name)
+
+
+def test_bad_usage_of_every_command_is_one_object() -> None:
+    for words in commands(main):
+        told = failure(call(*words, "--json", "--no-such-option"), 2)
+        assert told["kind"] in ("NoSuchOption", "MissingParameter")  # the second where all options go to Flower
+        assert str(told["error"]).endswith(f"see fhe-auc {' '.join(words)} --help")
+
+
+def test_a_wrong_file_and_a_wrong_column_are_named(tmp_path: Path) -> None:
+    told = failure(call("evaluate", "none.csv", "--json"), 2)
+    assert told == {
+        "error": "file 'none.csv' does not exist",
+        "kind": "InputError",
+        "party": None,
+        "file": "none.csv",
+        "line": None,
+        "column": None,
+    }
+    file = tmp_path / "north.csv"
+    file.write_text("died,risk\n0,0.5\n1,0.7\n")
+    told = failure(call("evaluate", str(file), "--label-column", "died", "--score-column", "rsk", "--json"), 2)
+    assert (told["file"], told["column"]) == (str(file), "rsk")
+    assert str(told["error"]).endswith("there is no column 'rsk'; there are 'died', 'risk'")
+
+
+def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:
+    file = tmp_path / "north.csv"
+    file.write_text("y_true,y_score\n0,12.5\n1,87\n")
+    told = failure(call("evaluate", str(file), "--json"), 2)
+    assert told["party"] == "north"
+    assert "--score-scale percent" in str(told["error"])
+
+
+def test_an_evaluation_that_fails_is_an_object_with_status_1(tmp_path: Path) -> None:
+    file = tmp_path / "north.csv"
+    file.write_text("y_true,y_score\n1,0.5\n1,0.7\n")
+    assert failure(call("evaluate", str(file), "--thresholds", "uniform:5", "--json"), 1)["kind"] == "UndefinedAucError"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "kind", "text"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted", "interrupted"),
+        (OSError(28, "No space left on device"), 1, "OSError", "[Errno 28] No space left on device"),
+    ],
+)
+def test_what_ends_a_command_from_outside_is_an_object_too(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int, kind: str, text: str
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(registry, "names", fail)
+    told = failure(call("protocols", "--json"), status)
+    assert (told["kind"], told["error"]) == (kind, text)
+
+
+def test_a_bug_quotes_nothing_in_json_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError("score 0.123")
+
+    monkeypatch.setattr(registry, "names", fail)
+    told = failure(call("protocols", "--json"), 1)
+    assert told["kind"] == "ZeroDivisionError"
+    assert "0.123" not in str(told["error"])
+
+
+def test_a_file_called_json_does_not_ask_for_json() -> None:
+    result = call("evaluate", "--", "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["protocols"], 0), (["protocols", "--json"], 0), (["--help"], 0), (["evaluate", "none.csv"], 2)],
+)
+def test_a_reader_that_leaves_early_changes_nothing(arguments: list[str], status: int) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    process = subprocess.run([*PROGRAM, *arguments], stdout=write_end, stderr=subprocess.PIPE, timeout=60, check=False)
+    both = subprocess.run([*PROGRAM, *arguments], stdout=write_end, stderr=write_end, timeout=60, check=False)
+    os.close(write_end)
+    assert (process.returncode, both.returncode) == (status, status)
+    assert b"Broken" not in process.stderr
+    assert (process.stderr == b"") == (status == 0)
