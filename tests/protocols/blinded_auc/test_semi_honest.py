@@ -257,7 +257,7 @@ class TestWarnings:
         assert said in self.warnings(rows, protocol=protocol)
 
     def test_digits_cannot_be_limited(self):
-        """Blurred digits gave the counts away all the same (docs/security/blinding.md)."""
+        """Blurred digits gave the counts away all the same (docs/security/protocol.md)."""
         with pytest.raises(InputError, match="'semi-honest' has no option 'release_digits'"):
             self.warnings([([0, 1], [0.1, 0.9])], release_digits=3)
 
