@@ -320,7 +320,7 @@ def _played(
     if cheat is None:
         aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
     else:
-        rows = sum(len(data.y_score) for data in parties)
+        rows = sum(data.rows for data in parties)
         aggregator = registry.attacks(plugin.name).aggregator(cheat, session.manifest, delivery.aggregator, rows=rows)
     aggregator.open_late = delivery.open_late
     for name, own in (found or {}).items():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import reprlib
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import PLAIN, Analysis
+from fhe_auc.binning import bins_of
 from fhe_auc.errors import InputError
 from fhe_auc.party_names import MAX_CHARACTERS, problem_with
+from fhe_auc.row_store import BATCH, Column, release
 
 __all__ = ["Counts", "PartyData", "count", "finite_numbers", "level_text"]
 
@@ -54,7 +56,8 @@ class PartyData:
     rows_above : tuple of int
         How many rows of all parties lie at or above each threshold, where a session before has told this party.
 
-    All arrays are read-only. Raises `InputError` if constructed with arrays that have not been prepared so.
+    All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` if
+    constructed with arrays that have not been prepared so.
     """
 
     name: str
@@ -88,9 +91,30 @@ class PartyData:
         """Scores of the first model, shape (n,)."""
         return self.scores[0]
 
+    def batches(self) -> Iterator[PartyData]:
+        """Yield the rows in order, about a million at a time; what has been read of a file is let go of."""
+        if self.rows <= BATCH:
+            yield self
+            return
+        arrays: tuple[NDArray[Any], ...] = (self.labels, *self.scores, *self.groups)
+        for start in range(0, self.rows, BATCH):
+            rows = slice(start, start + BATCH)
+            yield replace(
+                self,
+                labels=self.labels[rows],
+                scores=tuple(each[rows] for each in self.scores),
+                groups=tuple(each[rows] for each in self.groups),
+            )
+            for array in arrays:
+                release(array)
+
     def with_scores(self, convert: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> PartyData:
-        """Return the same rows with each model's scores converted."""
-        return replace(self, scores=tuple(_frozen(convert(each)) for each in self.scores))
+        """Return the same rows with each model's scores converted; `convert` is given some rows at a time."""
+        converted = [Column(np.float64) for _ in self.scores]
+        for batch in self.batches():
+            for column, scores in zip(converted, batch.scores, strict=True):
+                column.append(convert(scores))
+        return replace(self, scores=tuple(column.finished() for column in converted))
 
     def described(self, model: int) -> str:
         """Return the party, and the column of this model's scores where that has a name, for messages."""
@@ -410,7 +434,7 @@ class Counts:
 
 
 def count(data: PartyData, thresholds: ArrayLike) -> Counts:
-    """Count a party's true and false positives at each threshold, in O(n log m) time.
+    """Count a party's true and false positives at each threshold, in O(n) time but for grids that are very uneven.
 
     A row is predicted positive when its score is at or above the threshold. Rows below the first threshold are still
     counted in the first bin (it acts as minus infinity), so that the ROC curve has both its ends.
@@ -423,10 +447,9 @@ def count(data: PartyData, thresholds: ArrayLike) -> Counts:
         Finite and strictly ascending decision points; `ThresholdError` is raised for others.
     """
     grid = grids.explicit(thresholds)
-    bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0)
-
-    def at_or_above(rows: NDArray[np.bool_]) -> NDArray[np.int64]:
-        per_bin = np.bincount(bins[rows], minlength=len(grid)).astype(np.int64)
-        return per_bin[::-1].cumsum()[::-1]
-
-    return Counts(at_or_above(data.y_true), at_or_above(~data.y_true))
+    per_bin = np.zeros((2, len(grid)), np.int64)
+    for batch in data.batches():
+        of_both = bins_of(batch.y_score, grid) + len(grid) * batch.y_true.astype(np.int32)
+        per_bin += np.bincount(of_both, minlength=per_bin.size).reshape(per_bin.shape)
+    negatives, positives = per_bin[:, ::-1].cumsum(axis=1)[:, ::-1]
+    return Counts(positives, negatives)

@@ -7,7 +7,9 @@ say of the rows is for that party's own people, and is never sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,40 +40,69 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
     thresholds : ndarray of float64, shape (m,)
         Ascending.
     """
-    for model, scores in enumerate(data.scores):
-        _check(data, model, scores, thresholds)
+    for model in range(len(data.scores)):
+        _check(data, model, thresholds)
 
 
-def _check(data: PartyData, model: int, scores: NDArray[np.float64], thresholds: NDArray[np.float64]) -> None:
+def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None:
     described, column = data.described(model), data.score_columns[model] if data.score_columns else None
-    first, last = thresholds[0], thresholds[-1]
-    span = f"from {scores.min():.10g} to {scores.max():.10g}"
+    found = _range(data, model)
+    span = f"from {found.low:.10g} to {found.high:.10g}"
     if _for_probabilities(thresholds):
-        outside = (scores < 0) | (scores > 1)
-        if outside.any():
-            row = int(outside.argmax())
+        if found.low < 0 or found.high > 1:
+            row, score = _first_outside(data, model)
             raise InputError(
-                f"{described}, row {row}: score is {float(scores[row])!r}, but these thresholds are for "
-                f"probabilities; this party's scores run {span}: {_remedy(scores)}",
+                f"{described}, row {row}: score is {score!r}, but these thresholds are for "
+                f"probabilities; this party's scores run {span}: {_remedy(found)}",
                 party=data.name,
                 column=column,
             )
         return
+    first, last = thresholds[0], thresholds[-1]
     for beyond, where in (
-        (scores < first, f"below the first threshold, {first:g}"),
-        (scores >= last, f"at or above the last threshold, {last:g}"),
+        (lambda scores: scores < first, f"below the first threshold, {first:g}"),
+        (lambda scores: scores >= last, f"at or above the last threshold, {last:g}"),
     ):
-        if beyond.mean() >= _NEARLY_ALL and np.ptp(scores[beyond]) > 0:
+        of_these = _range(data, model, beyond)
+        if of_these.rows >= _NEARLY_ALL * data.rows and of_these.low < of_these.high:
             raise InputError(
-                f"{described}: of its rows {100 * beyond.mean():.3g} % lie {where}; its scores run {span}: check "
-                "that this is the column of scores, or take thresholds that span them",
+                f"{described}: of its rows {100 * of_these.rows / data.rows:.3g} % lie {where}; its scores run {span}: "
+                "check that this is the column of scores, or take thresholds that span them",
                 party=data.name,
                 column=column,
             )
 
 
-def _remedy(scores: NDArray[np.float64]) -> str:
-    if scores.min() >= -_ROUNDING and scores.max() <= 1 + _ROUNDING:
+class _Range(NamedTuple):
+    rows: int
+    low: float
+    high: float
+
+
+def _range(data: PartyData, model: int, chosen: Callable[[NDArray[np.float64]], Any] | None = None) -> _Range:
+    """Return how many of the rows (all, or those chosen) there are, and the least and greatest of their scores."""
+    rows, low, high = 0, math.inf, -math.inf
+    for batch in data.batches():
+        scores = batch.scores[model] if chosen is None else batch.scores[model][chosen(batch.scores[model])]
+        if len(scores):
+            rows, low, high = rows + len(scores), min(low, float(scores.min())), max(high, float(scores.max()))
+    return _Range(rows, low, high)
+
+
+def _first_outside(data: PartyData, model: int) -> tuple[int, float]:
+    before = 0
+    for batch in data.batches():
+        scores = batch.scores[model]
+        outside = (scores < 0) | (scores > 1)
+        if outside.any():
+            row = int(outside.argmax())
+            return before + row, float(scores[row])
+        before += batch.rows
+    raise AssertionError("no score lies outside")
+
+
+def _remedy(found: _Range) -> str:
+    if found.low >= -_ROUNDING and found.high <= 1 + _ROUNDING:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
         "check that this is the column of scores; then set the score scale (--score-scale percent or logit), or give "
@@ -90,7 +121,11 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
     outside = [
         data.name
         for data in parties
-        if max(((scores < first) | (scores > last)).mean() for scores in data.scores) > _SIZEABLE
+        if max(
+            _range(data, model, lambda scores: (scores < first) | (scores > last)).rows
+            for model in range(len(data.scores))
+        )
+        > _SIZEABLE * data.rows
     ]
     found = []
     if few:

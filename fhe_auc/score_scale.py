@@ -41,12 +41,17 @@ def rescaled(data: PartyData, scale: str) -> PartyData:
 
     Percentages lie between 0 and 100; the message names party, column, row and value of one that does not.
     """
-    for model, scores in enumerate(data.scores):
-        outside = (scores < 0) | (scores > 100)
-        if scale == _PERCENT and outside.any():
-            row = int(outside.argmax())
-            raise InputError(
-                f"{data.described(model)}, row {row}: score is {float(scores[row])!r}, and percentages lie between "
-                "0 and 100"
-            )
+    if scale == DEFAULT_SCALE:
+        return data
+    before = 0
+    for batch in data.batches():
+        for model, scores in enumerate(batch.scores):
+            outside = (scores < 0) | (scores > 100)
+            if scale == _PERCENT and outside.any():
+                row = int(outside.argmax())
+                raise InputError(
+                    f"{data.described(model)}, row {before + row}: score is {float(scores[row])!r}, and percentages "
+                    "lie between 0 and 100"
+                )
+        before += batch.rows
     return data.with_scores(partial(to_probabilities, scale=scale))

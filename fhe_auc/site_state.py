@@ -223,9 +223,8 @@ def _question(manifest: Manifest) -> bytes:
 
 
 def _digest(data: PartyData) -> bytes:
-    digest = hashlib.sha256(data.labels.tobytes())
-    for scores in data.scores:
-        digest.update(scores.tobytes())
-    for codes in data.groups:
-        digest.update(codes.tobytes())
-    return digest.digest()
+    digests = [hashlib.sha256() for _ in range(1 + len(data.scores) + len(data.groups))]
+    for batch in data.batches():
+        for digest, array in zip(digests, (batch.labels, *batch.scores, *batch.groups), strict=True):
+            digest.update(array)  # type: ignore[arg-type]
+    return hashlib.sha256(b"".join(each.digest() for each in digests)).digest()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 
+from fhe_auc.binning import bins_of
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 
@@ -94,19 +95,21 @@ class Histogram:
         edges = _finite_vector(edges, "edges")
         bins = len(edges) - 1
         empty = cls(edges, np.zeros(bins), np.zeros(bins))
-        outside = (data.y_score < edges[0]) | (data.y_score > edges[-1])
-        if outside.any():
-            row = int(outside.argmax())
-            raise InputError(
-                f"party {data.name!r}, row {row}: score is {float(data.y_score[row])!r}, but the bins cover "
-                f"{float(edges[0])!r} to {float(edges[-1])!r}"
-            )
-        index = bin_index(empty.edges, data.y_score)
-        return cls(
-            empty.edges,
-            np.bincount(index[data.y_true], minlength=bins).astype(np.float64),
-            np.bincount(index[~data.y_true], minlength=bins).astype(np.float64),
-        )
+        counted, before = np.zeros((2, bins), np.int64), 0
+        for batch in data.batches():
+            scores = batch.y_score
+            outside = (scores < edges[0]) | (scores > edges[-1])
+            if outside.any():
+                row = int(outside.argmax())
+                raise InputError(
+                    f"party {data.name!r}, row {before + row}: score is {float(scores[row])!r}, but the bins cover "
+                    f"{float(edges[0])!r} to {float(edges[-1])!r}"
+                )
+            of_both = bin_index(empty.edges, scores) + bins * batch.y_true.astype(np.int64)
+            counted += np.bincount(of_both, minlength=counted.size).reshape(counted.shape)
+            before += batch.rows
+        negatives, positives = counted.astype(np.float64)
+        return cls(empty.edges, positives, negatives)
 
     @classmethod
     def exact(cls, data: PartyData) -> Histogram:
@@ -155,7 +158,7 @@ class Histogram:
 
 def bin_index(edges: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.intp]:
     """Return the bin of each score; scores beyond the ends belong to the end bins."""
-    return np.clip(np.searchsorted(edges, scores, side="right") - 1, 0, len(edges) - 2)
+    return np.minimum(bins_of(scores, edges), len(edges) - 2).astype(np.intp)
 
 
 def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:

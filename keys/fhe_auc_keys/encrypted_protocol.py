@@ -194,5 +194,5 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
 
 def check_rows(data: PartyData, max_rows: int) -> None:
     """Raise `InputError` where a party alone has more rows than the session may have."""
-    if len(data.y_score) > max_rows:
+    if data.rows > max_rows:
         raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {max_rows:,}")

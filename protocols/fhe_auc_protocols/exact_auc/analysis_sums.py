@@ -25,6 +25,7 @@ xy Σ φ_j·φ_{j+1}; all times S or S².
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import PLAIN, Analysis, Cell
+from fhe_auc.binning import bins_of as bins_of_scores
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.heterogeneity import SiteSums
@@ -142,6 +144,28 @@ class AnalysisSums:
                 f"party {data.name!r} has {len(data.scores)} columns of scores and {len(data.groups)} of groups, the "
                 f"session {wanted[0]} and {wanted[1]}"
             )
+        grid = grids.explicit(thresholds)
+        counted = functools.reduce(np.add, (self._of_rows(batch, grid) for batch in data.batches()))
+        vectors: list[_Counts] = [counted]
+        if self.average_precision:
+            if len(data.rows_above) != self.bins:
+                raise InputError(
+                    f"party {data.name!r} does not know how many rows lie at or above each threshold: give its result "
+                    "of the session that has found them (boundaries)"
+                )
+            rows_above = np.maximum(np.array(data.rows_above, np.int64), 1)
+            share = ((2 << precision_bits) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
+            vectors.append(counted[self.bins : 2 * self.bins] * share)
+        if self.analysis.heterogeneity:
+            of_model = 2 * self.bins * len(self.analysis.groups)  # all rows' counts come first
+            vectors += [
+                _site(counted[model * of_model :][: 2 * self.bins].reshape(2, -1), fraction_bits)
+                for model in range(len(self.analysis.models))
+            ]
+        return np.concatenate(vectors)
+
+    def _of_rows(self, data: PartyData, grid: NDArray[np.float64]) -> _Counts:
+        """Return the vectors that add up over rows: those before average precision and sites."""
         classes = self.analysis.classes_of_rows
         if int(data.labels.max()) >= classes:
             raise InputError(f"party {data.name!r} has rows of more classes than the session, {classes}")
@@ -151,10 +175,7 @@ class AnalysisSums:
                     f"party {data.name!r} has rows of more levels of {variable.name!r} than the session, "
                     f"{len(variable.levels)}"
                 )
-        grid = grids.explicit(thresholds)
-        bins_of: list[_Counts] = [
-            np.maximum(np.searchsorted(grid, scores, side="right") - 1, 0) for scores in data.scores
-        ]
+        bins_of: list[_Counts] = [bins_of_scores(scores, grid).astype(np.int64) for scores in data.scores]
         vectors: list[_Counts] = []
         for bins in bins_of:
             vectors.append(_table(data.labels, bins, shape=(classes, self.bins)))
@@ -164,19 +185,6 @@ class AnalysisSums:
         for each in shares.values():
             vectors += self._of_shares(data.labels, each)
         vectors += [self._pair_of_shares(data.labels, shares[a], shares[b]) for a, b in self.compared]
-        if self.average_precision:
-            if len(data.rows_above) != self.bins:
-                raise InputError(
-                    f"party {data.name!r} does not know how many rows lie at or above each threshold: give its result "
-                    "of the session that has found them (boundaries)"
-                )
-            rows_above = np.maximum(np.array(data.rows_above, np.int64), 1)
-            share = ((2 << precision_bits) + rows_above) // (2 * rows_above)  # 2^b/M_k, rounded
-            vectors.append(vectors[0][self.bins : 2 * self.bins] * share)
-        if self.analysis.heterogeneity:
-            vectors += [
-                _site(_table(data.labels, bins, shape=(2, self.bins)).reshape(2, -1), fraction_bits) for bins in bins_of
-            ]
         return np.concatenate(vectors)
 
     def fraction_bits(self, max_rows: int, modulus: int) -> int:

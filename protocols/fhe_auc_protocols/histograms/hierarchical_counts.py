@@ -99,7 +99,9 @@ def cells(data: PartyData, height: int) -> NDArray[np.int64]:
 
 def count(data: PartyData, height: int) -> HierarchicalCounts:
     """Count a party's rows, of both labels together, at every level; errors as `cells`."""
-    return HierarchicalCounts.from_lowest(np.bincount(cells(data, height), minlength=2**height))
+    return HierarchicalCounts.from_lowest(
+        np.sum([np.bincount(cells(batch, height), minlength=2**height) for batch in data.batches()], axis=0)
+    )
 
 
 def quantile_cells(counts: HierarchicalCounts, fractions: ArrayLike) -> NDArray[np.int64]:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from fhe_auc.binning import bins_of
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
@@ -123,7 +124,7 @@ class LocalParty(SummingParty[Evaluation, Mechanism]):
     def _submission(self) -> Tallies:
         grid, data, bins = self.manifest.thresholds, self._data, self._terms.bins
         # Neighbouring thresholds' bins are merged where the mechanism has fewer.
-        row_bins = np.maximum(np.searchsorted(grid, data.y_score, side="right") - 1, 0) * bins // len(grid)
+        row_bins = bins_of(data.y_score, grid).astype(np.int64) * bins // len(grid)
         tallies = (self._terms.tally(row_bins[rows], self._source) for rows in (data.y_true, ~data.y_true))
         return Tallies(1, *(tuple(tally.tolist()) for tally in tallies))
 
