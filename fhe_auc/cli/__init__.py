@@ -39,7 +39,7 @@ _COMMANDS = {
 _OWN_PLUG_INS = {
     "attack": "Attack the encrypted protocols as a lying aggregator.",
     "benchmark": "Measure what an aggregation costs, beside its peers.",
-    "compare": "Compare protocols on your rows: error, cost, privacy.",
+    "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
     "flower": "Run sessions between machines, carried by Flower.",
     "keys": "Certify sites, and hand out a session's keys.",
     "ustat": "Estimate a statistic of pairs of rows.",

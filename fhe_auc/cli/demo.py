@@ -12,7 +12,7 @@ import numpy as np
 from fhe_auc import registry
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import failures, output
-from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
+from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
@@ -57,11 +57,8 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
     help="Let the aggregator lie in this way, and see whether the protocol notices; an unknown one lists all.",
 )
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Save a figure: .png, .pdf or .svg.")
-@costs_option
-@output.json_option
-def demo(
-    session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, costs: bool, as_json: bool
-) -> None:
+@form_options
+def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | None, form: Form) -> None:
     """Compute an encrypted AUC on real data, and check it.
 
     Each clinic is a party and encrypts its own counts. To check the result, and only here, the rows are then pooled
@@ -86,7 +83,7 @@ def demo(
         if not plugin.encrypts:
             raise InputError(
                 f"the figure shows encrypted results, which protocol {plugin.name!r} has not; "
-                "see fhe-auc compare --plot"
+                "see fhe-auc compare-protocols --plot"
             )
     parties = datasets.load(dataset)
     try:
@@ -94,30 +91,34 @@ def demo(
     except (EvaluationError, DeserialisationError) as error:
         if cheat is None:
             raise
-        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=as_json)
+        _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=form.as_json)
         click.get_current_context().exit(1)
     with output.progress("Checking with scikit-learn"):
         sklearn_auc = _pooled_auc(parties)
-    if as_json:
-        lie = {} if cheat is None else {"cheat": cheat}
-        output.print_json({**evaluation.as_dict(), "sklearn_auc": sklearn_auc, **lie})
-    else:
-        output.print_text(f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.\n")
-        if cheat is not None:
-            output.print_text(f"The aggregator lies: {_described(cheat, session)}. Parties have accepted its result.\n")
-        print_evaluation(
-            evaluation,
-            wall_seconds,
-            session,
-            costs=costs,
-            beside_auc=_check(evaluation, sklearn_auc),
-            auc_note="" if cheat is None else "what the parties have accepted",
-            sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
-        )
-    if plot is not None:
+
+    def save() -> None:
+        if plot is None:
+            return
         drawn = figures.draw(evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         figures.save_figure(drawn, plot)
         output.print_line(f"figure saved as {plot}")
+
+    title, lie = f"{_TITLES[dataset]}; each {_SITES[dataset]} is a party.", {}
+    if cheat is not None:
+        title += f"\n\nThe aggregator lies: {_described(cheat, session)}. Parties have accepted its result."
+        lie = {"cheat": cheat}
+    print_evaluation(
+        evaluation,
+        wall_seconds,
+        session,
+        form,
+        title=title,
+        beside_auc=_check(evaluation, sklearn_auc),
+        beside_json={"sklearn_auc": sklearn_auc, **lie},
+        auc_note="" if cheat is None else "what the parties have accepted",
+        sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
+        save=save,
+    )
 
 
 def _described(cheat: str, session: SessionOptions) -> str:
@@ -137,7 +138,7 @@ def _print_caught(
         ("the aggregator", output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
-        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),
+        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows, which only a demo has"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
@@ -155,11 +156,11 @@ def _pooled_auc(parties: Sequence[PartyData]) -> float:
 def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:
     away = abs(evaluation.auc - sklearn_auc)
     inside = away <= evaluation.binning_error + evaluation.numerical_error + _ROUNDING
-    verdict = f"scikit-learn's value lies {'within the binning error' if inside else 'OUTSIDE'}"
+    verdict = f"{'within' if inside else 'OUTSIDE'} the binning error"
     style = "green" if inside else "red"
     if math.isnan(evaluation.binning_error):
         verdict, style = "from noise, which has no bound, and from the thresholds", ""
     return [
-        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows: this demo alone pools them, to check"),
+        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows, which only a demo has"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

@@ -8,7 +8,7 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
+from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 
 
@@ -24,6 +24,7 @@ from fhe_auc.cli.session import SessionOptions, session_options
         "fhe-auc evaluate *.csv --protocol semi-honest              the published designs, on CKKS",
         "fhe-auc evaluate *.csv --protocol malicious -o executions=8",
         "fhe-auc evaluate *.csv --protocol dpauc-laplace -o epsilon=1 --thresholds uniform:50",
+        "fhe-auc evaluate *.csv --brief                             one line",
         "fhe-auc evaluate *.csv --json | jq .auc",
     )
 )
@@ -35,9 +36,8 @@ from fhe_auc.cli.session import SessionOptions, session_options
     type=click.Path(path_type=Path),
     help="Save a forest plot of all AUCs and their intervals: .png, .pdf or .svg.",
 )
-@costs_option
-@output.json_option
-def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, costs: bool, as_json: bool) -> None:
+@form_options
+def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | None, form: Form) -> None:
     """Compute the AUC over the rows of several parties, encrypted (or with noise, by --protocol).
 
     By default as a fraction of integers that a lying aggregator cannot change unnoticed. Every party then learns how
@@ -58,10 +58,10 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
         figures.check_path(plot)
     parties, analysis = files.read_for(session.questions)
     evaluation, wall_seconds = session.run(parties, analysis=analysis)
-    if as_json:
-        output.print_json(evaluation.as_dict())
-    else:
-        print_evaluation(evaluation, wall_seconds, session, costs=costs)
-    if plot is not None:
-        figures.save_figure(forest_plot.draw(evaluation), plot)
-        output.print_line(f"figure saved as {plot}")
+
+    def save() -> None:
+        if plot is not None:
+            figures.save_figure(forest_plot.draw(evaluation), plot)
+            output.print_line(f"figure saved as {plot}")
+
+    print_evaluation(evaluation, wall_seconds, session, form, save=save)

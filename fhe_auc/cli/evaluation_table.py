@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 import click
 
@@ -11,6 +14,7 @@ from fhe_auc import quantities, registry, result_tables
 from fhe_auc.analysis import Questions
 from fhe_auc.cli import output
 from fhe_auc.cli.session import SessionOptions
+from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.intervals import Interval
 
@@ -44,33 +48,66 @@ _LEARNT = (
 )
 _NOTHING, _THRESHOLDS = "nothing of the rows", "the thresholds, which follow from all scores"
 
-costs_option = click.option("--costs", is_flag=True, help="Show rounds, bytes, and the time of each phase too.")
+
+@dataclass(frozen=True)
+class Form:
+    """How an evaluation is printed: as a table, with what it has cost, as one line, or as JSON."""
+
+    costs: bool
+    brief: bool
+    as_json: bool
+
+
+def form_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that prints an evaluation: it receives ``form``, a `Form`."""
+
+    @click.option("--brief", is_flag=True, help="Print one line: AUC, interval, rows. Warnings go to stderr.")
+    @click.option(
+        "--costs",
+        is_flag=True,
+        help="Print thresholds, keys, encryption, rounds, bytes, and the time of each phase too.",
+    )
+    @output.json_option
+    @wraps(command)
+    def with_form(*args: Any, costs: bool, brief: bool, as_json: bool, **others: Any) -> Any:
+        if costs + brief + as_json > 1:
+            raise InputError("--brief, --costs and --json contradict one another; give one of them")
+        return command(*args, form=Form(costs, brief, as_json), **others)
+
+    return with_form
 
 
 def print_evaluation(
     evaluation: Evaluation,
     wall_seconds: float,
     session: SessionOptions,
+    form: Form,
     *,
-    costs: bool,
+    title: str = "",
     beside_auc: Iterable[tuple[output.Cell, ...]] = (),
+    beside_json: Mapping[str, Any] | None = None,
     auc_note: str = "",
     sent_note: str = "",
     whole: str = "all roles in this process, one after another",
+    save: Callable[[], object] = lambda: None,
 ) -> None:
-    """Print an evaluation for a person to read, on stdout; with `costs` also bytes, rounds, and the time of each phase.
+    """Print an evaluation on stdout, in the form that is wanted.
 
-    `beside_auc` are more rows (label, value, note) below the AUC; `auc_note`, where given, replaces its usual note, and
-    `sent_note` says more on the bytes; `whole` is the note on `wall_seconds`, the time that the session took.
+    In the table `title` is a paragraph above it, `beside_auc` are more rows (label, value, note) below the AUC;
+    `auc_note`, where given, replaces its usual note, and `sent_note` says more on the bytes; `whole` is the note on
+    `wall_seconds`, the time that the session took. `beside_json` are more entries of the JSON object. `save` writes
+    what is asked for beside: after text, which is not lost where that fails, and before JSON, which stays one object.
     """
-    verified = "aggregation" if evaluation.verified else "nothing"
-    noticed = f"a lying aggregator would {'' if evaluation.verified else 'not '}be noticed"
-    if evaluation.soundness is not None:
-        noticed += f", but for a chance below {quantities.bound_text(evaluation.soundness)} (proved)"
-    encryption = (f"{evaluation.security_bits}-bit security", evaluation.backend)
-    if evaluation.security_bits == 0:
-        encryption = ("none", "noise protects what parties send")
-    whole_session = ("whole session", quantities.seconds_text(wall_seconds), whole)
+    if form.as_json:
+        save()
+        output.print_json({**evaluation.as_dict(), **(beside_json or {})})
+        return
+    if form.brief:
+        click.echo(str(evaluation))
+        for warning in evaluation.warnings:
+            output.print_warning(warning)
+        save()
+        return
     found: list[tuple[output.Cell, ...]] = [
         _auc(evaluation, auc_note or _auc_of(session.questions)),
         *interval_rows(evaluation.interval),
@@ -81,6 +118,9 @@ def print_evaluation(
         *beside_auc,
         *result_tables.of_sites(evaluation.sites),
     ]
+    if title:
+        output.print_text(title)
+        output.print_text()
     if len(evaluation.estimates) > 1:
         output.print_table(found)
         _print_estimates(evaluation, session)
@@ -91,25 +131,25 @@ def print_evaluation(
             *(() if evaluation.study is None else evaluation.study.rows()),
             ("parties", f"{evaluation.parties:,}", ""),
             *_fraction(evaluation),
-            ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
             ("protocol", evaluation.protocol, f"trust: {registry.load(evaluation.protocol).trust}"),
-            ("verified", verified, f"{noticed}; what parties put in is not verified: a party can enter any rows"),
+            _verified(evaluation),
             *_disclosed(evaluation, session),
-            *(_settings(evaluation) if costs or evaluation.security_bits == 0 else ()),  # of noise: what protects
-            ("encryption", *encryption),
-            ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
-            *(_costs(evaluation, sent_note) if costs else [whole_session]),
+            *(_protection(evaluation) if form.costs or evaluation.security_bits == 0 else ()),  # noise is to be named
+            *(_costs(evaluation, session, sent_note) if form.costs else ()),
         ]
     )
-    output.print_text()
-    if costs:
+    if form.costs:
+        output.print_text()
         rows: list[tuple[output.Cell, ...]] = [
             (phase, quantities.seconds_text(seconds), _who_does_what(phase, evaluation))
             for phase, seconds in _in_order(evaluation.seconds)
         ]
-        output.print_table([*rows, whole_session], header=("phase", "time", "who does what"), numbers=1)
+        rows.append(("whole session", quantities.seconds_text(wall_seconds), whole))
+        output.print_table(rows, header=("phase", "time", "who does what"), numbers=1)
+    if evaluation.warnings:
         output.print_text()
     output.print_warnings(evaluation.warnings)
+    save()
 
 
 def _print_estimates(evaluation: Evaluation, session: SessionOptions) -> None:
@@ -133,12 +173,37 @@ def print_tables(tables: Sequence[result_tables.TextTable]) -> None:
         output.print_table(table.rows, header=table.header, words=table.words, numbers=numbers)
 
 
-def _costs(evaluation: Evaluation, sent_note: str) -> list[tuple[output.Cell, ...]]:
+def _verified(evaluation: Evaluation) -> tuple[output.Cell, ...]:
+    if not evaluation.verified:
+        return "verified", "nothing", "neither a lying aggregator nor a lying party would be noticed"
+    return "verified", "aggregation", "a lying aggregator would be noticed; a lying party would not"
+
+
+def _protection(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    encryption = (f"{evaluation.security_bits}-bit security", evaluation.backend)
+    if evaluation.security_bits == 0:
+        encryption = ("none", "noise protects what parties send")
     return [
+        *_settings(evaluation),
+        ("encryption", *encryption),
+        ("keys", evaluation.keys, _KEYS.get(evaluation.keys, "")),
+        *_soundness(evaluation),
+    ]
+
+
+def _costs(evaluation: Evaluation, session: SessionOptions, sent_note: str) -> list[tuple[output.Cell, ...]]:
+    return [
+        ("thresholds", f"{evaluation.thresholds:,}", _thresholds(session)),
         ("rounds", str(evaluation.rounds), "messages of the aggregator that each party answers"),
         ("a party sent", quantities.bytes_text(evaluation.upload_bytes_per_party), _sent(evaluation) or sent_note),
         ("a party received", quantities.bytes_text(evaluation.download_bytes_per_party), ""),
     ]
+
+
+def _soundness(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
+    if evaluation.soundness is None:
+        return []
+    return [("a lie passes", f"< {quantities.bound_text(evaluation.soundness)}", "chance for the aggregator, proved")]
 
 
 def _who_does_what(phase: str, evaluation: Evaluation) -> str:
@@ -173,7 +238,7 @@ def _auc_of(questions: Questions) -> str:
 def _auc(evaluation: Evaluation, note: str) -> tuple[output.Cell, ...]:
     label = "AUC, encrypted"
     if math.isnan(evaluation.binning_error):
-        label, note = "AUC, with noise", "the noise is random and has no bound; fhe-auc compare shows what to expect"
+        label, note = "AUC, with noise", "the noise is random and has no bound"
     return output.styled(label, "bold"), output.styled(f"{evaluation.auc:.6f}", "bold"), note
 
 
@@ -181,7 +246,7 @@ def interval_rows(interval: Interval | None) -> list[tuple[output.Cell, ...]]:
     """Return the row of a confidence interval, if there is one."""
     if interval is None:
         return []
-    note = f"{interval.method}; takes rows as independent: repeated patients or alike sites make it too narrow"
+    note = f"{interval.method}; takes rows as independent"
     label, ends = f"{100 * interval.level:.6g} % interval", result_tables.ends(interval)
     return [(output.styled(label, "bold"), output.styled(ends, "bold"), note)]
 
@@ -200,7 +265,7 @@ def binning_error_rows(auc: float, binning_error: float, numerical_error: float 
     # What is rounded off the AUC must not push it out of the bound.
     off = binning_error + abs(auc - round(auc, 6)) + numerical_error
     bound = math.ceil(round(off * 1e6, 6)) / 1e6  # 0.027 may be 0.0270…04
-    note = "what thresholds leave open: the AUC of these rows, unbinned, is no further away"
+    note = "the unbinned AUC is no further away"
     if numerical_error:
         note += f" (numerical error < {quantities.bound_text(numerical_error)})"
     return [("binning error", f"≤ {bound:.6f}", note)]
@@ -211,7 +276,7 @@ def _rows(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     positives, negatives = evaluation.positives, evaluation.negatives
     if positives is None or negatives is None:
         return []
-    events = output.styled(f"{positives:,} positive, {negatives:,} negative; released exactly", "bold not dim")
+    events = output.styled(f"{positives:,} positive, {negatives:,} negative", "bold not dim")
     return [(output.styled("rows", "bold"), output.styled(f"{positives + negatives:,}", "bold"), events)]
 
 
@@ -221,7 +286,7 @@ def _average_precision(evaluation: Evaluation) -> list[tuple[output.Cell, ...]]:
     if evaluation.average_precision is None or positives is None or negatives is None:
         return []
     chance = positives / (positives + negatives)
-    note = f"over these thresholds, as the session before has counted rows; random scores would have {chance:.4f}"
+    note = f"at these thresholds; random scores would have {chance:.4f}"
     return [("average precision", f"{evaluation.average_precision:.4f}", note)]
 
 
@@ -230,9 +295,7 @@ def _disclosed(evaluation: Evaluation, session: SessionOptions) -> list[tuple[ou
     if evaluation.positives is None or len(evaluation.estimates) > 1:
         return []
     aggregator = _NOTHING if session.quantiles is None else _THRESHOLDS
-    learnt = (
-        f"the sums behind these numbers, and how many rows of each label there are; to the aggregator: {aggregator}"
-    )
+    learnt = f"these numbers and the sums behind them; to the aggregator: {aggregator}"
     return [("disclosed", "to each party", learnt)]
 
 

@@ -14,7 +14,7 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.evaluation_table import costs_option, print_evaluation
+from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
 from fhe_auc.flower import require_flower
@@ -50,7 +50,7 @@ def _options_of_evaluate(command: Callable[..., Any]) -> Callable[..., Any]:
         default=300,
         help="How long a round waits for sites.",
     )
-    command = inputs.min_parties_option(round_timeout(costs_option(output.json_option(command))))
+    command = inputs.min_parties_option(round_timeout(form_options(command)))
     return inputs.party_files(session_options(registry.evaluating)(command))
 
 
@@ -97,8 +97,7 @@ def _play(
     session: SessionOptions,
     min_parties: int | None,
     round_timeout: float,
-    costs: bool,
-    as_json: bool,
+    form: Form,
     *,
     deployed: bool,
 ) -> None:
@@ -116,12 +115,8 @@ def _play(
     started = time.perf_counter()
     stage = Stage(deployed, round_timeout, output.print_line)
     evaluation = stage.evaluate(session.plugin, request, session.quantiles, parties)
-    if as_json:
-        output.print_json(evaluation.as_dict())
-    else:
-        wall_seconds = time.perf_counter() - started
-        whole = "with making keys, and starting and stopping Flower"
-        print_evaluation(evaluation, wall_seconds, session, costs=costs, whole=whole)
+    whole = "with making keys, and starting and stopping Flower"
+    print_evaluation(evaluation, time.perf_counter() - started, session, form, whole=whole)
 
 
 @flower.command(

@@ -1,4 +1,4 @@
-"""`fhe-auc compare`: the paper's story comes out, the numbers are those of real sessions, bad input is told."""
+"""`fhe-auc compare-protocols`: the paper's story, the numbers of real sessions, and how bad input is told."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def call(file: str, arguments: str) -> Result:
-    return CliRunner().invoke(main, ["compare", file, "--site-column", "site", *arguments.split()])
+    return CliRunner().invoke(main, ["compare-protocols", file, "--site-column", "site", *arguments.split()])
 
 
 QUICK = "--protocols dpauc-laplace,dpauc-rr --thresholds 20 --runs 20"
@@ -258,6 +258,26 @@ def test_json_csv_and_figure_of_one_comparison_tell_the_same(file: str) -> None:
         assert one["epsilon"] == ("" if other["epsilon"] is None else str(other["epsilon"]))
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
     assert result.stderr == "table saved as table.csv\nfigure saved as figure.png\n"
+
+
+def test_json_is_printed_last_so_that_a_failure_is_the_only_object(file: str) -> None:
+    result = call(file, f"{QUICK} --csv /dev/full --json")
+    assert result.exit_code == 1
+    assert "No space left" in json.loads(result.stdout)["error"]
+
+
+def test_the_figure_of_one_number_of_rows_names_each_protocol_once() -> None:
+    rows = compare(
+        sites(100),
+        asked(protocols=("dpauc-laplace", "dpauc-rr"), epsilons=(1.0, 8.0), thresholds=(10, 20)),
+    )
+    axes = figure.draw(rows).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        f"{name}, ε = {epsilon:g}" for name in ("dpauc-laplace", "dpauc-rr") for epsilon in (1, 8)
+    ]
+    found = {line.get_label(): list(line.get_xdata()) for line in axes.get_lines()}
+    for count in (10, 20):
+        assert found[f"{count} thresholds"] == [row.error for row in rows if row.thresholds == count]
 
 
 def test_people_get_a_table_for_each_number_of_rows(file: str) -> None:
@@ -417,9 +437,9 @@ def test_methods_can_be_told_apart_without_colour() -> None:
 
 
 def test_a_row_without_a_number_is_left_out_of_the_figure() -> None:
-    rows = made_up((25,), (100,))
+    rows = made_up((25,), (100, 500))
     nothing = dict.fromkeys(("auc", "error", "error_low", "error_high"), math.nan)
     rows.append(Row(**{**vars(rows[-1]), **nothing, "rows": 1000}))
     drawn = figure.draw(rows)
     FigureCanvasAgg(drawn).draw()
-    assert {x for axes in drawn.axes for line in axes.get_lines() for x in line.get_xdata()} == {100}
+    assert {x for axes in drawn.axes for line in axes.get_lines() for x in line.get_xdata()} == {100, 500}

@@ -143,7 +143,7 @@ def test_sessions_that_find_thresholds_check_scores_alike() -> None:
         ("report", "--out", "card"),
         ("calibrate", "fit", "--out", "map.json"),
         ("thresholds", "--out", "found.txt"),
-        ("compare", "--protocols", "semi-honest", "--runs", "2"),
+        ("compare-protocols", "--protocols", "semi-honest", "--runs", "2"),
     ],
     ids=" ".join,
 )

@@ -1,1 +1,1 @@
-"""Protocols side by side on the same rows: how far off, at what cost, for what privacy (``fhe-auc compare``)."""
+"""Protocols on the same rows: how far off, at what cost, for what privacy (``fhe-auc compare-protocols``)."""

@@ -1,4 +1,4 @@
-"""``fhe-auc compare``: what each protocol gives and costs, in one table."""
+"""``fhe-auc compare-protocols``: what each protocol gives and costs, in one table."""
 
 from __future__ import annotations
 
@@ -52,12 +52,13 @@ def _epsilon(text: str) -> float:
 
 
 @click.command(
+    "compare-protocols",
     epilog=output.examples(
-        "fhe-auc compare north.csv south.csv west.csv",
-        "fhe-auc compare all.npz --site-column site --subsample 100,1000,all --plot compare.png",
-        "fhe-auc compare *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
-        "fhe-auc compare north.csv south.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
-    )
+        "fhe-auc compare-protocols north.csv south.csv west.csv",
+        "fhe-auc compare-protocols all.npz --site-column site --subsample 100,1000,all --plot compare.png",
+        "fhe-auc compare-protocols *.csv --protocols semi-honest,dpauc-laplace --epsilons 1,2,4,8 --thresholds 100",
+        "fhe-auc compare-protocols north.csv south.csv --csv compare.csv --json | jq '.rows[] | [.method, .error]'",
+    ),
 )
 @inputs.party_files
 @click.option(
@@ -143,11 +144,8 @@ def compare(
     parties = files.read()
     with output.progress("Comparing", unit="measurements") as report:
         rows = measure.compare(parties, asked, report)
-    if as_json:
-        shown = {name: settings[name] for name in ("grid", "runs", "delta", "seed")}
-        output.print_json({**shown, "rows": [asdict(row) for row in rows]})
-    else:
-        _print(rows, asked.grid)
+    if not as_json:
+        _print(rows, asked.grid)  # before anything is saved, so that it is not lost where that fails
     if csv_file is not None:
         table = (
             asdict(row)
@@ -162,6 +160,9 @@ def compare(
     if plot is not None:
         figures.save_figure(figure.draw(rows), plot)
         output.print_line(f"figure saved as {plot}")
+    if as_json:
+        shown = {name: settings[name] for name in ("grid", "runs", "delta", "seed")}
+        output.print_json({**shown, "rows": [asdict(row) for row in rows]})
 
 
 def _print(rows: Sequence[Row], grid: str) -> None:

@@ -1,5 +1,7 @@
 """The figure of a comparison: error against the number of rows, a panel for each number of thresholds.
 
+With one number of rows, a line for each protocol instead, and a mark for each number of thresholds.
+
 Readable without colour too: protocols differ in marker, budgets in line.
 """
 
@@ -30,6 +32,8 @@ def draw(rows: Sequence[Row]) -> Figure:
     """Return the figure of a comparison, from the rows that `measure.compare` returns."""
     truth = {row.rows: row.auc for row in rows if row.method == SKLEARN}
     counts = list(dict.fromkeys(row.thresholds for row in rows if row.thresholds is not None))
+    if len(truth) == 1:
+        return _draw_protocols(rows, counts, *truth.items())
     styles = _styles(rows)
     columns = min(len(counts), _COLUMNS)
     lines = math.ceil(len(counts) / columns)
@@ -51,6 +55,34 @@ def draw(rows: Sequence[Row]) -> Figure:
     figure.legend(
         handles, labels, loc="outside lower center", ncols=legend_columns, fontsize=9, frameon=False, handlelength=3.2
     )
+    return figure
+
+
+def _draw_protocols(rows: Sequence[Row], counts: Sequence[int], truth: tuple[int, float]) -> Figure:
+    """Return the figure for one number of rows, with its AUC in the clear: protocols from top to bottom."""
+    measured = [row for row in rows if row.thresholds is not None and not math.isnan(row.error)]
+    labels = list(dict.fromkeys(_label(row) for row in measured))
+    figure = blank(7.5, 1.4 + 0.2 * len(labels) * max(2, len(counts) ** 0.5), f"How far off the AUC is{_caption(rows)}")
+    axes = figure.subplots()
+    for at, count in enumerate(counts):
+        of = [row for row in measured if row.thresholds == count]
+        above = 0.5 * (at - (len(counts) - 1) / 2) / len(counts)
+        lines = [labels.index(_label(row)) + above for row in of]
+        colour = _COLOURS[at % len(_COLOURS)]
+        low, mean, high = (
+            [max(getattr(row, name), _LEAST) for row in of] for name in ("error_low", "error", "error_high")
+        )
+        axes.hlines(lines, low, high, color=colour, alpha=0.4, linewidth=4)
+        marker = _MARKERS[at % len(_MARKERS)]
+        axes.plot(mean, lines, linestyle="none", marker=marker, color=colour, label=f"{count} thresholds")
+    guess = max(abs(truth[1] - 0.5), _LEAST)
+    axes.axvline(guess, color=GREY, linestyle=":", linewidth=1.2, label="saying 0.5 always")
+    axes.set_xscale("log")
+    axes.set_xlim(right=max(1.0, axes.get_xlim()[1]))
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"|AUC − scikit-learn's|, {truth[0]:,} rows of all parties together")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     return figure
 
 
@@ -101,13 +133,8 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], styles: dict[str, dict[str, Any
         axes.plot(sizes, mean, linewidth=1.6, label=label, **style)
         if len(of) > 1:
             axes.fill_between(sizes, low, high, color=style["color"], alpha=0.11, linewidth=0, zorder=1)
-        elif low != high:
-            axes.vlines(sizes, low, high, color=style["color"], alpha=0.4, linewidth=5, zorder=1)
     sizes = sorted(truth)
     guess = [max(abs(truth[size] - 0.5), _LEAST) for size in sizes]
-    marker = "_" if len(sizes) == 1 else None
-    axes.plot(
-        sizes, guess, color=GREY, linestyle=":", linewidth=1.2, marker=marker, label="saying 0.5 always", zorder=1
-    )
+    axes.plot(sizes, guess, color=GREY, linestyle=":", linewidth=1.2, label="saying 0.5 always", zorder=1)
     make_logarithmic(axes, {size: f"{size:,}" if size < 10_000 else f"{size / 1000:,.0f}k" for size in sizes})
-    axes.margins(x=0.08 if len(sizes) > 1 else 0.5)
+    axes.margins(x=0.08)

@@ -339,14 +339,15 @@ def test_the_demo_shows_what_a_lie_comes_to_where_nobody_checks() -> None:
     assert (
         "The aggregator lies: scale-num, multiply num' of every execution by a constant. Parties have accepted" in text
     )
-    assert "scikit-learn's value lies OUTSIDE" in text
+    assert "OUTSIDE the binning error" in text
 
 
 def test_the_demo_has_no_number_in_json_either_when_a_lie_is_caught() -> None:
     result = demo(*SMALL, "--protocol", "malicious", "--cheat", "chosen-values", "--json")
     assert result.exit_code == 1
     found = json.loads(result.stdout)
-    assert (found["cheat"], found["auc"], found["error"]) == ("chosen-values", None, "VerificationError")
+    assert (found["cheat"], found["auc"], found["kind"]) == ("chosen-values", None, "VerificationError")
+    assert "the executions disagree" in found["error"]
     assert not any(isinstance(value, float) for value in found.values())
 
 

@@ -25,7 +25,7 @@ from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
 import fhe_auc.cli
-from fhe_auc import ckks, quantities, registry, thresholds
+from fhe_auc import ckks, plot, quantities, registry, thresholds
 from fhe_auc.cli import main, output
 from fhe_auc.cli.evaluation_table import binning_error_rows
 from fhe_auc.cli.session import SessionOptions
@@ -164,9 +164,9 @@ def test_what_is_not_given_is_verified_at_4000_thresholds_and_1000_for_the_publi
     assert (found["protocol"], found["thresholds"], found["keys"]) == ("verified", 4000, "sealed")
     assert (found["positives"], found["negatives"]) == (labels.sum(), len(labels) - labels.sum())
     shown = " ".join(call("evaluate", *hospitals).stdout.split())
-    assert f"rows {len(labels)} {labels.sum()} positive, {len(labels) - labels.sum()} negative; released" in shown
+    assert f"rows {len(labels)} {labels.sum()} positive, {len(labels) - labels.sum()} negative" in shown
     assert f"fraction exact {found['fraction']} over these thresholds" in shown
-    published = call("evaluate", *hospitals, "--protocol", "semi-honest")
+    published = call("evaluate", *hospitals, "--protocol", "semi-honest", "--costs")
     assert re.search(r"^thresholds +1,000 +hybrid:1000$", published.stdout, re.MULTILINE)
     assert " positive, " not in published.stdout
 
@@ -182,11 +182,11 @@ def test_rounded_scores_give_scikit_learns_auc_as_a_fraction(hospitals: list[str
     assert evaluation["binning_error"] > 0
     assert (evaluation["thresholds"], evaluation["settings"]["round_scores"]) == (11, 1)
     assert evaluation["verified"] == {"aggregation": True, "parties": False}
-    shown = call("evaluate", *hospitals, *rounded).stdout
+    shown = call("evaluate", *hospitals, *rounded, "--costs").stdout
     shown = " ".join(shown.split())
     assert f"fraction exact {evaluation['fraction']} of scores rounded to multiples of 0.1 " in shown
     assert "every multiple of 0.1" in shown
-    assert "what parties put in is not verified: a party can enter any rows" in shown
+    assert "a lying party would not" in shown
 
 
 def test_every_kind_of_file_and_the_site_column_give_the_same_auc(hospitals: list[str], exact: Trapezoid) -> None:
@@ -220,11 +220,44 @@ def test_a_person_gets_a_table_without_colour_codes(hospitals: list[str], exact:
     assert re.search(r"^binning error +≤ 0\.\d{6} ", result.stdout, re.MULTILINE)
     assert "±" not in result.stdout
     assert "a party sent" not in result.stdout
-    assert "a party sent" in call("evaluate", *hospitals, *SMALL, "--costs").stdout
-    assert "128-bit security" in result.stdout
+    costs = call("evaluate", *hospitals, *SMALL, "--costs").stdout
+    assert "a party sent" in costs
+    assert "128-bit security" in costs
     assert "warning: " in result.stdout
     assert ESCAPE not in result.stdout
     assert all(line == line.rstrip() for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("command", ["evaluate", "demo"])
+def test_a_table_fits_on_a_small_terminal(hospitals: list[str], command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call(command, *(hospitals if command == "evaluate" else [])).stdout.splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 80
+
+
+def test_brief_is_one_line_with_the_numbers_of_json(hospitals: list[str]) -> None:
+    found = json.loads(call("evaluate", *hospitals, *SMALL, "--json").stdout)
+    result = call("evaluate", *hospitals, *SMALL, "--brief")
+    (line,) = result.stdout.splitlines()
+    assert line.startswith(f"AUC {found['auc']:.4f} (95 % interval {found['interval']['low']:.4f} to ")
+    assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
+    assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
+    assert len(call("demo", "--brief").stdout.splitlines()) == 1
+    assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
+
+
+def test_the_figure_is_saved_before_json_is_printed(hospitals: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a full disk would leave two objects on stdout."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(plot, "save_figure", full)
+    for command in (["evaluate", *hospitals, *SMALL], ["demo", *SMALL]):
+        result = call(*command, "--plot", "figure.png", "--json")
+        assert result.exit_code == 1
+        assert json.loads(result.stdout)["error"] == "[Errno 28] No space left on device"
 
 
 @needs_openfhe
@@ -550,7 +583,7 @@ def test_a_broken_plug_in_is_a_warning_in_the_help_and_an_error_when_called() ->
 
 
 def test_the_help_describes_each_command_that_is_installed_with_this_package() -> None:
-    described = re.findall(r"^  (\w+)  +(\S.*\.)$", call("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    described = re.findall(r"^  ([\w-]+)  +(\S.*\.)$", call("--help").stdout.split("Commands:")[1], re.MULTILINE)
     plug_ins = [point.name for point in entry_points(group=fhe_auc.cli.GROUP)]
     here = [
         path.stem for path in Path(fhe_auc.cli.__file__).parent.glob("*.py") if call(path.stem, "--help").exit_code == 0

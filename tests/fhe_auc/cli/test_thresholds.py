@@ -109,8 +109,8 @@ def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) 
     no_thresholds = call("thresholds", "absent.csv", "--protocol", "semi-honest", "--out", "a.txt")
     assert_fails(no_thresholds, 2, "'semi-honest' finds no thresholds")
     assert_fails(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), 2, "from 2 to 1,048,576, not 1")
-    assert_fails(call("compare", "absent.csv", "--grid", "quantile"), 2, "'quantile' is not one of")
-    assert "no private way to find quantiles" in " ".join(ok("compare", "--help").stdout.split())
+    assert_fails(call("compare-protocols", "absent.csv", "--grid", "quantile"), 2, "'quantile' is not one of")
+    assert "no private way to find quantiles" in " ".join(ok("compare-protocols", "--help").stdout.split())
 
 
 def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> None:
