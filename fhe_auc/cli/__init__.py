@@ -12,12 +12,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fhe_auc import __version__
-from fhe_auc.cli import failures, output
+from fhe_auc.cli import defaults, failures, output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.errors import EvaluationError
 
 __all__ = ["GROUP", "main"]
@@ -59,7 +61,7 @@ class _BrokenCommand(click.Command):
         raise EvaluationError(f"{self.reason}; mend or remove the package that brings it")
 
 
-class _Program(output.CommandGroup):
+class _Program(CommandGroup):
     """A group that loads a command when it is needed, and turns errors into one line and a status."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -137,20 +139,43 @@ def _without_debug(args: Sequence[str]) -> tuple[list[str], bool]:
 @click.group(
     "fhe-auc",
     cls=_Program,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "show_default": True,
+        "auto_envvar_prefix": defaults.PREFIX,
+    },
     epilog=output.examples(
         "fhe-auc demo                               real data of 78 clinics, checked against scikit-learn",
         "fhe-auc evaluate north.csv south.csv       your own files, one a party",
         "fhe-auc evaluate --help                    what a command does, with examples",
     )
-    + "\n\nExit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.",
+    + f"""
+
+\b
+Defaults: {defaults.FILE} in this folder, variables as {defaults.PREFIX}_EVALUATE_LABEL_COLUMN.
+Completion in bash: eval "$(_FHE_AUC_COMPLETE=bash_source fhe-auc)"; also zsh, fish.
+Exit status: 0 done, 1 evaluation failed, 2 bad usage or input, 130 interrupted.
+""",
 )
-@click.version_option(__version__, message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, help="On an error, print the traceback too. May stand anywhere.")
-def main(debug: bool) -> None:
+@click.version_option(__version__, message="%(prog)s %(version)s", allow_from_autoenv=False)
+@click.option(
+    "--debug",
+    is_flag=True,
+    allow_from_autoenv=False,
+    help="On an error, print the traceback too. May stand anywhere.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help='Settings of a study, in TOML: label-column = "died" for all commands, in a table [evaluate] for one. '
+    f"Default: {defaults.FILE} in this folder, if it is there.",
+)
+def main(debug: bool, config: Path | None) -> None:
     """Tell how good a shared classifier is on everyone's data.
 
     Computes the AUC over the test rows of many parties on encrypted counts: nobody hands over a row, and the
     aggregator that adds everything up sees ciphertexts and one-time pads only.
     """
-    # --debug is declared for the help; `_Program.main` has taken it out before click sees the arguments.
+    # Both are declared for the help: `_Program.main` has taken --debug out, and `defaults.give` reads --config.

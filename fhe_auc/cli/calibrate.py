@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.cli import inputs, output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
 from fhe_auc.cli.session import SessionOptions
@@ -23,7 +24,7 @@ _METHOD = "bbq"
 
 
 @click.group(
-    cls=output.CommandGroup,
+    cls=CommandGroup,
     epilog=output.examples(
         "fhe-auc calibrate fit north.csv south.csv west.csv --out map.json",
         "fhe-auc calibrate apply map.json new-patients.csv --out calibrated.csv",

@@ -6,7 +6,7 @@ import traceback
 
 import click
 
-from fhe_auc.cli import output
+from fhe_auc.cli import defaults, output
 from fhe_auc.errors import FheAucError, InputError
 
 FAILED = 1
@@ -42,7 +42,10 @@ def _describe(error: Exception) -> tuple[str, int]:
     if isinstance(error, (Interrupted, click.Abort)):
         return "interrupted", INTERRUPTED
     if isinstance(error, click.UsageError):
-        return f"error: {_one_sentence(error.format_message())}; see {_command(error)} --help", BAD_INPUT
+        return (
+            f"error: {_one_sentence(error.format_message())}{_origin(error)}; see {_command(error)} --help",
+            BAD_INPUT,
+        )
     if isinstance(error, click.ClickException):
         return f"error: {error.format_message()}", error.exit_code
     if isinstance(error, FheAucError):
@@ -60,6 +63,14 @@ def _describe(error: Exception) -> tuple[str, int]:
 def _one_sentence(message: str) -> str:
     text = " ".join(message.split()).rstrip(".")
     return text[:1].lower() + text[1:]
+
+
+def _origin(error: click.UsageError) -> str:
+    """Say where a wrong value comes from, if it was not given."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return ""
+    place = defaults.origin(error.ctx, error.param)
+    return "" if place is None else f" (from {place})"
 
 
 def _command(error: click.UsageError) -> str:

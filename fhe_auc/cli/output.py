@@ -165,17 +165,6 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-class CommandGroup(click.Group):
-    """A group of commands that, called without one, prints its help on stderr and ends with status 2."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Print the help where there is nothing to parse."""
-        if not args and not ctx.resilient_parsing:
-            click.echo(ctx.get_help(), err=True)
-            ctx.exit(2)
-        return super().parse_args(ctx, args)
-
-
 def styled(text: str, style: str) -> Text:
     """Return text in a style, which shows on a terminal only."""
     from rich.text import Text

@@ -14,6 +14,7 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
@@ -25,7 +26,7 @@ _TERMINATED = 143  # 128 + SIGTERM
 
 @click.group(
     "flower",
-    cls=output.CommandGroup,
+    cls=CommandGroup,
     short_help="Run sessions between machines, carried by Flower.",
     epilog=output.examples(
         "fhe-auc flower simulate all.csv --site-column hospital        each hospital a virtual site",

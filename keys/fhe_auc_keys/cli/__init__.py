@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from fhe_auc.cli import output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
 from fhe_auc_keys.cli.enrol import enrol
 from fhe_auc_keys.cli.late import late
@@ -15,7 +16,7 @@ from fhe_auc_keys.cli.show import show
 __all__ = ["keys"]
 
 
-class _InOrder(output.CommandGroup):
+class _InOrder(CommandGroup):
     """Lists its commands in the order in which they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

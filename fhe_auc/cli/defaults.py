@@ -1,0 +1,180 @@
+"""Defaults of options from the environment and from a study's file of settings.
+
+An option ``--label-column`` of ``fhe-auc evaluate`` takes its default from ``FHE_AUC_EVALUATE_LABEL_COLUMN``, else from
+the file: ``label-column`` in its table ``[evaluate]``, else at its top, which is for every command that has the option.
+The file is named with ``--config``, else it is ``fhe-auc.toml`` in the current folder, if that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from click.core import ParameterSource
+
+from fhe_auc.cli import output
+from fhe_auc.errors import InputError
+from fhe_auc.files import read_from_others
+from fhe_auc.suggestions import known_names
+
+PREFIX = "FHE_AUC"
+"""What names of variables begin with."""
+
+FILE = "fhe-auc.toml"
+"""The file of settings that is read where it is there."""
+
+_TRUST = "says whom or what a person has checked and agreed to"
+_TRUSTED = "decides who is trusted with what"
+_PRIVACY = "bounds what a result tells, or what noise protects"
+
+WITHOUT_DEFAULT: Mapping[str, str] = {
+    "passphrase_file": "leads to a secret",
+    "key": "leads to a secret",
+    "protocol": _TRUSTED,
+    "model": _TRUSTED,
+    "authorities": _TRUST,
+    "fingerprints": _TRUST,
+    "lists": _TRUST,
+    "agreed": _TRUST,
+    "study_file": _TRUST,
+    "expected": _TRUST,
+    "holder": _TRUST,
+    "aggregator": _TRUST,
+    "certificate": _TRUST,
+    "chain": _TRUST,
+    "bundle_sha256": _TRUST,
+    "smudging_bits": _PRIVACY,
+    "min_cell": _PRIVACY,
+    "min_parties": _PRIVACY,
+    "heterogeneity": _PRIVACY,
+    "average_precision": _PRIVACY,
+    "epsilon": _PRIVACY,
+    "epsilons": _PRIVACY,
+    "delta": _PRIVACY,
+    "options": _PRIVACY,
+    "seed": "makes randomness known",
+    "exact": "shows what noise is to hide",
+    "cheat": "lets the aggregator lie",
+    "force": "overwrites files",
+    "refresh": "changes what the command does",
+    "as_json": "is the caller's: programs rely on it",
+    "brief": "is the caller's: programs rely on it",
+}
+"""Options, by parameter, that have to be given where they are wanted, and why."""
+
+
+def give(ctx: click.Context, name: str, command: click.Command, arguments: list[str]) -> None:
+    """Give a command its defaults, before it reads its arguments, and tell on stderr which of them it takes.
+
+    Raises `InputError` for a file that is not there or no TOML, and for a name in it that no command has.
+    """
+    options = _options(command)
+    for option in options.values():
+        if option.name in WITHOUT_DEFAULT or option.envvar is not None:
+            option.allow_from_autoenv = False
+    file = _file(ctx)
+    values = {} if file is None else _values(file, ctx, name, options)
+    ctx.default_map = {name: {options[key].name: _as_given(options[key], value) for key, value in values.items()}}
+    below = click.Context(command, parent=ctx, info_name=name)
+    told = []
+    for key, option in options.items():
+        if not any(argument.partition("=")[0] in option.opts for argument in arguments):
+            if option.value_from_envvar(below) is not None:
+                if option.envvar is None:  # one of the command's own is documented with it
+                    told.append(f"--{key} ({_variable(below, option)})")
+            elif key in values:
+                told.append(f"--{key} ({file})")
+    if told:
+        output.print_line(f"defaults: {', '.join(told)}")
+
+
+def origin(ctx: click.Context, parameter: click.Parameter) -> str | None:
+    """Return the variable or the file that a parameter's value comes from, None where it was given."""
+    source = ctx.get_parameter_source(parameter.name or "")
+    if source is ParameterSource.ENVIRONMENT and isinstance(parameter, click.Option):
+        return _variable(ctx, parameter)
+    return str(_file(ctx)) if source is ParameterSource.DEFAULT_MAP else None
+
+
+def _variable(ctx: click.Context, option: click.Option) -> str:
+    return str(option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper())
+
+
+def _options(command: click.Command) -> dict[str, click.Option]:
+    """Return a command's options by their long names, without the dashes."""
+    return {
+        max(option.opts, key=len).removeprefix("--"): option
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
+def _file(ctx: click.Context) -> Path | None:
+    named: Path | None = ctx.find_root().params.get("config")
+    return named or (Path(FILE) if Path(FILE).is_file() else None)
+
+
+def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, click.Option]) -> dict[str, Any]:
+    """Return what a file says of a command's options: at its top, and in the command's table, which goes first."""
+    try:
+        top = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
+    except FileNotFoundError:
+        raise InputError(f"settings file {str(file)!r} does not exist", file=str(file)) from None
+    except OSError as error:
+        raise InputError(f"settings file {str(file)!r} cannot be read: {error.strerror}", file=str(file)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"settings file {str(file)!r}: {error}", file=str(file)) from None
+    own: Any = top
+    for word in (*_words(ctx), name):
+        own = own.get(word, {}) if isinstance(own, dict) else own
+    if not isinstance(own, dict):
+        raise InputError(f"settings file {str(file)!r}: {name!r} is a command: write [{name}]", file=str(file))
+    root = ctx.find_root()
+    tables = {key for key, value in top.items() if isinstance(value, dict)}
+    if isinstance(root.command, click.Group):
+        _require_known(file, tables, "command", root.command.list_commands(root))
+    shared = {key: value for key, value in top.items() if key not in tables}
+    if not shared.keys() <= options.keys():
+        _require_known(file, shared, "option of any command", sorted(_every_option(root.command, root)))
+    _require_known(file, own, f"option of {name}", options)
+    found = {**{key: value for key, value in shared.items() if key in options}, **own}
+    for key in found:
+        if (reason := WITHOUT_DEFAULT.get(options[key].name or "")) is not None:
+            raise InputError(
+                f"settings file {str(file)!r}: --{key} can only be given on the command line: it {reason}",
+                file=str(file),
+            )
+    return found
+
+
+def _require_known(file: Path, keys: Iterable[str], what: str, known: Iterable[str]) -> None:
+    names = list(known)
+    for key in keys:
+        if key not in names:
+            raise InputError(
+                f"settings file {str(file)!r}: {key!r} is no {what}{known_names(key, names)}", file=str(file)
+            )
+
+
+def _every_option(command: click.Command, ctx: click.Context) -> set[str]:
+    if not isinstance(command, click.Group):
+        return set(_options(command))
+    found = set()
+    for name in command.list_commands(ctx):
+        if (below := command.get_command(ctx, name)) is not None:
+            found |= _every_option(below, click.Context(below, parent=ctx, info_name=name))
+    return found
+
+
+def _words(ctx: click.Context) -> list[str]:
+    return [] if ctx.parent is None else [*_words(ctx.parent), ctx.info_name or ""]
+
+
+def _as_given(option: click.Option, value: Any) -> Any:
+    """Return a value as click takes it: a list where an option may be repeated, else text with commas."""
+    if option.multiple:
+        return value if isinstance(value, list) else [value]
+    return ",".join(map(str, value)) if isinstance(value, list) else value

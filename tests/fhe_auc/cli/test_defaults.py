@@ -1,0 +1,146 @@
+"""Defaults from variables and from a study's file: what they may set, what they may not, and how mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc.cli import defaults, main
+
+SECRET_OR_WEAKER = {
+    *("--passphrase-file", "--key", "--authority", "--fingerprint", "--revocation-list", "--session", "--study"),
+    *("--smudging-bits", "--min-cell", "--min-parties", "--epsilon", "--epsilons", "--delta", "--option", "--cheat"),
+    *("--protocol", "--model", "--heterogeneity", "--seed", "--exact", "--force", "--holder", "--bundle-sha256"),
+}
+
+
+def call(*arguments: str, **variables: str) -> Result:
+    return CliRunner().invoke(main, arguments, env={"COLUMNS": "100", **variables})
+
+
+def commands(ctx: click.Context) -> Iterator[click.Context]:
+    """The context of every command that does something."""
+    assert isinstance(ctx.command, click.Group)
+    for name in ctx.command.list_commands(ctx):
+        command = ctx.command.get_command(ctx, name)
+        assert command is not None
+        below = click.Context(command, parent=ctx, info_name=name)
+        yield from commands(below) if isinstance(command, click.Group) else [below]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("north.csv").write_text("died,risk\n0,0.1\n1,0.8\n0,0.4\n1,0.3\n")
+    Path("south.csv").write_text("died,risk\n0,0.2\n1,0.9\n")
+    return tmp_path
+
+
+def test_every_option_has_a_variable_or_a_reason_to_have_none() -> None:
+    root = click.Context(main, info_name="fhe-auc", auto_envvar_prefix=defaults.PREFIX)
+    seen, excluded = set(), set()
+    for ctx in commands(root):
+        assert ctx.parent is not None
+        assert ctx.info_name is not None
+        defaults.give(ctx.parent, ctx.info_name, ctx.command, [])
+        for option in ctx.command.params:
+            if not isinstance(option, click.Option):
+                continue
+            seen.add(option.name)
+            long = max(option.opts, key=len)
+            variable = f"{ctx.auto_envvar_prefix}_{option.name}".upper().replace("-", "_")
+            os.environ[variable] = "1"
+            found = option.value_from_envvar(ctx)
+            del os.environ[variable]
+            if found is None:
+                excluded.add(long)
+            assert (found is None) == (option.name in defaults.WITHOUT_DEFAULT or option.envvar is not None), variable
+    assert excluded >= SECRET_OR_WEAKER
+    assert defaults.WITHOUT_DEFAULT.keys() <= seen  # no reason is there for an option that is gone
+
+
+def test_the_command_line_goes_before_the_variable_and_that_before_the_file(folder: Path) -> None:
+    Path("fhe-auc.toml").write_text('label-column = "died"\nscore-column = "from_file"\n')
+    variable = {"FHE_AUC_EVALUATE_SCORE_COLUMN": "from_variable"}
+    for arguments, variables, wanted in (
+        ((), {}, "from_file"),
+        ((), variable, "from_variable"),
+        (("--score-column", "given"), variable, "given"),
+    ):
+        told = call("evaluate", "north.csv", *arguments, **variables).stderr
+        assert f"there is no column {wanted!r}" in told
+
+
+def test_a_study_is_evaluated_with_its_settings_and_it_is_told(folder: Path) -> None:
+    Path("fhe-auc.toml").write_text(
+        'label-column = "died"\nbackend = "tenseal"\n[evaluate]\nscore-column = "risk"\nthresholds = "uniform:50"\n'
+    )
+    result = call("evaluate", "north.csv", "south.csv", "--json", "--backend", "tenseal")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["thresholds"] == 50
+    first = result.stderr.splitlines()[0]
+    assert first == (
+        "defaults: --label-column (fhe-auc.toml), --score-column (fhe-auc.toml), --thresholds (fhe-auc.toml)"
+    )
+    there = call("--config", "fhe-auc.toml", "evaluate", "north.csv", "south.csv", "--thresholds=uniform:20", "--json")
+    assert json.loads(there.stdout)["thresholds"] == 20
+    assert "--thresholds" not in there.stderr
+
+
+def test_tables_of_commands_in_groups_and_lists_are_understood(folder: Path) -> None:
+    Path("s.toml").write_text('[calibrate.fit]\nscore-column = "rsk"\nlabel-column = "died"\n')
+    told = call("--config", "s.toml", "calibrate", "fit", "north.csv", "--out", "map.json").stderr
+    assert "there is no column 'rsk'" in told
+    Path("s.toml").write_text('label-column = "died"\n[evaluate]\nscore-columns = ["risk", "none"]\n')
+    told = call("--config", "s.toml", "evaluate", "north.csv").stderr
+    assert "there is no column 'none'" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('lable-column = "died"', "'lable-column' is no option of any command; did you mean 'label-column'?"),
+        ("[evaluate]\nthreshold = 3", "'threshold' is no option of evaluate; did you mean 'thresholds'?"),
+        ("[evalaute]\nplot = 3", "'evalaute' is no command; did you mean 'evaluate'?"),
+        ("evaluate = 3", "'evaluate' is a command: write [evaluate]"),
+        ("min-cell = 1", "--min-cell can only be given on the command line: it bounds what a result tells"),
+        ('protocol = "semi-honest"', "--protocol can only be given on the command line: it decides who is trusted"),
+        ("label-column =", "settings file 'fhe-auc.toml': "),
+        ('max-rows = "ten"', "'ten' is not a valid integer range (from fhe-auc.toml)"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, message: str) -> None:
+    Path("fhe-auc.toml").write_text(text)
+    result = call("evaluate", "north.csv")
+    assert (result.exit_code, result.stdout) == (2, "")
+    line = result.stderr.splitlines()[-1]
+    assert line.startswith("error: ")
+    assert message in line
+
+
+def test_a_file_that_is_named_has_to_be_there(folder: Path) -> None:
+    result = call("--config", "none.toml", "evaluate", "north.csv")
+    assert (result.exit_code, result.stderr) == (2, "error: settings file 'none.toml' does not exist\n")
+
+
+def test_a_wrong_value_in_a_variable_names_the_variable(folder: Path) -> None:
+    told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
+    assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    program = "from fhe_auc.cli import main; main()"
+    for words, wanted in (("fhe-auc evalu", "plain,evaluate"), ("fhe-auc evaluate --thr", "plain,--thresholds")):
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_FHE_AUC_COMPLETE": "bash_complete"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env={**os.environ, **asked}, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.splitlines() == [wanted]
