@@ -285,7 +285,7 @@ protocol_options = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     callback=_parsed,
-    help="An option of the protocol, such as executions=2 of malicious; `fhe-auc protocols` lists them.",
+    help="An option of the protocol, such as executions=2 of malicious; `fhe-auc protocols NAME` lists them.",
 )
 """The command receives ``options``, a dict."""
 

@@ -1,4 +1,4 @@
-"""``fhe-auc protocols``: what is installed, and what each asks one to trust."""
+"""``fhe-auc protocols``: which one to take, and what each asks one to trust."""
 
 from __future__ import annotations
 
@@ -9,40 +9,77 @@ import click
 from fhe_auc import registry
 from fhe_auc.cli import output
 from fhe_auc.errors import FheAucError
+from fhe_auc.evaluation import Evaluation
 from fhe_auc.options import described
+from fhe_auc.protocol import Protocol
+
+_CHART = (
+    ("the AUC; the aggregator may lie", "verified, the default"),
+    ("the AUC; the aggregator computes correctly", "exact, half the bytes"),
+    ("ROC, calibration, decision curve", "histogram-federated (fhe-auc report)"),
+    ("a bound on what the result tells of a row", "histogram-distributed-dp: noise"),
+    ("a comparison with the published designs", "semi-honest, malicious"),
+)
+"""What somebody wants, and which protocols are for it."""
+
+_ENCRYPTED, _NOISE, _THRESHOLDS = "Encrypted", "Noise instead of encryption", "They find thresholds, and no AUC"
 
 
 @click.command(
     epilog=output.examples(
         "fhe-auc protocols",
+        "fhe-auc protocols malicious                whom one trusts, and its options",
         "fhe-auc protocols --json | jq -r '.protocols[].name'",
     )
 )
+@click.argument("name", metavar="[NAME]", required=False)
 @output.json_option
-def protocols(as_json: bool) -> None:
-    """List the installed protocols, and what each one trusts; all trust each party to enter its true rows.
+def protocols(name: str | None, as_json: bool) -> None:
+    """Tell which protocol to take, and list all; with NAME whom that one trusts, and its options.
 
-    A package adds its own through the entry-point group fhe_auc.protocols.
+    All trust each party to enter its true rows. A package adds its own through the entry-point group fhe_auc.protocols.
     """
-    found: list[dict[str, Any]] = []
+    found: dict[str, Protocol[Any]] = {}
     broken: dict[str, str] = {}
-    for name in registry.names():
+    for each in registry.names() if name is None else [name]:
         try:
-            plugin = registry.load(name)
+            found[each] = registry.load(each)
         except FheAucError as error:
-            broken[name] = str(error)
-        else:
-            found.append(
-                {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": described(plugin.options)}
-            )
+            if name is not None:
+                raise
+            broken[each] = str(error)
     for reason in broken.values():
         output.print_warning(reason)
     if as_json:
-        output.print_json({"protocols": found, "broken": broken})
-        return
-    for protocol in found:
-        output.print_text(output.styled(protocol["name"], "bold"))
-        options = [(f"  {name}", help_text) for name, help_text in protocol["options"].items()]
-        output.print_table([("  what", protocol["summary"]), ("  trust", protocol["trust"]), *options])
-    if not found:
-        output.print_text("no protocols are installed")
+        output.print_json({"protocols": [_as_dict(each, plugin) for each, plugin in found.items()], "broken": broken})
+    elif name is not None:
+        _print_one(_as_dict(name, found[name]))
+    else:
+        _print_all(found)
+
+
+def _as_dict(name: str, plugin: Protocol[Any]) -> dict[str, Any]:
+    return {"name": name, "summary": plugin.summary, "trust": plugin.trust, "options": described(plugin.options)}
+
+
+def _print_one(protocol: dict[str, Any]) -> None:
+    output.print_table([("what", protocol["summary"]), ("trust", protocol["trust"])])
+    if protocol["options"]:
+        output.print_text("\nOptions, as -o NAME=VALUE:")
+        output.print_table(list(protocol["options"].items()))
+
+
+def _print_all(found: dict[str, Protocol[Any]]) -> None:
+    output.print_table([(wanted, output.styled(answer, "bold not dim")) for wanted, answer in _CHART])
+    for title in (_ENCRYPTED, _NOISE, _THRESHOLDS):
+        rows = [(f"  {name}", plugin.summary) for name, plugin in found.items() if _kind(plugin) == title]
+        if rows:
+            output.print_text(output.styled(f"\n{title}:", "bold"))
+            output.print_table(rows)
+    output.print_text("\nWhom one trusts, and options: fhe-auc protocols NAME")
+
+
+def _kind(plugin: Protocol[Any]) -> str:
+    if not issubclass(plugin.yields, Evaluation):
+        return _THRESHOLDS
+    return _ENCRYPTED if plugin.encrypts else _NOISE

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog=output.examples(
-        "fhe-auc attack                                        everything; takes minutes",
+        "fhe-auc attack                                        every attack; takes a minute",
+        "fhe-auc attack --trials 200                           rates on real ciphertexts; takes half an hour",
         "fhe-auc attack --attack scale-num --attack drop-party",
         "fhe-auc attack --trials 0 --simulated-trials 10000000 the simulation alone, with many trials",
         "fhe-auc attack --trials 0 --executions 2 --tolerance 1e-5",
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
     "--trials",
     metavar="N",
     type=click.IntRange(min=0),
-    default=10,
+    default=3,
     help="Trials of each attack on real ciphertexts.",
 )
 @click.option(
     "--simulated-trials",
     metavar="N",
     type=click.IntRange(min=0),
-    default=100_000,
+    default=20_000,
     help="Trials of each attack on the numbers that ciphertexts hold.",
 )
 @click.option(

@@ -493,7 +493,30 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
 def test_protocols_are_listed_with_whom_they_trust() -> None:
     listed = {entry["name"]: entry for entry in json.loads(call("protocols", "--json").stdout)["protocols"]}
     assert "does not collude" in listed["semi-honest"]["trust"]
-    assert "semi-honest" in call("protocols").stdout
+
+
+def test_protocols_begins_with_five_lines_that_lead_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = call("protocols").stdout.splitlines()
+    assert lines[5] == ""
+    named = [re.findall(r"[a-z]+(?:-[a-z]+)*", line.split("  ")[-1]) for line in lines[:5]]
+    assert [each[0] for each in named] == [
+        "verified",
+        "exact",
+        "histogram-federated",
+        "histogram-distributed-dp",
+        "semi-honest",
+    ]
+    listed = [line.split()[0] for line in lines[6:] if re.match(r"  [a-z]", line)]
+    assert sorted(listed) == list(registry.names())
+
+
+def test_protocols_tells_of_one_whom_it_trusts_and_its_options() -> None:
+    shown = " ".join(call("protocols", "malicious").stdout.split())
+    (told,) = json.loads(call("protocols", "malicious", "--json").stdout)["protocols"]
+    assert f"trust {told['trust']}" in shown
+    assert "executions how often the AUC is computed" in shown
+    assert_fails(call("protocols", "malicous"), 2, "unknown protocol 'malicous'; did you mean 'malicious'")
 
 
 def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: pytest.MonkeyPatch) -> None:
