@@ -208,7 +208,7 @@ def test_both_parties_get_the_same_keys_and_a_seed_each_and_the_store_says_so(co
         result = open_as(name)
         assert (result.exit_code, result.stderr) == (0, "")
         assert re.search(r"party +north", result.stdout)
-        assert re.search(rf"party +{name} .*\(this is you\)", result.stdout)
+        assert re.search(rf"party +{name} +this is you; certificate", result.stdout)
         assert re.search("can be opened +until 2030-05-08 12:00 UTC", result.stdout)
         shown = json.loads(ok("show", "--store", f"{name}/store", "--json").stdout)
         with KeyStore(Path(name, "store"), PASSPHRASE) as store:
@@ -986,7 +986,7 @@ def test_a_site_s_own_certificate_takes_part(consortium: Path) -> None:
     trust = ("--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
     ok("enrol", "west.example", "--store", "west", *trust, input="y\n")
     opened = open_as("west", "next/west.example.bundle", "--store", "west")
-    assert "(this is you)" in opened.stdout
+    assert "this is you; certificate" in opened.stdout
     shown = ok("show", "west.example.credential", "--authority", "root.pem", "--revocation-list", "root.crl").stdout
     assert re.search("verified +yes", shown)
 

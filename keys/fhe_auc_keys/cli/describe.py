@@ -29,7 +29,7 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
         (
             "key holder" if announced.manifest.context else "convened by",
             announced.holder.name,
-            f"signed it; certificate {announced.holder.fingerprint.hex()[:16]}…",
+            f"signed it; certificate\n{common.spelled(announced.holder.fingerprint)}",
         ),
         ("can be opened", f"until {common.moment(announced.not_after)}", ""),
         *announced.study.rows(),
@@ -49,11 +49,11 @@ def announcement_rows(announced: Announcement, *, reader: str = "") -> list[tupl
     if manifest.context:
         rows.append(("context", common.spelled(manifest.context), "names parameters and public keys"))
     for name, fingerprint in announced.fingerprints.items():
-        you = " (this is you)" if name == reader else ""
-        rows.append(("party", name, f"certificate {fingerprint.hex()[:16]}…{you}"))
+        you = "this is you; " if name == reader else ""
+        rows.append(("party", name, f"{you}certificate\n{common.spelled(fingerprint)}"))
     adder = announced.aggregator
-    you = " (this is you)" if adder.name == reader else ""
-    rows.append(("aggregator", adder.name, f"certificate {adder.fingerprint.hex()[:16]}…{you}"))
+    you = "this is you; " if adder.name == reader else ""
+    rows.append(("aggregator", adder.name, f"{you}certificate\n{common.spelled(adder.fingerprint)}"))
     return rows
 
 
