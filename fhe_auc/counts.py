@@ -24,7 +24,7 @@ from fhe_auc.errors import InputError
 from fhe_auc.party_names import MAX_CHARACTERS, problem_with
 from fhe_auc.row_store import BATCH, Column, release
 
-__all__ = ["Counts", "PartyData", "count", "finite_numbers", "level_text"]
+__all__ = ["Coded", "Counts", "PartyData", "checked_name", "count", "finite_numbers", "level_text"]
 
 
 _OTHER_LABELS = (
@@ -34,6 +34,36 @@ _OTHER_LABELS = (
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
 _MAX_ROWS = 2**62 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """A column of text: the names that are there (None: missing), and for each row the index of its own."""
+
+    codes: NDArray[np.int32]
+    names: Sequence[str | None]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def chosen(self, rows: NDArray[Any] | slice) -> Coded:
+        """Return the column at some rows."""
+        return Coded(self.codes[rows], self.names)
+
+    def present(self) -> NDArray[np.intp]:
+        """Return the codes that occur, ascending."""
+        return np.flatnonzero(np.bincount(self.codes, minlength=1))
+
+    def values(self, value_of: Callable[[str | None], Any]) -> NDArray[Any]:
+        """Return each row's value, as numbers where all that occur are numbers, else as objects."""
+        present = self.present()
+        values = [value_of(self.names[code]) for code in present]
+        numeric = all(isinstance(value, (bool, int, float)) for value in values)
+        kind = np.bool_ if numeric and set(values) <= {0, 1} else np.float64 if numeric else object
+        table = np.empty(max(len(self.names), 1), kind)
+        for code, value in zip(present, values, strict=True):
+            table[code] = value
+        return table[self.codes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +85,8 @@ class PartyData:
         Names of the columns that the scores come from, for messages; none where they come from none.
     rows_above : tuple of int
         How many rows of all parties lie at or above each threshold, where a session before has told this party.
+    dropped : int
+        Rows that were left out, since an entry was missing.
 
     All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` if
     constructed with arrays that have not been prepared so.
@@ -67,6 +99,7 @@ class PartyData:
     groups: tuple[NDArray[np.uint8], ...] = field(repr=False, default=())
     score_columns: tuple[str, ...] = field(repr=False, default=())
     rows_above: tuple[int, ...] = field(repr=False, default=())
+    dropped: int = field(repr=False, default=0)
 
     def __post_init__(self) -> None:
         kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))
@@ -163,32 +196,32 @@ class PartyData:
     def from_columns(
         cls,
         name: str,
-        labels: ArrayLike,
+        labels: ArrayLike | Coded,
         scores: Mapping[str, ArrayLike],
-        groups: Mapping[str, ArrayLike],
+        groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
         analysis: Analysis,
         *,
         describe_row: Callable[[int], str] = "row {}".format,
+        refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
         """Check a party's rows for an analysis and take a read-only copy of them.
 
         Parameters
         ----------
-        labels : array-like, shape (n,)
+        labels : array-like or Coded, shape (n,)
             As `y_true` of `from_arrays`; where the analysis has classes, these, as text or whole numbers.
         scores : mapping of str to array-like, shape (n,)
             Each model's, in the analysis's order, as `y_score` of `from_arrays`; keys name them in errors.
-        groups : mapping of str to array-like, shape (n,)
+        groups : mapping of str to array-like or Coded, shape (n,)
             Each variable's levels, in the analysis's order, as text or whole numbers.
+        refuse : callable, optional
+            Makes the error of a row (from 0), of what is wrong with it, and of the column (empty: labels); otherwise it
+            names party and row, by `describe_row`.
 
         `name` and `describe_row` are as of `from_arrays`, and so are errors; a level that the analysis does not have is
         one too.
         """
-        if not isinstance(name, str):
-            raise InputError(f"party {name!r}: the name of a party must be text")
-        name = unicodedata.normalize("NFC", name)  # some systems keep file names in another form
-        if problem := problem_with(name):
-            raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
+        name = checked_name(name)
         of_scores = ["score"] if len(scores) == 1 else [f"{model!r} score" for model in scores]
         of_levels = [f"{variable!r} level" for variable in groups]
         named = [
@@ -206,25 +239,46 @@ class PartyData:
         if len(of_rows) == 0:
             raise InputError(f"party {name!r}: there are no rows")
 
-        def refuse(row: int, what: str) -> InputError:
-            return InputError(f"party {name!r}, {describe_row(row)}: {what}", party=name)
+        def refusing(column: str) -> Callable[[int, str], InputError]:
+            def refused(row: int, what: str) -> InputError:
+                if refuse is not None:
+                    return refuse(row, what, column)
+                return InputError(f"party {name!r}, {describe_row(row)}: {what}", party=name, column=column or None)
 
-        checked = (
-            _codes(of_rows, "label", analysis.classes, refuse) if analysis.classes else _checked_labels(of_rows, refuse)
-        )
+            return refused
+
+        if analysis.classes:
+            checked = _codes(of_rows, "label", analysis.classes, refusing(""))
+        else:
+            checked = _checked_labels(of_rows, refusing(""))
         return cls(
             name,
             checked,
-            tuple(finite_numbers(values, what, refuse) for what, values in zip(of_scores, of_models, strict=True)),
             tuple(
-                _codes(values, variable.name, variable.levels, refuse)
+                finite_numbers(values, what, refusing(column))
+                for what, column, values in zip(of_scores, scores, of_models, strict=True)
+            ),
+            tuple(
+                _codes(values, variable.name, variable.levels, refusing(variable.name))
                 for variable, values in zip(analysis.by, of_groups, strict=True)
             ),
             tuple(each for each in scores if each),
         )
 
 
-def _one_dimensional(values: ArrayLike, party: str, what: str) -> NDArray[Any]:
+def checked_name(name: object) -> str:
+    """Return the name of a party as it is used; raise `InputError` where it is none."""
+    if not isinstance(name, str):
+        raise InputError(f"party {name!r}: the name of a party must be text")
+    name = unicodedata.normalize("NFC", name)  # some systems keep file names in another form
+    if problem := problem_with(name):
+        raise InputError(f"party {name[:MAX_CHARACTERS]!a}: the name of a party {problem}")
+    return name
+
+
+def _one_dimensional(values: ArrayLike | Coded, party: str, what: str) -> Any:
+    if isinstance(values, Coded):
+        return values
     if isinstance(values, np.ndarray):
         return _require_one_dimensional(values, party, what)
     try:
@@ -252,14 +306,17 @@ def _checked_labels(values: NDArray[Any], refuse: Callable[[int, str], InputErro
 
 
 def _codes(
-    values: NDArray[Any], what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
+    values: NDArray[Any] | Coded, what: str, names: Sequence[str], refuse: Callable[[int, str], InputError]
 ) -> NDArray[np.uint8]:
     """Return each entry's index in `names`, or refuse the first that is none of them."""
     known = _Known(names)
-    found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
+    if isinstance(values, Coded):
+        found = np.array([known[str, name] for name in values.names] or [0], np.int16)[values.codes]
+    else:
+        found = np.fromiter((known[type(entry), entry] for entry in values.tolist()), np.int16, len(values))
     row = _first(found < 0)
     if row is not None:
-        entry = values[row]
+        entry = values.names[values.codes[row]] if isinstance(values, Coded) else values[row]
         if found[row] == _MISSING:
             raise refuse(row, f"{what} is missing; give such rows a level of their own, or drop them")
         raise refuse(row, f"{what} is {_show(entry)}, and can only be {', '.join(map(repr, names))}")
@@ -304,6 +361,8 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
     row = _first(~np.isfinite(numbers))
     if row is not None:
         raise refuse(row, f"{what} is {_show(numbers[row])}; {what}s must be finite")
+    if numbers.dtype == np.float64:
+        return _frozen(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         scores = numbers.astype(np.float64)
         # Rounding could make ties or reach infinity: integers beyond 2^53 and long doubles.

@@ -127,7 +127,11 @@ def warnings_of(parties: Sequence[PartyData], thresholds: NDArray[np.float64]) -
         )
         > _SIZEABLE * data.rows
     ]
-    found = []
+    found = [
+        f"party {data.name!r}: {data.dropped:,} rows with a missing entry were left out"
+        for data in parties
+        if data.dropped
+    ]
     if few:
         found.append(
             f"{_who(few, parties)} fewer than {_FEW} rows: who knows or guesses what the others have put in can tell "

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import mmap
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["BATCH", "Column", "release"]
+__all__ = ["BATCH", "Column", "parted", "release"]
 
 BATCH = 2**20
 """Rows at a time."""
 
-IN_MEMORY = 2**22
+IN_MEMORY = 2**20
 """Rows of a column that are kept in memory; more go to a file."""
 
 
@@ -36,7 +37,7 @@ class Column:
         self.rows += len(entries)
         self._parts.append(np.asarray(entries, self._dtype))
         if self._file is None and self.rows > IN_MEMORY:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - the array that is made of it keeps it
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed when finished
         if self._file is not None:
             for part in self._parts:
                 self._file.write(np.ascontiguousarray(part).data)
@@ -49,8 +50,58 @@ class Column:
             self._parts.clear()
             joined.flags.writeable = False
             return joined
-        self._file.flush()
-        return np.memmap(self._file, self._dtype, "r", shape=(self.rows,))
+        with self._file:  # the array keeps what is in it
+            self._file.flush()
+            return np.memmap(self._file, self._dtype, "r", shape=(self.rows,))
+
+
+def parted(codes: NDArray[np.int32], parts: int, columns: Sequence[NDArray[Any]]) -> list[list[NDArray[Any]]]:
+    """Return the columns of each part, parts by code from 0, rows in the order in which they were; all read-only."""
+    sizes = np.zeros(parts, np.int64)
+    in_order, last = True, 0
+    for start in range(0, len(codes), BATCH):
+        own = codes[start : start + BATCH]
+        sizes += np.bincount(own, minlength=parts)
+        in_order = in_order and bool(own[0] >= last and (own[1:] >= own[:-1]).all())
+        last = int(own[-1])
+        release(codes)
+    ends = np.cumsum(sizes)
+    if not in_order:
+        columns = _sorted(codes, ends - sizes, columns)
+    return [
+        [each[start:end] for each in columns] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _sorted(codes: NDArray[np.int32], starts: NDArray[np.int64], columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the columns with each part's rows together, from its start on."""
+    made = [_like(each) for each in columns]
+    place = starts.copy()
+    narrow = np.int16 if len(starts) < 2**15 else np.int32  # numpy sorts the former by radix
+    for start in range(0, len(codes), BATCH):
+        own = codes[start : start + BATCH].astype(narrow)
+        order = np.argsort(own, kind="stable")
+        present, first = np.unique(own[order], return_index=True)
+        ends = np.append(first[1:], len(own))
+        for source, target in zip(columns, made, strict=True):
+            rows = source[start : start + BATCH][order]
+            for code, begin, end in zip(present, first, ends, strict=True):
+                target[place[code] : place[code] + end - begin] = rows[begin:end]
+            release(source)
+            release(target)
+        place[present] += ends - first
+        release(codes)
+    for each in made:
+        each.flags.writeable = False
+    return made
+
+
+def _like(array: NDArray[Any]) -> NDArray[Any]:
+    if not isinstance(array, np.memmap):
+        return np.empty_like(array)
+    with tempfile.TemporaryFile() as file:  # the array keeps what is in it
+        file.truncate(array.nbytes)
+        return np.memmap(file, array.dtype, "r+", shape=array.shape)
 
 
 def release(array: NDArray[Any]) -> None:

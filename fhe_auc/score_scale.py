@@ -8,6 +8,7 @@ error too, is about the scores so converted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -36,22 +37,21 @@ def to_probabilities(scores: NDArray[np.float64], scale: str) -> NDArray[np.floa
     return scores / 100 if scale == _PERCENT else scores
 
 
-def rescaled(data: PartyData, scale: str) -> PartyData:
+def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], InputError] | None = None) -> PartyData:
     """Return a party's rows with `to_probabilities` of their scores; errors as there, and for no percentage.
 
-    Percentages lie between 0 and 100; the message names party, column, row and value of one that does not.
+    Percentages lie between 0 and 100; the message names party, column, row and value of one that does not. `refuse` is
+    as of `PartyData.from_columns`.
     """
     if scale == DEFAULT_SCALE:
         return data
-    before = 0
-    for batch in data.batches():
-        for model, scores in enumerate(batch.scores):
-            outside = (scores < 0) | (scores > 100)
-            if scale == _PERCENT and outside.any():
-                row = int(outside.argmax())
-                raise InputError(
-                    f"{data.described(model)}, row {before + row}: score is {float(scores[row])!r}, and percentages "
-                    "lie between 0 and 100"
-                )
-        before += batch.rows
+    for model, scores in enumerate(data.scores):
+        outside = (scores < 0) | (scores > 100)
+        if scale == _PERCENT and outside.any():
+            row = int(outside.argmax())
+            what = f"score is {float(scores[row])!r}, and percentages lie between 0 and 100"
+            column = data.score_columns[model] if data.score_columns else ""
+            if refuse is not None:
+                raise refuse(row, what, column)
+            raise InputError(f"{data.described(model)}, row {row}: {what}", party=data.name, column=column or None)
     return data.with_scores(partial(to_probabilities, scale=scale))

@@ -26,6 +26,7 @@ from fhe_auc.thresholds import MAX_PLACES
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
+    from fhe_auc.tables import Entries
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class PartyFiles:
     site_column: str | None
     label_column: str
     score_column: str
-    score_scale: str
+    entries: Entries
 
     def read(self) -> list[PartyData]:
         """Read the parties; raise `InputError` as `fhe_auc.tables.read_parties` does."""
@@ -55,7 +56,7 @@ class PartyFiles:
             self.paths,
             site_column=self.site_column,
             label_column=self.label_column,
-            score_scale=self.score_scale,
+            entries=self.entries,
         )
 
 
@@ -81,11 +82,29 @@ def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
         default="y_score",
         help="Column of the classifier's scores; higher means likelier 1.",
     )
+    @click.option(
+        "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
+    )
+    @click.option(
+        "--drop-missing", is_flag=True, help="Leave out rows with a missing entry, and say how many. Default: refuse."
+    )
     @score_scale_option
+    @click.option(
+        "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
+    )
+    @click.option(
+        "--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text files."
+    )
+    @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
     @functools.wraps(command)
     def with_files(*args: Any, **values: Any) -> Any:
-        named = {each.name: values.pop(each.name) for each in fields(PartyFiles)}
-        return command(*args, files=PartyFiles(**named), **values)
+        from fhe_auc.table_files import TextFormat
+        from fhe_auc.tables import Entries
+
+        form = TextFormat(**{name: values.pop(name) for name in ("delimiter", "decimal", "encoding")})
+        means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
+        named = {each.name: values.pop(each.name) for each in fields(PartyFiles) if each.name != "entries"}
+        return command(*args, files=PartyFiles(**named, entries=Entries(form=form, **means)), **values)
 
     return with_files
 

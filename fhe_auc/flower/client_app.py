@@ -71,16 +71,14 @@ def site_config(context: Context) -> Mapping[str, Any]:
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
     def read(name: str, analysis: Analysis) -> PartyData:
-        from fhe_auc.tables import read_for
+        from fhe_auc.tables import Entries, read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")
         questions = Questions.of(analysis, str(config.get("score-column") or "y_score"))
-        columns = {
-            "label_column": str(config.get("label-column") or "y_true"),
-            "score_scale": str(config.get("score-scale") or DEFAULT_SCALE),
-        }
-        (data,), _ = read_for(questions, [Path(str(config["data"]))], **columns)
+        label = str(config.get("label-column") or "y_true")
+        entries = Entries(score_scale=str(config.get("score-scale") or DEFAULT_SCALE))
+        (data,), _ = read_for(questions, [Path(str(config["data"]))], label_column=label, entries=entries)
         return replace(data, name=name, rows_above=_rows_above(config))
 
     return read

@@ -26,7 +26,8 @@ def near(grid: np.ndarray, random: np.random.Generator) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         chosen = random.choice(grid, ENOUGH)
         spread = random.uniform(-0.5, 1.5, ENOUGH) * np.minimum(grid[-1] - grid[0], 1e300) + grid[0]
-    found = np.concatenate([chosen, np.nextafter(chosen, np.inf), np.nextafter(chosen, -np.inf), spread, EDGES])
+        beside = [np.nextafter(chosen, np.inf), np.nextafter(chosen, -np.inf)]
+    found = np.concatenate([chosen, *beside, spread, EDGES])
     return found[np.isfinite(found)]
 
 

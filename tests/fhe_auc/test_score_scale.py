@@ -16,7 +16,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.own_rows import check_scores
 from fhe_auc.score_scale import SCALES, rescaled, to_probabilities
-from fhe_auc.tables import read_parties
+from fhe_auc.tables import Entries, read_parties
 
 LABELS = np.arange(400) % 2
 LOGITS = np.random.default_rng(8).normal(2.0 * LABELS - 1, 2)
@@ -61,7 +61,7 @@ def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores:
     for number, (labels, part) in enumerate(pairs):
         names.append(tmp_path / f"{number}.npz")
         np.savez(names[-1], y_true=labels, y_score=part)
-    read = read_parties(names, score_scale=scale)
+    read = read_parties(names, entries=Entries(score_scale=scale))
     assert federated_auc(read).fraction == found.fraction
 
 

@@ -53,10 +53,10 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
         read_parties([name])
 
 
-@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.csv.gz"])
+@pytest.mark.parametrize("name", ["rows.xlsx", "rows", "rows.gz"])
 def test_an_unknown_suffix_is_refused_with_those_known(folder: Path, name: str) -> None:
     Path(name).touch()
-    with pytest.raises(InputError, match=rf"file '{name}': unknown suffix .*; known are \.csv, \.parquet, \.npz"):
+    with pytest.raises(InputError, match=rf"file '{name}': unknown suffix .*; known are \.csv, .*\.parquet, .*\.npz"):
         read_parties([name])
 
 
@@ -84,10 +84,12 @@ def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
     ]
     for file in files:
         with pytest.raises(
-            InputError, match=f"^file '{file}': there is no column 'y_true'; there are 'label', 'score'$"
+            InputError, match=rf"^file '{file}': there is no column 'y_true' \(there are: label, score\)$"
         ):
             read_parties([file])
-        with pytest.raises(InputError, match=f"^file '{file}': there is no column 'site'; there are 'label', 'score'$"):
+        with pytest.raises(
+            InputError, match=rf"^file '{file}': there is no column 'site' \(there are: label, score\)$"
+        ):
             read_parties([file], site_column="site", label_column="label", score_column="score")
 
 
@@ -113,50 +115,49 @@ def test_a_line_with_too_many_fields_is_refused(folder: Path) -> None:
         ("1,  ", "score is missing"),
         (",0.5", "label is missing"),
         ("1,abc", "score is 'abc', which is not a number"),
-        ("1,NA", "score is 'NA', which is not a number"),
+        ("1,NA", "score is missing"),
         ("1,1_000", "score is '1_000', which is not a number"),
-        ('1,"0,5"', "score is '0,5', which is not a number"),
         ("yes,0.5", "label is 'yes', which is not a number"),
-        ("1,nan", "score is nan; scores must be finite"),
+        ("1,nan", "score is missing"),
         ("1,1e400", "score is inf; scores must be finite"),
         ("2,0.5", "label is 2.0; labels must be 0 or 1"),
-        ("NaN,0.5", "label is nan; labels must be 0 or 1"),
+        ("NaN,0.5", "label is missing"),
     ],
 )
 def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, line: str, shown: str) -> None:
-    with pytest.raises(InputError, match=rf"^party 'a', row 2 of file 'a\.csv': {shown}"):
+    with pytest.raises(InputError, match=rf"^party 'a', a\.csv, line 4, column '(y_true|y_score)': {shown}"):
         read_parties([write("a.csv", "y_true,y_score", "1,0.5", "0,0.25", line, "0,0.75")])
 
 
 @pytest.mark.parametrize(
     ("y_true", "y_score", "shown"),
     [
-        ([0, None], [0.5, 0.6], "row 1 of file 'a.parquet': label is missing"),
-        ([0, 1], [0.5, None], "row 1 of file 'a.parquet': score is missing"),
-        ([0, 1], [0.5, float("nan")], "row 1 of file 'a.parquet': score is nan"),
-        ([0, 3], [0.5, 0.6], "row 1 of file 'a.parquet': label is 3;"),
-        ([0, 1], ["0.5", "0.6"], "row 0 of file 'a.parquet': score is '0.5', which is not a number"),
-        ([0, 1], [[0.5], [0.6]], r"row 0 of file 'a.parquet': score is \[0.5\], which is not a number"),
+        ([0, None], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is missing"),
+        ([0, 1], [0.5, None], "a.parquet, row 1, column 'y_score': score is missing"),
+        ([0, 1], [0.5, float("nan")], "a.parquet, row 1, column 'y_score': score is nan"),
+        ([0, 3], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is 3.0;"),
+        ([0, 1], ["0.5", "0.6"], "a.parquet, row 0, column 'y_score': score is '0.5', which is not a number"),
+        ([0, 1], [[0.5], [0.6]], r"a.parquet, row 0, column 'y_score': score is \[0.5\], which is not a number"),
         (pa.array([], pa.int64()), pa.array([], pa.float64()), "there are no rows"),
     ],
 )
 def test_a_bad_parquet_entry_is_named_with_party_row_file_and_value(
     folder: Path, y_true: Any, y_score: Any, shown: str
 ) -> None:
-    with pytest.raises(InputError, match=f"^party 'a'[,:] {shown}"):
+    with pytest.raises(InputError, match=f"^(party 'a', |file 'a.parquet': ){shown}"):
         read_parties([write_parquet("a.parquet", y_true=y_true, y_score=y_score)])
 
 
 @pytest.mark.parametrize(
     ("y_true", "y_score", "shown"),
     [
-        ([0, 5], [0.5, 0.6], "^party 'a', row 1 of file 'a.npz': label is 5;"),
-        ([0, 1], [0.5, np.inf], "^party 'a', row 1 of file 'a.npz': score is inf;"),
-        ([0, 1], ["0.5", "x"], "^party 'a', row 0 of file 'a.npz': score is '0.5', which is not a number"),
+        ([0, 5], [0.5, 0.6], "^party 'a', a.npz, row 1, column 'y_true': label is 5.0;"),
+        ([0, 1], [0.5, np.inf], "^party 'a', a.npz, row 1, column 'y_score': score is inf;"),
+        ([0, 1], ["0.5", "x"], "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is not a number"),
         ([0, 1], [0.5], "^file 'a.npz': the columns differ in length: y_true 2, y_score 1"),
         ([0, 1], [[0.5], [0.6]], r"^file 'a.npz': column 'y_score' must be one-dimensional, but has shape \(2, 1\)"),
         ([0, 1], np.array([0.5, None]), "^file 'a.npz': column 'y_score' cannot be read: Object arrays"),
-        ([], [], "^party 'a': there are no rows"),
+        ([], [], "^file 'a.npz': there are no rows"),
     ],
 )
 def test_a_bad_npz_entry_is_named_with_its_row_and_value(folder: Path, y_true: Any, y_score: Any, shown: str) -> None:
@@ -172,7 +173,7 @@ def test_a_npy_file_in_disguise_is_refused(folder: Path) -> None:
 
 
 def test_a_file_without_rows_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match="party 'a': there are no rows"):
+    with pytest.raises(InputError, match=r"file 'a\.csv': there are no rows"):
         read_parties([write("a.csv", "y_true,y_score")])
     with pytest.raises(InputError, match=r"file 'b\.csv': there are no rows"):
         read_parties([write("b.csv", "y_true,y_score,site")], site_column="site")
@@ -196,9 +197,9 @@ def test_a_file_given_twice_is_refused(folder: Path, site_column: str | None) ->
 
 @pytest.mark.parametrize("site", ["", "  ", '""'])
 def test_a_missing_site_is_named_with_its_row(folder: Path, site: str) -> None:
-    with pytest.raises(InputError, match=r"^file 'a\.csv', row 1: the site is missing"):
+    with pytest.raises(InputError, match=r"^a\.csv, line 3, column 'site': the site is missing"):
         read_parties([write("a.csv", "site,y_true,y_score", "x,1,0.5", f"{site},1,0.5")], site_column="site")
-    with pytest.raises(InputError, match=r"^file 'a\.parquet', row 1: the site is missing"):
+    with pytest.raises(InputError, match=r"^a\.parquet, row 1, column 'site': the site is missing"):
         read_parties(
             [write_parquet("a.parquet", site=["x", None], y_true=[0, 1], y_score=[0.1, 0.2])], site_column="site"
         )
@@ -220,7 +221,9 @@ def test_a_site_index_must_be_an_integer(folder: Path) -> None:
 def test_a_bad_row_of_a_site_is_named_as_it_stands_in_its_file(folder: Path) -> None:
     first = write("a.csv", "site,y_true,y_score", "x,1,0.5", "y,1,0.5")
     second = write("b.csv", "site,y_true,y_score", "y,0,0.5", "x,0,0.5", "y,0,oops")
-    with pytest.raises(InputError, match=r"^party 'y', row 2 of file 'b\.csv': score is 'oops', which is not a number"):
+    with pytest.raises(
+        InputError, match=r"^party 'y', b\.csv, line 4, column 'y_score': score is 'oops', which is not a number"
+    ):
         read_parties([first, second], site_column="site")
 
 
@@ -261,7 +264,7 @@ def test_a_column_may_change_its_kind_far_down_the_file(folder: Path) -> None:
     lines = ["1,1"] * 300_000  # more than one block of the CSV reader
     file = write("a.csv", "y_true,y_score", *lines, "0,0.5")
     assert read_parties([file])[0].y_score[-1] == 0.5
-    with pytest.raises(InputError, match=r"row 300000 of file 'b\.csv': score is 'x'"):
+    with pytest.raises(InputError, match=r"b\.csv, line 300002, column 'y_score': score is 'x'"):
         read_parties([write("b.csv", "y_true,y_score", *lines, "0,x")])
 
 
@@ -353,7 +356,7 @@ def test_damaged_archives_are_refused_with_one_line_naming_the_file(tmp_path: Pa
 def test_a_missing_number_is_no_name_of_a_site_and_blanks_around_a_name_do_not_count(tmp_path: Path) -> None:
     rows = {"y_true": np.array([0, 1, 1]), "y_score": np.array([0.1, 0.8, 0.4])}
     np.savez(tmp_path / "holes.npz", site=np.array([1.0, np.nan, 2.0]), **rows)
-    with pytest.raises(InputError, match="row 1: the site is missing"):
+    with pytest.raises(InputError, match=r"(line 3|row 1), column 'site': the site is missing"):
         read_parties([tmp_path / "holes.npz"], site_column="site")
     np.savez(tmp_path / "blanks.npz", site=np.array(["north", " north ", "south"]), **rows)
     assert [party.name for party in read_parties([tmp_path / "blanks.npz"], site_column="site")] == ["north", "south"]

@@ -194,8 +194,8 @@ def test_json_of_apply_is_one_object(folder: Path, map_json: str) -> None:
     [
         ([0.2, 1.5], r"row 1 of file 'in.csv': score is 1.5, but the map covers 0.0 to 1.0"),
         ([-1e-9, 0.5], r"row 0 of file 'in.csv': score is -1e-09"),
-        ([0.2, "x"], r"row 1 of file 'in.csv': 'y_score' value is 'x', which is not a number"),
-        ([0.2, ""], r"row 1 of file 'in.csv': 'y_score' value is missing"),
+        ([0.2, "x"], r"in.csv, line 3: 'y_score' value is 'x', which is not a number"),
+        ([0.2, ""], r"in.csv, line 3: 'y_score' value is missing"),
     ],
 )
 def test_a_score_that_cannot_be_calibrated_names_its_row(

@@ -63,7 +63,7 @@ def test_a_wrong_file_and_a_wrong_column_are_named(tmp_path: Path) -> None:
     file.write_text("died,risk\n0,0.5\n1,0.7\n")
     told = failure(call("evaluate", str(file), "--label-column", "died", "--score-column", "rsk", "--json"), 2)
     assert (told["file"], told["column"]) == (str(file), "rsk")
-    assert str(told["error"]).endswith("there is no column 'rsk'; there are 'died', 'risk'")
+    assert str(told["error"]).endswith("there is no column 'rsk'; did you mean 'risk'? (there are: died, risk)")
 
 
 def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import thresholds
+from fhe_auc import registry, thresholds
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import main
 from fhe_auc.errors import CapacityError, InputError, VerificationError
@@ -81,7 +81,8 @@ def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_
 @pytest.mark.parametrize("protocol", ["exact", "verified"])
 def test_rounded_scores_of_several_models_are_each_a_threshold(protocol: str) -> None:
     sites = {f"s{k}": table(k) for k in range(2)}
-    found = federated_auc(sites, score=["a", "b"], protocol=protocol, round_scores=2, max_rows=1000)
+    options = registry.load(protocol).chosen({"round_scores": 2})
+    found = federated_auc(sites, score=["a", "b"], protocol=options, max_rows=1000)
     rows = {name: np.concatenate([site[name] for site in sites.values()]) for name in ("y_true", "a", "b")}
     for estimate in found.estimates:
         rounded = rows[estimate.model].round(2)

@@ -1,0 +1,196 @@
+"""Files as people have them: other delimiters, decimals, encodings, labels; compressed, piped, with gaps, large."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from fhe_auc import row_store, table_files
+from fhe_auc.cli import main
+from fhe_auc.errors import InputError
+from fhe_auc.own_rows import warnings_of
+from fhe_auc.table_files import TextFormat
+from fhe_auc.tables import Entries, read_parties
+
+LABELS, SCORES = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.125]
+COLUMNS = {"label_column": "died", "score_column": "risk"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(table_files, "_STANDARD_INPUT", [])
+    return tmp_path
+
+
+def table(*, between: str = ",", decimal: str = ".", names: tuple[str, str] = ("died", "risk")) -> str:
+    rows = [between.join((str(y), str(s).replace(".", decimal))) for y, s in zip(LABELS, SCORES, strict=True)]
+    return "\n".join([between.join(names), *rows, ""])
+
+
+def read(file: str, **entries: object) -> tuple[list[int], list[float]]:
+    (party,) = read_parties([file], **COLUMNS, entries=Entries(**entries))  # type: ignore[arg-type]
+    return party.y_true.astype(int).tolist(), party.y_score.tolist()
+
+
+@pytest.mark.parametrize("between", [",", ";", "\t", "|"])
+def test_the_delimiter_is_the_one_that_gives_the_columns(folder: Path, between: str) -> None:
+    Path("a.csv").write_text(table(between=between))
+    assert read("a.csv") == (LABELS, SCORES)
+
+
+def test_a_delimiter_that_is_given_is_taken_and_a_wrong_one_finds_no_column(folder: Path) -> None:
+    Path("a.csv").write_text(table(between="~"))
+    assert read("a.csv", form=TextFormat(delimiter="~")) == (LABELS, SCORES)
+    with pytest.raises(InputError, match="there is no column 'died'"):
+        read("a.csv")
+    with pytest.raises(InputError, match="one ASCII character"):
+        TextFormat(delimiter="ab")
+
+
+def test_decimal_commas_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
+    Path("a.csv").write_text(table(between=";", decimal=","))
+    with pytest.raises(InputError, match=r"'0,5' has a decimal comma; say so with --decimal ,$"):
+        read("a.csv")
+    assert read("a.csv", form=TextFormat(decimal=",")) == (LABELS, SCORES)
+
+
+def test_other_encodings_are_read_with_the_option_that_the_refusal_names(folder: Path) -> None:
+    names = ("died", "risiko größe")
+    Path("a.csv").write_bytes(table(names=names).encode("windows-1252"))
+    Path("b.csv").write_bytes(table().encode("utf-16"))
+    Path("c.csv").write_bytes(table().encode("utf-8-sig"))
+    (party,) = read_parties(
+        ["a.csv"], label_column="died", score_column=names[1], entries=Entries(form=TextFormat(encoding="windows-1252"))
+    )
+    assert party.y_score.tolist() == SCORES
+    with pytest.raises(InputError, match="--encoding utf-16"):
+        read("b.csv")
+    assert read("b.csv", form=TextFormat(encoding="utf-16")) == (LABELS, SCORES)
+    assert read("c.csv") == (LABELS, SCORES)
+    with pytest.raises(InputError, match="'ebcdic-9' is unknown"):
+        TextFormat(encoding="ebcdic-9")
+
+
+def test_a_site_in_another_encoding_is_refused_with_the_option(folder: Path) -> None:
+    Path("a.csv").write_bytes("died,risk,site\n1,0.5,Köln\n0,0.25,Bonn\n".encode("windows-1252"))
+    with pytest.raises(InputError, match="not UTF-8 text; say its encoding, as in --encoding windows-1252"):
+        read_parties(["a.csv"], site_column="site", **COLUMNS)
+    entries = Entries(form=TextFormat(encoding="windows-1252"))
+    assert [party.name for party in read_parties(["a.csv"], site_column="site", **COLUMNS, entries=entries)] == [
+        "Köln",
+        "Bonn",
+    ]
+
+
+def test_compressed_tab_separated_and_feather_files_are_read(folder: Path) -> None:
+    Path("a.csv.gz").write_bytes(gzip.compress(table().encode()))
+    Path("b.tsv").write_text(table(between="\t"))
+    feather.write_feather(pa.table({"died": LABELS, "risk": SCORES}), "c.feather")
+    for file in ("a.csv.gz", "b.tsv", "c.feather"):
+        assert read(file) == (LABELS, SCORES)
+        assert read_parties([file], **COLUMNS)[0].name == file[0]
+
+
+def test_standard_input_is_a_party(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table(between=";").encode())))
+    Path("b.csv").write_text(table())
+    first, second = read_parties(["-", "b.csv"], **COLUMNS)
+    assert (first.name, second.name) == ("stdin", "b")
+    assert first.y_score.tolist() == second.y_score.tolist() == SCORES
+
+
+@pytest.mark.parametrize(
+    ("positive", "labels"),
+    [("yes", ["yes", "no", "yes", "no"]), ("1", [1, -1, 1, -1]), ("Tod", ["Tod", "lebt", "Tod", "lebt"])],
+)
+def test_the_positive_label_is_named_and_without_it_the_refusal_says_how(
+    folder: Path, positive: str, labels: list[object]
+) -> None:
+    Path("a.csv").write_text("\n".join(["died,risk", *(f"{y},{s}" for y, s in zip(labels, SCORES, strict=True)), ""]))
+    pq.write_table(pa.table({"died": labels, "risk": SCORES}), "b.parquet")
+    for file in ("a.csv", "b.parquet"):
+        assert read(file, positive_label=positive) == (LABELS, SCORES)
+        with pytest.raises(InputError, match=f"{file}, .*'died': label is .*--positive-label names the label"):
+            read(file)
+
+
+def test_a_third_label_is_refused_by_name(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\nyes,0.5\nno,0.25\nmaybe,0.1\n")
+    with pytest.raises(InputError, match="one other label, and these are two: 'maybe' and 'no'"):
+        read("a.csv", positive_label="yes")
+
+
+def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk,sex\n1,0.5,F\n,0.3,F\n0,,M\n0,0.25,M\n1,NA,F\n")
+    Path("b.csv").write_text(table())
+    with pytest.raises(InputError, match=r"party 'a', a\.csv, line 3, column 'died': label is missing"):
+        read("a.csv")
+    first, second = read_parties(["a.csv", "b.csv"], **COLUMNS, entries=Entries(drop_missing=True))
+    assert (first.y_score.tolist(), first.dropped, second.dropped) == ([0.5, 0.25], 3, 0)
+    told = warnings_of([first, second], np.array([0.0, 1.0]))
+    assert told[0] == "party 'a': 3 rows with a missing entry were left out"
+
+
+def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(folder: Path) -> None:
+    Path("a.csv").write_text('died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n')
+    with pytest.raises(InputError) as caught:
+        read("a.csv")
+    assert str(caught.value).startswith("party 'a', a.csv, line 5, column 'risk': score is 'much'")
+    assert (caught.value.party, caught.value.file, caught.value.line, caught.value.column) == ("a", "a.csv", 5, "risk")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_is_kept_in_a_file_is_what_would_be_kept_in_memory(
+    folder: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(5)
+    columns = pa.table(
+        {
+            "died": random.integers(0, 2, 5000),
+            "risk": random.random(5000).round(4),
+            "site": random.choice(["north", "south", "west"], 5000),
+        }
+    )
+    if suffix == ".csv":
+        import pyarrow.csv as csv
+
+        csv.write_csv(columns, "a.csv")
+    else:
+        pq.write_table(columns, "a.parquet", row_group_size=700)
+    in_memory = read_parties(["a" + suffix], site_column="site", **COLUMNS)
+    monkeypatch.setattr(row_store, "IN_MEMORY", 1000)
+    monkeypatch.setattr(row_store, "BATCH", 512)
+    in_file = read_parties(["a" + suffix], site_column="site", **COLUMNS)
+    assert any(isinstance(party.y_score, np.memmap) for party in in_file)
+    assert not any(isinstance(party.y_score, np.memmap) for party in in_memory)
+    for one, other in zip(in_memory, in_file, strict=True):
+        rows = columns.filter(pa.compute.equal(columns["site"], one.name))
+        assert one.name == other.name
+        assert other.y_score.tolist() == one.y_score.tolist() == rows["risk"].to_pylist()
+        assert other.y_true.tolist() == one.y_true.tolist() == [bool(each) for each in rows["died"].to_pylist()]
+
+
+def test_the_command_takes_them_all(folder: Path) -> None:
+    text = "died;risk\n" + "\n".join(f"{'ja' if k % 3 else 'nein'};0,{k:02}" for k in range(1, 90)) + "\n;0,5\n"
+    for name in ("north", "south", "west"):
+        Path(f"{name}.csv").write_bytes(text.encode("windows-1252"))
+    options = "--label-column died --score-column risk --decimal , --encoding windows-1252 --positive-label ja"
+    files = ["north.csv", "south.csv", "west.csv"]
+    done = CliRunner().invoke(
+        main, ["evaluate", *files, *options.split(), "--drop-missing", "--thresholds", "uniform:20"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "party 'north': 1 rows with a missing entry were left out" in " ".join(done.output.split())
+    refused = CliRunner().invoke(main, ["evaluate", *files, *options.split()])
+    assert refused.exit_code == 2
+    assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
