@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from cryptography import x509
@@ -66,6 +67,55 @@ def test_fingerprints_of_the_keys_commands_are_whole_at_every_width(
     groups = [digits[start : start + 4] for start in range(0, 64, 4)]
     for half in (groups[:8], groups[8:]):
         assert " ".join(half) in made.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of three sites and an authority."""
+    place = tmp_path_factory.mktemp("sites")
+    random = np.random.default_rng(3)
+    for site in ("north", "south", "west"):
+        died = np.arange(80) % 2
+        risk = np.clip(random.normal(0.4 + 0.2 * died, 0.2), 0, 1).round(2)
+        rows = zip(died, risk, risk.round(1), random.choice(["F", "M"], 80), strict=True)
+        lines = [",".join(map(str, row)) for row in rows]
+        (place / f"{site}.csv").write_text("\n".join(["died,risk_a,risk_b,sex", *lines, ""]))
+    made = CliRunner().invoke(
+        main,
+        ["keys", "ca-init", "Trust", "--store", str(place / "store"), "--out", str(place)],
+        env={"FHE_AUC_PASSPHRASE": "four words of a song"},
+    )
+    assert made.exit_code == 0, made.stderr
+    return place
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate north.csv south.csv west.csv --label-column died --score-columns risk_a,risk_b --by sex "
+        "--round-scores 2 --backend tenseal",
+        "plan --backend tenseal",
+        "plan --protocol malicious --backend tenseal",
+        "protocols",
+        "protocols malicious",
+        "keys show ca.pem ca.crl",
+    ],
+)
+def test_every_command_shows_the_same_words_at_every_width(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+
+    def shown(width: str | None) -> set[str]:
+        result = CliRunner().invoke(main, command.split(), env={"COLUMNS": width})
+        assert result.exit_code == 0, result.stderr
+        return {word for word in words(result.stdout) if not word.startswith("─")}
+
+    narrow, *others = (shown(width) for width in ("40", "80", "100", None))
+    assert len(narrow) > 20
+    for other in others:
+        assert narrow <= other
+        assert other - narrow <= {"model", "group", "comparison"}  # above columns of words, which lead paragraphs
 
 
 def test_a_path_longer_than_the_terminal_stays_whole(
