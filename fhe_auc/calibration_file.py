@@ -50,9 +50,9 @@ def load(path: str | os.PathLike[str]) -> CalibrationMap:
     except FileNotFoundError:
         raise InputError(f"calibration map {str(file)!r} does not exist", file=str(file)) from None
     except OSError as error:
-        raise InputError(f"calibration map {str(file)!r} cannot be read: {error.strerror}") from None
+        raise InputError(f"calibration map {str(file)!r} cannot be read: {error.strerror}", file=str(file)) from None
     except (ValueError, RecursionError):
-        raise InputError(f"calibration map {str(file)!r}: it is no JSON") from None
+        raise InputError(f"calibration map {str(file)!r}: it is no JSON", file=str(file)) from None
 
 
 def _json(text: str) -> object:

@@ -56,8 +56,8 @@ class InputError(FheAucError, ValueError):
         self.column = column
 
     def within(self, place: str, *, party: str | None = None, file: str | None = None) -> InputError:
-        """Return an `InputError` that names the place first, and keeps what this one knows."""
-        return InputError(
+        """Return an error of this type that names the place first, and keeps what this one knows."""
+        return type(self)(
             f"{place}: {self}",
             party=self.party or party,
             file=self.file or file,

@@ -59,7 +59,9 @@ def check_path(path: str | os.PathLike[str]) -> None:
     """
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
-        raise InputError(f"figure {str(file)!r}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
+        raise InputError(
+            f"figure {str(file)!r}: the name must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}", file=str(file)
+        )
     check_writable(file, "figure")
 
 
@@ -70,13 +72,17 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
     """
     file = Path(path)
     if file.is_dir():
-        raise InputError(f"{what} {str(file)!r} is a folder; name a file")
+        raise InputError(f"{what} {str(file)!r} is a folder; name a file", file=str(file))
     if not file.parent.is_dir():
-        raise InputError(f"{what} {str(file)!r}: there is no folder {str(file.parent)!r}; make it first")
+        raise InputError(
+            f"{what} {str(file)!r}: there is no folder {str(file.parent)!r}; make it first", file=str(file)
+        )
     try:
         files.check_writable(file)
     except OSError as error:
-        raise InputError(f"{what} {str(file)!r} cannot be written: {error.strerror}; choose another place") from None
+        raise InputError(
+            f"{what} {str(file)!r} cannot be written: {error.strerror}; choose another place", file=str(file)
+        ) from None
 
 
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:

@@ -63,7 +63,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         try:
             return msgspec.toml.decode(read_from_others(path), type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"study file {str(path)!r}: {error}") from None
+            raise InputError(f"study file {str(path)!r}: {error}", file=str(path)) from None
 
     def differing(self, other: Study) -> list[str]:
         """Return the fields in which two differ."""

@@ -54,7 +54,10 @@ def add_column(
     given, wanted = Path(source), Path(target)
     writer = _WRITERS.get(given.suffix.lower())
     if writer is None or wanted.suffix.lower() != given.suffix.lower():
-        raise InputError(f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does")
+        raise InputError(
+            f"file {str(wanted)!r}: its name must end in {given.suffix}, as that of {str(given)!r} does",
+            file=str(wanted),
+        )
     try:
         with replacing(wanted) as file:
             writer(given, file, name, values)

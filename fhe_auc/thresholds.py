@@ -232,12 +232,12 @@ def _read(path: Path) -> NDArray[np.float64]:
         numbers = _load_array(path) if path.suffix.lower() == ".npy" else _parse_lines(path)
         return explicit(numbers)
     except ThresholdError as error:
-        raise ThresholdError(f"thresholds file {str(path)!r}: {error}") from None
+        raise error.within(f"thresholds file {str(path)!r}", file=str(path)) from None
     except FileNotFoundError:
-        raise ThresholdError(f"thresholds file {str(path)!r} does not exist") from None
+        raise ThresholdError(f"thresholds file {str(path)!r} does not exist", file=str(path)) from None
     except Exception as error:  # what numpy raises on damaged files has no end
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {reason}") from None
+        raise ThresholdError(f"thresholds file {str(path)!r} cannot be read: {reason}", file=str(path)) from None
 
 
 def _load_array(path: Path) -> NDArray[np.float64]:
@@ -255,7 +255,7 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
             try:
                 numbers.append(float(text))
             except ValueError:
-                raise ThresholdError(f"line {line} is {text[:40]!r}, which is not a number") from None
+                raise ThresholdError(f"line {line} is {text[:40]!r}, which is not a number", line=line) from None
     return np.array(numbers, dtype=np.float64)
 
 

@@ -122,7 +122,7 @@ def apply(
         raise InputError("the column that is added needs a name")
     _check_out_file(out, file.suffix.lower(), force=force)
     if out.exists() and file.exists() and out.samefile(file):
-        raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out")
+        raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
     found = calibration_file.load(map_file)
     scores = to_probabilities(read_columns([file], [score_column])[:, 0], score_scale)
     _require_covered(found, scores, file)
@@ -135,7 +135,7 @@ def apply(
 
 def _check_out_file(path: Path, suffix: str, *, force: bool) -> None:
     if path.suffix.lower() != suffix:
-        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}")
+        raise InputError(f"file {str(path)!r}: its name must end in {suffix or 'the suffix of FILE'}", file=str(path))
     check_out_file(path, force=force)
 
 

@@ -27,10 +27,10 @@ def out_file_options(about: str) -> Callable[[Callable[..., Any]], Callable[...,
 def check_out_file(path: Path, *, force: bool) -> None:
     """Raise `InputError` where the file should not, or cannot, be written, before anything expensive starts."""
     if path.is_dir() or not path.parent.is_dir():
-        raise InputError(f"file {str(path)!r} cannot be written: name a file in a folder that exists")
+        raise InputError(f"file {str(path)!r} cannot be written: name a file in a folder that exists", file=str(path))
     if os.path.lexists(path) and not force:
-        raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force")
+        raise InputError(f"file {str(path)!r} is there already; choose another --out, or say --force", file=str(path))
     try:
         check_writable(path)
     except OSError as error:
-        raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}") from None
+        raise InputError(f"file {str(path)!r} cannot be written: {error.strerror}", file=str(path)) from None

@@ -121,4 +121,4 @@ def _read(path: Path, load: Callable[[bytes], T], what: str) -> T:
     try:
         return load(data)
     except MALFORMED:
-        raise InputError(f"{str(path)!r} is no {what}; `fhe-auc keys show` tells what it is") from None
+        raise InputError(f"{str(path)!r} is no {what}; `fhe-auc keys show` tells what it is", file=str(path)) from None

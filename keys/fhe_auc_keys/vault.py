@@ -94,5 +94,5 @@ def _from_file(path: Path) -> str:
         except UnicodeDecodeError:
             lines = []
     if len(lines) != 1 or not lines[0]:
-        raise InputError(f"passphrase file {str(path)!r} is not one line of text")
+        raise InputError(f"passphrase file {str(path)!r} is not one line of text", file=str(path))
     return lines[0]

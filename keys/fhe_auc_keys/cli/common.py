@@ -125,7 +125,9 @@ def check_free(*paths: Path, force: bool) -> None:
         if not path.parent.is_dir():
             raise InputError(f"there is no folder {str(path.parent)!r} for {path.name!r}")
         if os.path.lexists(path) and not force:
-            raise InputError(f"{str(path)!r} is there already and is not overwritten: --force, or another --out")
+            raise InputError(
+                f"{str(path)!r} is there already and is not overwritten: --force, or another --out", file=str(path)
+            )
 
 
 def write(path: Path, data: bytes, mode: int, *, force: bool = False) -> None:

@@ -161,9 +161,9 @@ def _private_key(path: Path) -> CertifiedKey:
             password = ask_hidden(f"Password of {str(path)!r}", otherwise="run this command in a terminal")
             key = load_pem_private_key(data, password.encode())
     except MALFORMED:
-        raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong") from None
+        raise InputError(f"{str(path)!r} is no private key in PEM, or the password is wrong", file=str(path)) from None
     if not isinstance(key, (ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)):
-        raise InputError(f"the private key in {str(path)!r} is neither ECDSA nor RSA")
+        raise InputError(f"the private key in {str(path)!r} is neither ECDSA nor RSA", file=str(path))
     return key
 
 

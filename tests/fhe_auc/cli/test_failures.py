@@ -66,6 +66,13 @@ def test_a_wrong_file_and_a_wrong_column_are_named(tmp_path: Path) -> None:
     assert str(told["error"]).endswith("there is no column 'rsk'; did you mean 'risk'? (there are: died, risk)")
 
 
+def test_a_wrong_line_of_a_file_is_named(tmp_path: Path) -> None:
+    grid = tmp_path / "thresholds.txt"
+    grid.write_text("0.1\n\n0.2\nhalf\n")
+    told = failure(call("evaluate", "none.csv", "--thresholds", str(grid), "--json"), 2)
+    assert (told["kind"], told["file"], told["line"]) == ("ThresholdError", str(grid), 4)
+
+
 def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:
     file = tmp_path / "north.csv"
     file.write_text("y_true,y_score\n0,12.5\n1,87\n")
