@@ -14,6 +14,8 @@ from fhe_auc import files
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.extras import require
+from fhe_auc.trapezoid import auc_of_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,6 +59,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
 
     Raises `InputError` unless the suffix is one of `SUFFIXES` and the place can be written to.
     """
+    require("plots")
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
         raise InputError(
@@ -87,10 +90,8 @@ def check_writable(path: str | os.PathLike[str], what: str) -> None:
 
 def site_aucs(parties: Sequence[PartyData]) -> NDArray[np.float64]:
     """Return each party's own AUC, in their order, for those that hold rows of both labels."""
-    from sklearn.metrics import roc_auc_score
-
     both = [party for party in parties if party.y_true.any() and not party.y_true.all()]
-    return np.array([roc_auc_score(party.y_true, party.y_score) for party in both], dtype=np.float64)
+    return np.array([float(auc_of_rows(party.y_true, party.y_score)) for party in both], dtype=np.float64)
 
 
 def draw(
@@ -206,6 +207,7 @@ def current(axes: Axes | None) -> Axes:
     """Return the axes, or pyplot's current ones, which nothing else here uses: no display is needed then."""
     if axes is not None:
         return axes
+    require("plots")
     from matplotlib import pyplot
 
     return pyplot.gca()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from fhe_auc.extras import require
 from fhe_auc.plot import tidy
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 def blank(width: float, height: float, title: str) -> Figure:
     """Return a figure of so many inches with nothing but a title."""
+    require("plots")
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -17,6 +17,7 @@ from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.trapezoid import auc_of_rows
 
 _ROUNDING = 1e-12
 """What double precision may take from scikit-learn's sums."""
@@ -41,7 +42,7 @@ _IN_THE_PAPER = "6.81 MB in the paper that this follows (arXiv 2403.14428)"
         "fhe-auc demo --protocol malicious -o executions=2",
         "fhe-auc demo --cheat add-positives                 a lie is caught, with verified",
         "fhe-auc demo --protocol exact --cheat add-positives",
-        "fhe-auc demo --json | jq '.auc - .sklearn_auc'",
+        "fhe-auc demo --json | jq '.auc - .pooled_auc'",
     )
 )
 @session_options(registry.evaluating)
@@ -62,7 +63,7 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
     """Compute an encrypted AUC on real data, and check it.
 
     Each clinic is a party and encrypts its own counts. To check the result, and only here, the rows are then pooled
-    and scikit-learn computes the AUC of all of them in the clear.
+    and the AUC of all of them is computed in the clear.
 
     With --cheat the aggregator lies. Where that is noticed no number is released, and the exit status is 1.
     """
@@ -93,13 +94,13 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
             raise
         _print_caught(error, cheat, session, _TITLES[dataset], _pooled_auc(parties), as_json=form.as_json)
         click.get_current_context().exit(1)
-    with output.progress("Checking with scikit-learn"):
-        sklearn_auc = _pooled_auc(parties)
+    with output.progress("Checking on the pooled rows"):
+        pooled_auc = _pooled_auc(parties)
 
     def save() -> None:
         if plot is None:
             return
-        drawn = figures.draw(evaluation, parties, sklearn_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
+        drawn = figures.draw(evaluation, parties, pooled_auc, title=_TITLES[dataset], sites=f"{_SITES[dataset]}s")
         figures.save_figure(drawn, plot)
         output.print_line(f"figure saved as {plot}")
 
@@ -113,8 +114,8 @@ def demo(session: SessionOptions, dataset: str, cheat: str | None, plot: Path | 
         session,
         form,
         title=title,
-        beside_auc=_check(evaluation, sklearn_auc),
-        beside_json={"sklearn_auc": sklearn_auc, **lie},
+        beside_auc=_check(evaluation, pooled_auc),
+        beside_json={"pooled_auc": pooled_auc, **lie},
         auc_note="" if cheat is None else "what the parties have accepted",
         sent_note=_IN_THE_PAPER if evaluation.security_bits else "",
         save=save,
@@ -126,7 +127,7 @@ def _described(cheat: str, session: SessionOptions) -> str:
 
 
 def _print_caught(
-    error: Exception, cheat: str, session: SessionOptions, title: str, sklearn_auc: float, *, as_json: bool
+    error: Exception, cheat: str, session: SessionOptions, title: str, pooled_auc: float, *, as_json: bool
 ) -> None:
     """Print that parties have refused the result, and why."""
     if as_json:
@@ -138,29 +139,27 @@ def _print_caught(
         ("the aggregator", output.styled("lies", "red"), _described(cheat, session)),
         ("parties", output.styled("refuse", "green"), str(error)),
         ("AUC, encrypted", output.styled("none", "bold"), "no number is released"),
-        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows, which only a demo has"),
+        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
         ("protocol", session.plugin.name, ""),
     ]
     output.print_table(rows)
 
 
 def _pooled_auc(parties: Sequence[PartyData]) -> float:
-    """Return scikit-learn's AUC of all rows."""
-    from sklearn.metrics import roc_auc_score
-
+    """Return the AUC of all rows as they are."""
     y_true = np.concatenate([party.y_true for party in parties])
     y_score = np.concatenate([party.y_score for party in parties])
-    return float(roc_auc_score(y_true, y_score))
+    return float(auc_of_rows(y_true, y_score))
 
 
-def _check(evaluation: Evaluation, sklearn_auc: float) -> list[tuple[output.Cell, ...]]:
-    away = abs(evaluation.auc - sklearn_auc)
+def _check(evaluation: Evaluation, pooled_auc: float) -> list[tuple[output.Cell, ...]]:
+    away = abs(evaluation.auc - pooled_auc)
     inside = away <= evaluation.binning_error + evaluation.numerical_error + _ROUNDING
     verdict = f"{'within' if inside else 'OUTSIDE'} the binning error"
     style = "green" if inside else "red"
     if math.isnan(evaluation.binning_error):
         verdict, style = "from noise, which has no bound, and from the thresholds", ""
     return [
-        ("AUC, scikit-learn", f"{sklearn_auc:.6f}", "on the pooled rows, which only a demo has"),
+        ("AUC, pooled rows", f"{pooled_auc:.6f}", "of the rows themselves; a demo has them"),
         ("difference", f"{away:.6f}", output.styled(verdict, style)),
     ]

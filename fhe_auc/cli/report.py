@@ -17,6 +17,7 @@ from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, prin
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.session import SessionOptions
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc.intervals import Interval
@@ -110,6 +111,7 @@ def report(
     """
     from fhe_auc import report as cards
 
+    require("plots")
     _check_folder(out, cards.FILES, force=force)
     questions = Questions(score_columns=(), by=by, heterogeneity=heterogeneity, min_cell=min(min_cell, MOST_MIN_CELL))
     parties, analysis = files.read_for(questions)

@@ -11,9 +11,8 @@ one's own gets a session in. Importing this package does not import flwr.
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 
-from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 """Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
@@ -23,5 +22,4 @@ def require_flower() -> None:
     """See to it that Flower calls nobody from here; raise `InputError` where it is not installed."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    if find_spec("flwr") is None:
-        raise InputError("Flower is not installed: pip install 'fhe-auc[flower]'")
+    require("flower")

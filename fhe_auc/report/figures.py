@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.extras import require
 from fhe_auc.metrics import Histogram
 from fhe_auc.plot import GREY, INK, LIGHT, current, tidy
 from fhe_auc.report.card import Decision, ReportCard
@@ -49,6 +50,7 @@ class Illustration(NamedTuple):
 
 def draw(card: ReportCard, name: str) -> Figure:
     """Draw one figure; `name` is a key of `FIGURES`."""
+    require("plots")
     from matplotlib.figure import Figure  # without pyplot: no display is needed, and no global state is left behind
 
     figure = Figure(figsize=_SIZE, layout="constrained")

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -140,6 +141,7 @@ def _flipper(probability: float, most: int) -> Any:
 
 @lru_cache(maxsize=1)
 def _opendp() -> tuple[Any, Any, Any]:
+    require("dp")
     from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
 

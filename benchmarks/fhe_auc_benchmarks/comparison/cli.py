@@ -14,6 +14,7 @@ import click
 from fhe_auc import quantities
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 from fhe_auc_benchmarks.tables import save_csv
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def compare(
     encrypted protocols run once. The dpauc ones give another AUC each time: --runs of them are simulated, with a seeded
     generator that protects nobody; one real session says what they cost.
     """
+    require("benchmark")
     from fhe_auc import ckks
     from fhe_auc import plot as figures
     from fhe_auc_benchmarks.comparison import figure, measure

@@ -8,6 +8,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 from fhe_auc.files import write_atomically
 
 _TABLE, _EVERYTHING, _SUMMARY = "benchmark.csv", "benchmark.json", "benchmark.md"
@@ -37,6 +38,7 @@ def benchmark(quick: bool, folder: Path, as_json: bool) -> None:
     on the pooled rows; Paillier sums, where phe is installed. All are run here, in turns, and every AUC is checked.
     Rows are made up. Saves a table (CSV), everything (JSON), figures (PNG) and a summary (Markdown).
     """
+    require("benchmark")
     from threadpoolctl import threadpool_limits
 
     from fhe_auc_benchmarks.runtime import figures, machine, padded_sketches, summary

@@ -327,7 +327,7 @@ def test_the_demo_shows_a_lie_being_caught_by_its_check_and_ends_with_status_1()
         "scale-num, multiply num' of every execution by a constant",
         "the executions disagree",
         "AUC, encrypted none no number is released",
-        "AUC, scikit-learn 0.634744",
+        "AUC, pooled rows 0.634744",
     ):
         assert said in text
 

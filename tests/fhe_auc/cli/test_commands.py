@@ -622,9 +622,9 @@ def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) 
     result = run("demo", "--json", "--plot", "figure.png", FORCE_COLOR="1")
     assert (result.returncode, result.stderr) == (0, "figure saved as figure.png\n")
     evaluation = json.loads(result.stdout)
-    assert set(evaluation) == KEYS | {"sklearn_auc"}
-    assert evaluation["sklearn_auc"] == pytest.approx(0.787280518, abs=1e-9)
-    assert abs(evaluation["auc"] - evaluation["sklearn_auc"]) <= min(5e-4, evaluation["binning_error"] + 1e-6)
+    assert set(evaluation) == KEYS | {"pooled_auc"}
+    assert evaluation["pooled_auc"] == pytest.approx(0.787280518, abs=1e-9)
+    assert abs(evaluation["auc"] - evaluation["pooled_auc"]) <= min(5e-4, evaluation["binning_error"] + 1e-6)
     assert evaluation["parties"] == 78
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
 
@@ -632,7 +632,7 @@ def test_the_demo_agrees_with_scikit_learn_and_keeps_stdout_clean(folder: Path) 
 def test_the_demo_says_for_people_whether_scikit_learn_lies_inside() -> None:
     result = run("demo", "--dataset", "credit-default", *SMALL, FORCE_COLOR="1")
     assert (result.returncode, result.stderr) == (0, "")
-    assert "AUC, scikit-learn  0.634744" in result.stdout
+    assert "AUC, pooled rows  0.634744" in result.stdout
     assert "within the binning error" in result.stdout
     assert ESCAPE not in result.stdout
 
@@ -669,7 +669,7 @@ def on_terminal(*arguments: str, interrupt_at: str | None = None, **environment:
 def test_progress_shows_on_a_terminal_and_stdout_stays_json() -> None:
     status, stdout, terminal = on_terminal("demo", "--json", *SMALL, NO_COLOR="")
     assert status == 0
-    assert set(json.loads(stdout)) == KEYS | {"sklearn_auc"}
+    assert set(json.loads(stdout)) == KEYS | {"pooled_auc"}
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
     assert "of 78 parties" in terminal
     assert ESCAPE in terminal

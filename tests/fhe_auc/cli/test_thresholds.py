@@ -136,7 +136,7 @@ def test_the_demo_takes_quantiles() -> None:
     found = json.loads(
         ok("demo", "--dataset", "credit-default", "--thresholds", "quantile:200", *SUMS, "--json").stdout
     )
-    assert abs(found["auc"] - found["sklearn_auc"]) < 5e-5
+    assert abs(found["auc"] - found["pooled_auc"]) < 5e-5
 
 
 def test_plan_shows_both_sessions() -> None:

@@ -237,11 +237,11 @@ def test_without_flower_there_is_one_line_that_says_what_to_install(
 
     from fhe_auc.cli import main
 
-    monkeypatch.setattr("fhe_auc.flower.find_spec", lambda name: None)
+    monkeypatch.setattr("fhe_auc.extras.find_spec", lambda name: None)
     monkeypatch.chdir(terminal.folder)
     done = CliRunner().invoke(main, ["flower", "simulate", *files])
     assert done.exit_code == 2
-    assert "pip install 'fhe-auc[flower]'" in done.output
+    assert "pip install '.[flower]'" in done.output
 
 
 def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:

@@ -1,0 +1,28 @@
+"""Libraries that only some uses need: an extra of the package installs them, and its absence is one sentence."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from fhe_auc.errors import InputError
+
+__all__ = ["EXTRAS", "MissingExtraError", "require"]
+
+EXTRAS = {
+    "benchmark": ("sklearn", "comparisons and benchmarks"),
+    "dp": ("opendp", "protocols that add noise"),
+    "flower": ("flwr", "sessions over Flower"),
+    "plots": ("matplotlib", "figures and reports"),
+}
+"""By the extra's name: a module that it installs, and what needs it."""
+
+
+class MissingExtraError(InputError):
+    """What was asked for needs an extra that is not installed; the message has the command that installs it."""
+
+
+def require(extra: str) -> None:
+    """Raise `MissingExtraError` where one of `EXTRAS` is not installed."""
+    module, what = EXTRAS[extra]
+    if find_spec(module) is None:
+        raise MissingExtraError(f"{what} need {module}: in a clone of fhe-auc, pip install '.[{extra}]'")
