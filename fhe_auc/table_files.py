@@ -94,14 +94,14 @@ class TableFile:
         suffixes = [each.lower() for each in self.path.suffixes]
         return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
-    def place(self, row: int) -> tuple[str, int | None]:
-        """Return how a row, from 0, is named in messages, and its line."""
-        line = self._line(row) if self._is_text else None
+    def place(self, row: int, wanted: Sequence[str]) -> tuple[str, int | None]:
+        """Return how a row, from 0, is named in messages, and its line; `wanted` are the columns that were read."""
+        line = self._line(row, wanted) if self._is_text else None
         return f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", line
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the file cannot be read or lacks one."""
-        read = None if self.path != STDIN and self.suffix not in _READERS else _READERS.get(self.suffix, _text_pieces)
+        read = _text_pieces if self.path == STDIN else _READERS.get(self.suffix)
         if read is None:
             raise InputError(
                 f"file {self.name!r}: unknown suffix {self.suffix!r}; known are {', '.join(_READERS)}", file=self.name
@@ -154,11 +154,11 @@ class TableFile:
     def _encoding(self) -> str:
         return "utf-8-sig" if self.form.encoding.lower().replace("_", "-") in ("utf-8", "utf8") else self.form.encoding
 
-    def _line(self, row: int) -> int | None:
+    def _line(self, row: int, wanted: Sequence[str]) -> int | None:
         """Return the line on which a row begins; a row may take several. None where that cannot be told."""
         try:
             with self._decoded() as text:
-                reader = csv.reader(text, delimiter=self.delimiter(()))
+                reader = csv.reader(text, delimiter=self.delimiter(wanted))
                 records = (reader.line_num for record in reader if record)
                 before = next(islice(records, row, None), None)  # the last line of the row before, or of the header
         except csv.Error:

@@ -58,6 +58,10 @@ class _Columns(NamedTuple):
     site: str | None
 
     @property
+    def names(self) -> list[str]:
+        return [*self.texts, *self.scores]
+
+    @property
     def texts(self) -> list[str]:
         return [self.label, *self.groups, *([] if self.site is None else [self.site])]
 
@@ -123,7 +127,7 @@ def read_for(
     entries = entries or Entries()
     files = _distinct_files([paths] if isinstance(paths, (str, os.PathLike)) else paths, entries.form)
     columns = _Columns(label_column, questions.score_columns, tuple(questions.by), site_column)
-    if twice := [name for name, n in Counter([*columns.texts, *columns.scores]).items() if n > 1]:
+    if twice := [name for name, n in Counter(columns.names).items() if n > 1]:
         raise InputError(f"label, score, site and group columns must differ, but {twice[0]!r} is there twice")
     if site_column is None:
         _refuse_same_names(files)
@@ -177,7 +181,7 @@ class _Kept:
         (label, scores, groups, _), piece = self._columns, part.piece
 
         def refuse(row: int, what: str, column: str) -> InputError:
-            place, line = part.file.place(int(part.rows[row]))
+            place, line = part.file.place(int(part.rows[row]), self._columns.names)
             party = part.sites.names[int(part.sites.codes[row])]
             if column == label and re.match(r"label is (-1\.0;|.*not a number$)", what):
                 what += "; --positive-label names the label that counts as 1"
@@ -228,7 +232,7 @@ class _Kept:
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
             if name is None:
-                place, line = part.file.place(int(part.rows[row]))
+                place, line = part.file.place(int(part.rows[row]), self._columns.names)
                 raise InputError(
                     f"{place}, column {self._columns.site!r}: the site is missing",
                     file=part.file.name,
@@ -321,7 +325,7 @@ def read_columns(
         for piece in file.pieces(columns, ()):
 
             def refuse(row: int, what: str, file: TableFile = file, start: int = start) -> InputError:
-                place, line = file.place(start + row)
+                place, line = file.place(start + row, columns)
                 return InputError(f"{place}: {what}", file=file.name, line=line)
 
             values = [finite_numbers(piece.numbers[name], f"{name!r} value", refuse) for name in columns]

@@ -141,8 +141,12 @@ def test_rows_with_gaps_are_refused_or_left_out_and_counted_for_their_party(fold
     assert told[0] == "party 'a': 3 rows with a missing entry were left out"
 
 
-def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(folder: Path) -> None:
-    Path("a.csv").write_text('died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n')
+@pytest.mark.parametrize("between", [",", ";", "\t"])
+def test_the_line_is_the_one_that_an_editor_shows_also_after_entries_of_several_lines(
+    folder: Path, between: str
+) -> None:
+    text = 'died,note,risk\n1,"two\nlines",0.5\n0,plain,0.25\n1,x,much\n'
+    Path("a.csv").write_text(text.replace(",", between))
     with pytest.raises(InputError) as caught:
         read("a.csv")
     assert str(caught.value).startswith("party 'a', a.csv, line 5, column 'risk': score is 'much'")
