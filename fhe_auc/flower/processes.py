@@ -49,6 +49,9 @@ class Processes(AbstractContextManager["Processes"]):
             "RAY_TMPDIR": str(self.folder),
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its name aside, this is what keeps Ray on 127.0.0.1
             "OMP_NUM_THREADS": "1",
+            # Ray forks beside Flower's gRPC threads. With gRPC's fork handlers a few in a hundred of the children die
+            # before they run: "Ray does not start" (grpc/grpc#31885, ray-project/ray#63202).
+            "GRPC_ENABLE_FORK_SUPPORT": "0",
         }
 
     def __exit__(self, *error: object) -> None:

@@ -26,10 +26,6 @@ _MOST_ROUNDS = 4
 _BESIDES = 120.0  # seconds, beyond the rounds' own limits, for Flower to start and for the circuit
 
 
-class _EndedEarlyError(EvaluationError):
-    """Flower has ended a run before the ServerApp could say what became of it."""
-
-
 class Runtime(AbstractContextManager["Runtime"]):
     """A SuperLink and what it runs; a context manager.
 
@@ -109,16 +105,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         `config` is the run configuration, with ``round-timeout``; `virtual_sites` is their number where sites are
         simulated. Where the session fails, the `FheAucError` is of the type and with the text that it failed with.
         """
-        try:
-            return self._run_once(config, virtual_sites)
-        except _EndedEarlyError:
-            if not virtual_sites:
-                raise
-            return self._run_once(config, virtual_sites)  # Ray sometimes does not start; no site has heard anything yet
-
-    def _run_once(self, config: Mapping[str, str | int | float], virtual_sites: int) -> dict[str, Any]:
         record = self.folder / "record.json"
-        record.unlink(missing_ok=True)
         settings = self.folder / "run.toml"
         bundle.write_config(settings, {**config, "record": str(record)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
@@ -150,7 +137,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         status = next((str(run["status"]) for run in runs if str(run["run-id"]) == run_id), "unknown")
         if status.startswith("finished") and not record.exists():
             told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
-            raise _EndedEarlyError(f"Flower has ended the run ({status}): {told}")
+            raise EvaluationError(f"Flower has ended the run ({status}): {told}")
 
 
 def free_ports(number: int) -> list[int]:

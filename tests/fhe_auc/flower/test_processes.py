@@ -95,6 +95,37 @@ def test_what_is_started_calls_nobody_home(temporary: Path, monkeypatch: pytest.
         assert {f"{name}={value}" for name, value in QUIET.items()} <= set(lines)
 
 
+FORKING = """
+import subprocess, threading
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+server = grpc.server(ThreadPoolExecutor(4))
+echo = {"y": grpc.unary_unary_rpc_method_handler(lambda request, context: request)}
+server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("x", echo),))
+address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+server.start()
+stopping = threading.Event()
+def talk():
+    with grpc.insecure_channel(address) as channel:
+        while not stopping.is_set():
+            channel.unary_unary("/x/y")(b"")
+talking = [threading.Thread(target=talk) for _ in range(4)]
+for each in talking:
+    each.start()
+print({subprocess.Popen(["true"], preexec_fn=lambda: None).wait() for _ in range(400)})
+stopping.set()
+for each in talking:
+    each.join()
+server.stop(None)
+"""
+
+
+def test_what_is_forked_beside_talking_threads_lives_as_ray_and_flower_need_it() -> None:
+    pytest.importorskip("grpc", reason="the extra fhe-auc[flower] is not installed")
+    with Processes() as made:  # of 400 children, some twenty died where gRPC had its fork handlers
+        assert made.call([sys.executable, "-c", FORKING], timeout=300).splitlines()[-1] == "{0}"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_memory_that_is_not_ours_to_write_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMPDIR", raising=False)
