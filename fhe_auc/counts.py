@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import PLAIN, Analysis
 from fhe_auc.binning import bins_of
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, Place
 from fhe_auc.party_names import MAX_CHARACTERS, problem_with
 from fhe_auc.row_store import BATCH, Column, release
 
@@ -31,6 +31,11 @@ _OTHER_LABELS = (
     ". Survival times, censored or not, are not supported: choose a horizon, label 1 who had the event by then and 0 "
     "who had not, and leave out who was censored before it. For several classes, name them (--classes)"
 )
+
+
+def _numbered(row: int) -> Place:
+    return Place(f"row {row}")
+
 
 # T_k = TP_k + TP_{k+1}, and the sum of two parties' counts, then stay below 2^63.
 _MAX_ROWS = 2**62 - 1
@@ -87,6 +92,8 @@ class PartyData:
         How many rows of all parties lie at or above each threshold, where a session before has told this party.
     dropped : int
         Rows that were left out, since an entry was missing.
+    place : callable
+        Where the row with a given index (from 0) comes from; by default "row 12".
 
     All arrays are read-only; those of many rows are in a file, and `batches` goes through them. Raises `InputError` if
     constructed with arrays that have not been prepared so.
@@ -100,6 +107,7 @@ class PartyData:
     score_columns: tuple[str, ...] = field(repr=False, default=())
     rows_above: tuple[int, ...] = field(repr=False, default=())
     dropped: int = field(repr=False, default=0)
+    place: Callable[[int], Place] = field(repr=False, default=_numbered)
 
     def __post_init__(self) -> None:
         kinds = (((self.labels,), np.uint8), (self.scores, np.float64), (self.groups, np.uint8))
@@ -149,9 +157,14 @@ class PartyData:
                 column.append(convert(scores))
         return replace(self, scores=tuple(column.finished() for column in converted))
 
-    def described(self, model: int) -> str:
-        """Return the party, and the column of this model's scores where that has a name, for messages."""
-        return f"party {self.name!r}" + (f", column {self.score_columns[model]!r}" if self.score_columns else "")
+    def described(self, model: int, row: int | None = None) -> str:
+        """Return the party, the place of a row, and the name of the column of this model's scores, for messages."""
+        found = [f"party {self.name!r}"]
+        if row is not None:
+            found.append(self.place(row).text)
+        if self.score_columns:
+            found.append(f"column {self.score_columns[model]!r}")
+        return ", ".join(found)
 
     @classmethod
     def from_arrays(
@@ -160,7 +173,6 @@ class PartyData:
         y_true: ArrayLike,
         y_score: ArrayLike,
         *,
-        describe_row: Callable[[int], str] = "row {}".format,
         score_column: str = "",
     ) -> PartyData:
         """Check a party's rows of one model and take a read-only copy of them.
@@ -174,8 +186,6 @@ class PartyData:
         y_score : array-like, shape (n,)
             Finite numbers that float64 holds exactly (float32 and float16 always are). Which range they need is up to
             a session's thresholds (`fhe_auc.own_rows.check_scores`).
-        describe_row : callable, optional
-            How error messages name the row with a given index (from 0); by default "row 12".
         score_column : str, optional
             As of the attribute.
 
@@ -190,7 +200,7 @@ class PartyData:
         >>> PartyData.from_arrays("north", [0, 1, 1], [0.2, 0.7, 0.4])
         PartyData(name='north')
         """
-        return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN, describe_row=describe_row)
+        return cls.from_columns(name, y_true, {score_column: y_score}, {}, PLAIN)
 
     @classmethod
     def from_columns(
@@ -201,7 +211,7 @@ class PartyData:
         groups: Mapping[str, ArrayLike] | Mapping[str, Coded],
         analysis: Analysis,
         *,
-        describe_row: Callable[[int], str] = "row {}".format,
+        place: Callable[[int], Place] = _numbered,
         refuse: Callable[[int, str, str], InputError] | None = None,
     ) -> PartyData:
         """Check a party's rows for an analysis and take a read-only copy of them.
@@ -216,9 +226,11 @@ class PartyData:
             Each variable's levels, in the analysis's order, as text or whole numbers.
         refuse : callable, optional
             Makes the error of a row (from 0), of what is wrong with it, and of the column (empty: labels); otherwise it
-            names party and row, by `describe_row`.
+            names party and row, by `place`.
+        place : callable, optional
+            As of the attribute.
 
-        `name` and `describe_row` are as of `from_arrays`, and so are errors; a level that the analysis does not have is
+        `name` is as of `from_arrays`, and so are errors; a level that the analysis does not have is
         one too.
         """
         name = checked_name(name)
@@ -243,7 +255,7 @@ class PartyData:
             def refused(row: int, what: str) -> InputError:
                 if refuse is not None:
                     return refuse(row, what, column)
-                return InputError(f"party {name!r}, {describe_row(row)}: {what}", party=name, column=column or None)
+                return InputError(f"party {name!r}, {place(row).text}: {what}", party=name, column=column or None)
 
             return refused
 
@@ -263,6 +275,7 @@ class PartyData:
                 for variable, values in zip(analysis.by, of_groups, strict=True)
             ),
             tuple(each for each in scores if each),
+            place=place,
         )
 
 

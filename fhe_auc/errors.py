@@ -6,7 +6,7 @@ and what to do; it never carries a score, a label count or key material of anoth
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 Check: TypeAlias = Literal[
     "authenticator",  # the authenticator does not fit the result
@@ -27,6 +27,14 @@ Check: TypeAlias = Literal[
 
 class FheAucError(Exception):
     """Base class of all errors raised on purpose by fhe-auc."""
+
+
+class Place(NamedTuple):
+    """Where a row comes from, for messages; `file` and `line` (from 1) are None where there are none."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
 
 
 class InputError(FheAucError, ValueError):

@@ -5,7 +5,7 @@ A table is anything that lists its columns and returns one by its name; none of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import PartyData, level_text
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, Place
 from fhe_auc.party_names import alike
 from fhe_auc.score_scale import rescaled
 from fhe_auc.suggestions import known_names
@@ -63,12 +63,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class _Party:
-    """A party's columns, by name, and how to name a row in a message; a pair's scores have no column."""
+    """A party's columns, by name; a pair's scores have no column."""
 
     name: str
     columns: Mapping[str, NDArray[Any]]
     is_pair: bool = False
-    describe_row: Callable[[int], str] = "row {}".format
+    rows: NDArray[np.intp] | None = None
+    """Of each row, where it is in the table that held all parties' rows."""
+
+    def place(self, row: int) -> Place:
+        return Place(f"row {row if self.rows is None else self.rows[row]}")
 
 
 def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]:
@@ -118,7 +122,7 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
             {"" if each.is_pair else name: each.columns[name] for name in score},
             {name: each.columns[name] for name in by},
             analysis,
-            describe_row=each.describe_row,
+            place=each.place,
         )
 
     return [rescaled(checked(each), columns.score_scale) for each in found], analysis
@@ -186,7 +190,7 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
         _Party(
             name,
             {column: read[column][own] for column in columns.names},
-            describe_row=lambda row, own=own: f"row {own[row]}",  # type: ignore[misc]
+            rows=own,
         )
         for name, own in zip(codes, places, strict=True)
     ]
@@ -207,7 +211,8 @@ def _column(table: Any, name: str, where: str, party: str) -> NDArray[Any]:
         values = table[name]
     except Exception:  # each library has its own
         names = [each for each in _column_names(table) or () if each != name]
-        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}", column=name) from None
+        hint = {"y_true": "; label= names the right one", "y_score": "; score= names the right one"}.get(name, "")
+        raise InputError(f"{where}: there is no column {name!r}{known_names(name, names)}{hint}", column=name) from None
     return _entries(values, party, name)
 
 
@@ -233,7 +238,7 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
             raise InputError(
-                f"party {each.name!r}, {each.describe_row(row)}: label is missing", party=each.name, column=column
+                f"party {each.name!r}, {each.place(row).text}: label is missing", party=each.name, column=column
             )
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)

@@ -45,16 +45,19 @@ def check_scores(data: PartyData, thresholds: NDArray[np.float64]) -> None:
 
 
 def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None:
-    described, column = data.described(model), data.score_columns[model] if data.score_columns else None
+    column = data.score_columns[model] if data.score_columns else None
     found = _range(data, model)
     span = f"from {found.low:.10g} to {found.high:.10g}"
     if _for_probabilities(thresholds):
         if found.low < 0 or found.high > 1:
             row, score = _first_outside(data, model)
+            place = data.place(row)
             raise InputError(
-                f"{described}, row {row}: score is {score!r}, but these thresholds are for "
+                f"{data.described(model, row)}: score is {score!r}, but these thresholds are for "
                 f"probabilities; this party's scores run {span}: {_remedy(found)}",
                 party=data.name,
+                file=place.file,
+                line=place.line,
                 column=column,
             )
         return
@@ -66,8 +69,8 @@ def _check(data: PartyData, model: int, thresholds: NDArray[np.float64]) -> None
         of_these = _range(data, model, beyond)
         if of_these.rows >= _NEARLY_ALL * data.rows and of_these.low < of_these.high:
             raise InputError(
-                f"{described}: of its rows {100 * of_these.rows / data.rows:.3g} % lie {where}; its scores run {span}: "
-                "check that this is the column of scores, or take thresholds that span them",
+                f"{data.described(model)}: of its rows {100 * of_these.rows / data.rows:.3g} % lie {where}; its scores "
+                f"run {span}: check that this is the column of scores, or take thresholds that span them",
                 party=data.name,
                 column=column,
             )

@@ -53,5 +53,5 @@ def rescaled(data: PartyData, scale: str, *, refuse: Callable[[int, str, str], I
             column = data.score_columns[model] if data.score_columns else ""
             if refuse is not None:
                 raise refuse(row, what, column)
-            raise InputError(f"{data.described(model)}, row {row}: {what}", party=data.name, column=column or None)
+            raise InputError(f"{data.described(model, row)}: {what}", party=data.name, column=column or None)
     return data.with_scores(partial(to_probabilities, scale=scale))

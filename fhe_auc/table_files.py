@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fhe_auc.counts import Coded, level_text
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, Place
 from fhe_auc.row_store import BATCH
 from fhe_auc.suggestions import known_names
 
@@ -94,10 +94,10 @@ class TableFile:
         suffixes = [each.lower() for each in self.path.suffixes]
         return "".join(suffixes[-2:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
 
-    def place(self, row: int, wanted: Sequence[str]) -> tuple[str, int | None]:
-        """Return how a row, from 0, is named in messages, and its line; `wanted` are the columns that were read."""
+    def place(self, row: int, wanted: Sequence[str]) -> Place:
+        """Return where a row, from 0, is; `wanted` are the columns that were read."""
         line = self._line(row, wanted) if self._is_text else None
-        return f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", line
+        return Place(f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", self.name, line)
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
         """Yield the rows of these columns, in order; raise `InputError` where the file cannot be read or lacks one."""
@@ -204,11 +204,15 @@ def _reason(error: Exception) -> str:
     return text
 
 
+_OPTIONS = {"y_true": "--label-column", "y_score": "--score-column"}  # who meets these names has not given any
+
+
 def _require(wanted: Sequence[str], there: Sequence[str]) -> None:
     times = Counter(there)
     for name in wanted:
         if times[name] == 0:
-            raise InputError(f"there is no column {name!r}{known_names(name, there)}", column=name)
+            hint = f"; {_OPTIONS[name]} names the right one" if name in _OPTIONS else ""
+            raise InputError(f"there is no column {name!r}{known_names(name, there)}{hint}", column=name)
         if times[name] > 1:
             raise InputError(f"column {name!r} is there {times[name]} times", column=name)
 

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import Coded, PartyData, checked_name, finite_numbers, level_text
-from fhe_auc.errors import InputError
+from fhe_auc.errors import InputError, Place
 from fhe_auc.row_store import Column, parted
 from fhe_auc.score_scale import DEFAULT_SCALE, rescaled
 from fhe_auc.table_files import STDIN, SUFFIXES, Piece, TableFile, TextFormat
@@ -74,6 +75,12 @@ class _Part(NamedTuple):
     sites: Coded
     rows: Sequence[int] | NDArray[np.int64]
     """The number of each in the file."""
+
+    def chosen(self, which: NDArray[np.bool_]) -> _Part:
+        """Return some of the rows."""
+        numbers = {name: array[which] for name, array in self.piece.numbers.items()}
+        texts = {name: coded.chosen(which) for name, coded in self.piece.texts.items()}
+        return _Part(self.file, Piece(numbers, texts), self.sites.chosen(which), np.array(self.rows)[which])
 
 
 def read_parties(
@@ -181,12 +188,12 @@ class _Kept:
         (label, scores, groups, _), piece = self._columns, part.piece
 
         def refuse(row: int, what: str, column: str) -> InputError:
-            place, line = part.file.place(int(part.rows[row]), self._columns.names)
+            place = part.file.place(int(part.rows[row]), self._columns.names)
             party = part.sites.names[int(part.sites.codes[row])]
             if column == label and re.match(r"label is (-1\.0;|.*not a number$)", what):
                 what += "; --positive-label names the label that counts as 1"
-            message = f"party {party!r}, {place}, column {column!r}: {what}"
-            return InputError(message, party=party, file=part.file.name, line=line, column=column)
+            message = f"party {party!r}, {place.text}, column {column!r}: {what}"
+            return InputError(message, party=party, file=place.file, line=place.line, column=column)
 
         of_scores: dict[str, ArrayLike] = {name: piece.numbers[name] for name in scores}
         data = PartyData.from_columns(
@@ -205,25 +212,13 @@ class _Kept:
             column.append(array)
 
     def _complete(self, part: _Part) -> _Part:
-        """Return the rows without a missing entry, where others are to be dropped."""
-        if not self._entries.drop_missing:
-            return part
-        missing = np.zeros(len(part.rows), np.bool_)
-        for coded in part.piece.texts.values():
-            missing |= np.array([name is None for name in coded.names])[coded.codes]
-        for array in part.piece.numbers.values():
-            missing |= (
-                np.isnan(array)
-                if array.dtype.kind == "f"
-                else np.fromiter((level_text(each) is None for each in array.tolist()), np.bool_, len(array))
-            )
+        """Return the rows without a missing entry, where others are to be dropped, and count these."""
+        missing = _missing(part, self._entries)
         if not missing.any():
             return part
         for code, times in zip(*np.unique(part.sites.codes[missing], return_counts=True), strict=True):
             self._dropped[part.sites.names[code] or ""] += int(times)
-        numbers = {name: array[~missing] for name, array in part.piece.numbers.items()}
-        texts = {name: coded.chosen(~missing) for name, coded in part.piece.texts.items()}
-        return _Part(part.file, Piece(numbers, texts), part.sites.chosen(~missing), np.array(part.rows)[~missing])
+        return part.chosen(~missing)
 
     def _named(self, part: _Part) -> NDArray[np.int32]:
         """Return the party's code for each name of the part's sites."""
@@ -232,11 +227,11 @@ class _Kept:
         for row, code in sorted(first.items()):
             name = part.sites.names[code]
             if name is None:
-                place, line = part.file.place(int(part.rows[row]), self._columns.names)
+                place = part.file.place(int(part.rows[row]), self._columns.names)
                 raise InputError(
-                    f"{place}, column {self._columns.site!r}: the site is missing",
-                    file=part.file.name,
-                    line=line,
+                    f"{place.text}, column {self._columns.site!r}: the site is missing",
+                    file=place.file,
+                    line=place.line,
                     column=self._columns.site,
                 )
             names[code] = self._codes.setdefault(name, len(self._codes))
@@ -277,9 +272,36 @@ class _Kept:
                 tuple(others[models:]),
                 score_columns=self._columns.scores,
                 dropped=self._dropped[name],
+                place=partial(_place, tuple(files), self._columns, self._entries, name),
             )
             for name, (labels, *others) in zip(self._codes, of_party, strict=True)
         ]
+
+
+def _missing(part: _Part, entries: Entries) -> NDArray[np.bool_]:
+    """Return which rows are to be dropped, since an entry is missing."""
+    missing = np.zeros(len(part.rows), np.bool_)
+    if not entries.drop_missing:
+        return missing
+    for coded in part.piece.texts.values():
+        missing |= np.array([name is None for name in coded.names])[coded.codes]
+    for array in part.piece.numbers.values():
+        missing |= (
+            np.isnan(array)
+            if array.dtype.kind == "f"
+            else np.fromiter((level_text(each) is None for each in array.tolist()), np.bool_, len(array))
+        )
+    return missing
+
+
+def _place(files: Sequence[TableFile], columns: _Columns, entries: Entries, party: str, row: int) -> Place:
+    """Return where a party's row, from 0, comes from. Rows do not remember it: the files are read again."""
+    for part in _parts(files, columns, entries):
+        own = np.array([name == party for name in part.sites.names])[part.sites.codes] & ~_missing(part, entries)
+        if row < (found := int(own.sum())):
+            return part.file.place(int(np.array(part.rows)[own][row]), columns.names)
+        row -= found
+    raise InputError(f"party {party!r}: its files have changed", party=party)
 
 
 def _label(name: str | None) -> float | str | None:
@@ -325,8 +347,8 @@ def read_columns(
         for piece in file.pieces(columns, ()):
 
             def refuse(row: int, what: str, file: TableFile = file, start: int = start) -> InputError:
-                place, line = file.place(start + row, columns)
-                return InputError(f"{place}: {what}", file=file.name, line=line)
+                place = file.place(start + row, columns)
+                return InputError(f"{place.text}: {what}", file=place.file, line=place.line)
 
             values = [finite_numbers(piece.numbers[name], f"{name!r} value", refuse) for name in columns]
             start += len(values[0])

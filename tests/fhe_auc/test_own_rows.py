@@ -48,7 +48,7 @@ def test_scores_that_are_no_probabilities_are_refused_with_row_range_and_remedy(
     with pytest.raises(InputError) as refused:
         check_scores(party(scores, score_column="risk"), thresholds.parse(grid))
     told = str(refused.value)
-    assert told.startswith(f"party 'odd', column 'risk', row {row}: score is {value}, but ")
+    assert told.startswith(f"party 'odd', row {row}, column 'risk': score is {value}, but ")
     assert f"scores run {span}: check that this is the column of scores; then set the score scale" in told
 
 
@@ -158,7 +158,9 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
     refused = CliRunner().invoke(main, asked)
     assert (refused.exit_code, refused.stdout) == (2, "")
     told = " ".join(refused.stderr.split())
-    assert re.search("party 'north', column 'risk', row 0: score is .* score scale .--score-scale percent", told)
+    assert re.search(
+        "party 'north', north.csv, line 2, column 'risk': score is .* score scale .--score-scale percent", told
+    )
     assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
 
 

@@ -69,5 +69,5 @@ def test_an_unknown_scale_and_a_percentage_that_is_none_are_refused() -> None:
     data = PartyData.from_arrays("a", [0, 1, 1], [0.5, 100.5, 3], score_column="risk")
     with pytest.raises(InputError, match=r"^score scale 'log' is unknown; known are probability, logit, percent$"):
         rescaled(data, "log")
-    with pytest.raises(InputError, match=r"^party 'a', column 'risk', row 1: score is 100\.5, and percentages lie "):
+    with pytest.raises(InputError, match=r"^party 'a', row 1, column 'risk': score is 100\.5, and percentages lie "):
         rescaled(data, "percent")

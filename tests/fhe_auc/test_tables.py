@@ -8,9 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fhe_auc import thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
-from fhe_auc.tables import read_parties
+from fhe_auc.own_rows import check_scores
+from fhe_auc.tables import Entries, read_parties
 
 
 @pytest.fixture
@@ -76,6 +78,21 @@ def test_a_directory_is_not_a_table(folder: Path, suffix: str) -> None:
         read_parties([f"folder.{suffix}"])
 
 
+def test_a_score_out_of_range_is_named_by_its_line_whatever_else_was_read(folder: Path) -> None:
+    """Rows are counted within their party, and lines in the file: with sites, and rows left out, these differ."""
+    first = write("a.csv", "site,y_true,y_score", "north,1,0.5", "south,,0.6", "south,0,0.25")
+    second = write("b.csv", "site,y_true,y_score", "north,0,0.5", "", "south,1,0.5", "north,1,0.25", "south,1,7.5")
+    entries = Entries(drop_missing=True)
+    north, south = read_parties([first, second], site_column="site", entries=entries)
+    check_scores(north, thresholds.parse("uniform:5"))
+    with pytest.raises(InputError, match=r"^party 'south', b\.csv, line 6, column 'y_score': score is 7\.5") as told:
+        check_scores(south, thresholds.parse("uniform:5"))
+    assert (told.value.file, told.value.line, told.value.column) == ("b.csv", 6, "y_score")
+    write("b.csv", "site,y_true,y_score", "north,0,0.5")
+    with pytest.raises(InputError, match="'south': its files have changed"):
+        check_scores(south, thresholds.parse("uniform:5"))
+
+
 def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
     files = [
         write("a.csv", "label, score", "1,0.5"),
@@ -84,9 +101,10 @@ def test_a_missing_column_is_refused_with_those_there_are(folder: Path) -> None:
     ]
     for file in files:
         with pytest.raises(
-            InputError, match=rf"^file '{file}': there is no column 'y_true' \(there are: label, score\)$"
-        ):
+            InputError, match=rf"^file '{file}': there is no column 'y_true' \(there are: label, score\); "
+        ) as told:
             read_parties([file])
+        assert str(told.value).endswith("; --label-column names the right one")
         with pytest.raises(
             InputError, match=rf"^file '{file}': there is no column 'site' \(there are: label, score\)$"
         ):

@@ -119,7 +119,9 @@ def test_fit_refuses_what_it_cannot_do(folder: Path, map_json: str) -> None:
     assert_refused(call("fit", good, "--out", "map.json"), "'map.json' is there already")
     assert_refused(call("fit", good, "--out", "map.txt"), "'map.txt': its name must end in .json")
     assert_refused(call("fit", good, "--out", "no/map.json"), "a folder that exists")
-    assert_refused(call("fit", good, bad, "--out", "new.json"), "party 'bad', column 'y_score', row 1: score is -0.5")
+    assert_refused(
+        call("fit", good, bad, "--out", "new.json"), "'bad', bad.csv, line 3, column 'y_score': score is -0.5"
+    )
     assert_refused(call("fit", good, "--out", "new.json", "--model", "other"), "'other' is not installed")
     assert not Path("new.json").exists()
 

@@ -366,9 +366,10 @@ def test_bad_options_are_refused_before_any_file_is_written(
     assert (folder / "held" / "scores.png").read_text() == "mine"
 
 
-def test_a_score_outside_0_to_1_names_party_and_row(folder: Path) -> None:
+def test_a_score_outside_0_to_1_names_party_and_line(folder: Path) -> None:
     files = write_csv("north.csv", [0.2, 0.7]), write_csv("south.csv", [0.5, 0.9, 1.25, 7])
-    assert_refused(call(*files), "party 'south', column 'y_score', row 2: score is 1.25, but these thresholds are for")
+    named = "party 'south', south.csv, line 4, column 'y_score'"
+    assert_refused(call(*files), f"{named}: score is 1.25, but these thresholds are for")
 
 
 def test_rows_of_one_class_fail_and_leave_nothing(folder: Path) -> None:

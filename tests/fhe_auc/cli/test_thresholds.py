@@ -116,7 +116,8 @@ def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) 
 def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> None:
     Path("logits.csv").write_text("y_true,y_score\n0,-1.5\n1,2.0\n")
     refused = call("evaluate", "logits.csv", "north.csv", "--thresholds", "quantile:20", *TENSEAL)
-    assert_fails(refused, 2, "'logits', column 'y_score', row 0: score is -1.5, .* .--score-scale percent or logit")
+    named = "party 'logits', logits.csv, line 2, column 'y_score'"
+    assert_fails(refused, 2, f"{named}: score is -1.5, .* .--score-scale percent or logit")
 
 
 def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> None:

@@ -1,7 +1,4 @@
-"""Where new users go wrong, each turn ends in one sentence that says what to do.
-
-Wrong columns, percentages and failures with --json are in test_failures.py.
-"""
+"""Where new users go wrong, each turn ends in one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -9,9 +6,11 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+from fhe_auc import InputError, federated_auc
 from fhe_auc.cli import main
 
 CHEAP = ("--label-column", "died", "--score-column", "risk", "--thresholds", "uniform:50", "--backend", "tenseal")
@@ -35,6 +34,71 @@ def write_csv(name: str, rows: int, seed: int) -> str:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.chdir(tmp_path)
     return [write_csv("north.csv", 60, 1), write_csv("south.csv", 80, 2)]
+
+
+def rewrite(name: str, old: str, new: str) -> None:
+    Path(name).write_text(Path(name).read_text().replace(old, new))
+
+
+def test_a_wrong_column_is_named_with_those_there_are_and_the_option(files: list[str]) -> None:
+    assert call("evaluate", *files).stderr == (
+        "error: file 'north.csv': there is no column 'y_true' (there are: died, risk, sex); "
+        "--label-column names the right one\n"
+    )
+    assert call("evaluate", *files, *CHEAP, "--score-column", "rsk").stderr == (
+        "error: file 'north.csv': there is no column 'rsk'; did you mean 'risk'? (there are: died, risk, sex)\n"
+    )
+
+
+def test_percentages_are_named_by_file_and_line_with_the_option(files: list[str]) -> None:
+    percent = pd.read_csv("south.csv")
+    percent["risk"] *= 100
+    percent.to_csv("south.csv", index=False)
+    line = 2 + int((percent["risk"] > 1).to_numpy().argmax())
+    (told,) = call("evaluate", *files, *CHEAP).stderr.splitlines()
+    assert told.startswith(f"error: party 'south', south.csv, line {line}, column 'risk': score is ")
+    assert "--score-scale percent" in told
+
+
+def test_semicolons_are_read_and_decimal_commas_name_their_option(files: list[str]) -> None:
+    expected = json.loads(call("evaluate", *files, *CHEAP, "--json").stdout)["auc"]
+    for name in files:
+        rewrite(name, ",", ";")
+    assert json.loads(call("evaluate", *files, *CHEAP, "--json").stdout)["auc"] == expected
+    for name in files:
+        rewrite(name, ".", ",")
+    (told,) = call("evaluate", *files, *CHEAP).stderr.splitlines()
+    assert "has a decimal comma; say so with --decimal ," in told
+    assert json.loads(call("evaluate", *files, *CHEAP, "--decimal", ",", "--json").stdout)["auc"] == expected
+
+
+def test_labels_that_are_text_name_their_option(files: list[str]) -> None:
+    expected = json.loads(call("evaluate", *files, *CHEAP, "--json").stdout)["auc"]
+    for name in files:
+        rewrite(name, "\n0,", "\nalive,")
+        rewrite(name, "\n1,", "\ndead,")
+    (told,) = call("evaluate", *files, *CHEAP).stderr.splitlines()
+    assert told.startswith("error: party 'north', north.csv, line 2, column 'died': label is '")
+    assert told.endswith("--positive-label names the label that counts as 1")
+    read = call("evaluate", *files, *CHEAP, "--positive-label", "dead", "--json")
+    assert json.loads(read.stdout)["auc"] == expected
+
+
+def test_one_data_frame_says_which_argument_it_lacks(files: list[str]) -> None:
+    frame = pd.concat([pd.read_csv(name).assign(hospital=name) for name in files])
+    with pytest.raises(InputError, match=r"this is one table: .* as in site='hospital'"):
+        federated_auc(frame, label="died", score="risk")
+    with pytest.raises(
+        InputError, match=r"there is no column 'y_true' .*died, risk, sex, hospital.; label= names the right one$"
+    ):
+        federated_auc(frame, site="hospital")
+
+
+def test_with_json_a_failure_is_one_object_that_names_the_place(files: list[str]) -> None:
+    rewrite(files[1], "died,risk", "died,chance")
+    told = json.loads(call("evaluate", *files, *CHEAP, "--json").stdout)
+    assert (told["kind"], told["file"], told["column"]) == ("InputError", "south.csv", "risk")
+    assert told["error"].endswith("there is no column 'risk' (there are: died, chance, sex)")
 
 
 def test_two_parties_are_told_what_each_learns_of_the_other(files: list[str]) -> None:

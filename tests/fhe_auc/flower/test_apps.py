@@ -442,7 +442,7 @@ def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Calla
         (
             {"score-column": "age"},
             "InputError",
-            "'north', column 'age', row 0: score is 40.*, .* run from 40 to ",
+            "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to ",
         ),
         ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
     ],
@@ -471,7 +471,7 @@ def test_where_all_sites_are_on_this_machine_their_user_is_told_why_scores_do_no
     ages = PartyData.from_arrays("odd", [0, 1], [44, 71], score_column="age")
     request = Request(parties=("odd",), thresholds=GRID, options={"epsilon": 1.0})
     stage = Stage(deployed=False, round_timeout=1.0, report=lambda _: None)
-    with pytest.raises(InputError, match=r"^party 'odd', column 'age', row 0: score is 44\.0, but these thresholds"):
+    with pytest.raises(InputError, match=r"^party 'odd', row 0, column 'age': score is 44\.0, but these thresholds"):
         stage.evaluate(registry.load("dpauc-laplace"), request, None, [ages])
 
 
