@@ -1,11 +1,61 @@
 """What the README shows is what happens."""
 
 import re
+import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from click.testing import CliRunner
+from sklearn.metrics import roc_auc_score
+
+from fhe_auc.cli import main
 
 README = Path(__file__).parents[2] / "README.md"
+
+
+def section(title: str) -> str:
+    return README.read_text("utf-8").split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_it_is_short() -> None:
+    assert len(README.read_text("utf-8").split()) <= 900
+
+
+def test_the_demo_prints_what_is_shown() -> None:
+    (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
+    result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})
+    table, warning = result.stdout.split("\n\n")[1:]
+    assert table.splitlines() == shown.splitlines()
+    assert warning.startswith("warning: 36 of 78 parties")
+
+
+def test_the_commands_for_own_files_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(1)
+    pooled = []
+    for site, rows in (("north", 300), ("south", 200), ("west", 100)):
+        label = random.random(rows) < 0.4
+        risks = {name: (label + random.random(rows)) / 2 for name in ("y_score", "risk", "risk_a", "risk_b")}
+        groups = {name: random.choice(["a", "b"], rows) for name in ("sex", "age_band")}
+        table = pd.DataFrame({"y_true": label.astype(int), "died": label.astype(int), **risks, **groups})
+        table.to_csv(f"{site}.csv", index=False)
+        pooled.append(table.assign(hospital=site))
+    everyone = pd.concat(pooled)
+    everyone.to_parquet("everyone.parquet")
+    commands = [line.split("#")[0] for line in section("Your own files").splitlines() if line.startswith("    fhe-auc")]
+    assert len(commands) == 4
+    printed = []
+    for command in commands:
+        words = [each for word in shlex.split(command)[1:] for each in (sorted(Path().glob(word)) or [word])]
+        result = CliRunner().invoke(main, list(map(str, words)))
+        assert result.exit_code == 0, f"{command}\n{result.output}"
+        printed.append(result.stdout)
+    found = float(re.search(r"AUC, encrypted +(\S+)", printed[0])[1])
+    assert found == pytest.approx(roc_auc_score(everyone["died"], everyone["risk"]), abs=1e-3)
+    assert Path("forest.png").read_bytes().startswith(b"\x89PNG")
+    assert Path("report", "report.html").exists()
 
 
 def test_the_python_example_prints_what_its_comment_says(capsys: pytest.CaptureFixture[str]) -> None:
