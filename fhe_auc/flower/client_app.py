@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from logging import ERROR
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
@@ -23,7 +23,9 @@ from fhe_auc.evaluation import QuantileThresholds
 from fhe_auc.flower import outcomes
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.rounds import Party
-from fhe_auc.score_scale import DEFAULT_SCALE
+
+if TYPE_CHECKING:
+    from fhe_auc.tables import Entries
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
 """Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
@@ -42,9 +44,11 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
 
     The message is of type `fhe_auc.flower.payload.MESSAGE_TYPE`. The context's node configuration names the site's key
     store (as `fhe_auc_keys.key_store_sites` takes it: ``store``, ``passphrase-file``, ``holder``), its rows (``data``,
-    ``label-column``, ``score-scale``, and ``score-column`` where the session does not name the models), the file for
-    its ``result``, and for average precision its result of the session before (``boundaries``). `rows`, if given,
-    returns the rows for an analysis in place of ``data``; the same ones in all rounds of a session.
+    ``label-column``, ``score-column`` where the session does not name the models, and, as `fhe_auc.tables.Entries` and
+    `fhe_auc.table_files.TextFormat` have them, ``positive-label``, ``drop-missing``, ``score-scale``, ``delimiter``,
+    ``decimal``, ``encoding``), the file for its ``result``, and for average precision its result of the session before
+    (``boundaries``). `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones in all
+    rounds of a session.
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
@@ -71,17 +75,31 @@ def site_config(context: Context) -> Mapping[str, Any]:
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
     def read(name: str, analysis: Analysis) -> PartyData:
-        from fhe_auc.tables import Entries, read_for
+        from fhe_auc.tables import read_for
 
         if not config.get("data"):
             raise InputError("data is not configured")
         questions = Questions.of(analysis, str(config.get("score-column") or "y_score"))
         label = str(config.get("label-column") or "y_true")
-        entries = Entries(score_scale=str(config.get("score-scale") or DEFAULT_SCALE))
-        (data,), _ = read_for(questions, [Path(str(config["data"]))], label_column=label, entries=entries)
+        paths = [Path(str(config["data"]))]
+        (data,), _ = read_for(questions, paths, label_column=label, entries=_entries(config))
         return replace(data, name=name, rows_above=_rows_above(config))
 
     return read
+
+
+def _entries(config: Mapping[str, Any]) -> Entries:
+    from fhe_auc.table_files import TextFormat
+    from fhe_auc.tables import Entries
+
+    def given(*names: str) -> dict[str, str]:
+        return {name.replace("-", "_"): str(config[name]) for name in names if config.get(name) not in (None, "")}
+
+    drop = config.get("drop-missing", False)
+    if drop not in (True, False):
+        raise InputError(f"drop-missing is true or false, not {drop!r}")
+    form = TextFormat(**given("delimiter", "decimal", "encoding"))
+    return Entries(form=form, drop_missing=bool(drop), **given("positive-label", "score-scale"))
 
 
 def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:

@@ -221,6 +221,23 @@ def in_round(number: int, fault: Answer, otherwise: Node) -> Node:
     return Node(answer)
 
 
+def test_a_site_reads_its_file_as_its_configuration_says(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium()
+    data = consortium.sites["north"]
+    pairs = zip(data.y_true.tolist(), data.y_score.tolist(), strict=True)
+    rows = [f"{'krank' if label else 'gesund'};{score!r}".replace(".", ",") for label, score in pairs]
+    file = consortium.folder / "north.csv"
+    file.write_text("\n".join(["Ausgang;Wert für Risiko", *rows, ";0,5", ""]), "windows-1252")
+    form = {"delimiter": ";", "decimal": ",", "encoding": "windows-1252"}
+    columns = {"label-column": "Ausgang", "score-column": "Wert für Risiko", "positive-label": "krank"}
+    north: Any = {"data": str(file), "drop-missing": True, **form, **columns}
+    grid: Any = consortium.grid(north=consortium.site("north", **north))
+    assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
+    found = outcomes.read(consortium.result("north"))
+    assert found.auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
+    assert "party 'north': 1 rows with a missing entry were left out" in found.warnings
+
+
 def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
     new_consortium: Callable[..., Consortium],
 ) -> None:
@@ -445,6 +462,7 @@ def test_what_the_configuration_expects_and_finds_is_taken(new_consortium: Calla
             "'north', .*, row 0, column 'age': score is 40.*, .* run from 40 to ",
         ),
         ({"score-scale": "log"}, "InputError", "score scale 'log' is unknown"),
+        ({"drop-missing": "yes"}, "InputError", "drop-missing is true or false, not 'yes'"),
     ],
 )
 def test_a_site_tells_the_kind_of_its_error_and_keeps_the_rest_to_itself(
