@@ -42,7 +42,7 @@ def of_comparisons(comparisons: Sequence[Comparison]) -> TextTable:
             f"{each.difference:+.4f}",
             ends(each.interval, "+.4f") if each.interval else "none",
             "" if each.p_value is None else p_text(each.p_value),
-            "" if each.interval is None else each.interval.method,
+            each.interval.method if each.interval else "not released, or alike in all rows",
         )
         for each in comparisons
     )

@@ -188,14 +188,15 @@ class Reading:
 
     def _of_classes(self) -> dict[str, Any]:
         """Return Hand and Till's M: the mean, over pairs of classes, of how well either's score tells the two apart."""
-        pairs = [
-            found
-            for contrast, found in zip(self.analysis.contrasts, self.sums.estimates, strict=True)
-            if contrast.positives.group == 0 and not contrast.interval
-        ]
+        contrasts = self.analysis.contrasts
+        of_all = [each for each in zip(contrasts, self.sums.estimates, strict=True) if each[0].positives.group == 0]
+        pairs = [found for contrast, found in of_all if not contrast.interval]
+        empty = (self.analysis.classes[contrast.model] for contrast, found in of_all if not found.positives)
+        if (name := next(empty, None)) is not None:
+            raise UndefinedAucError(
+                f"class {name!r} has no rows in the pool, so the AUC is undefined; no number is given"
+            )
         aucs = [found.auc for found in pairs if found.auc is not None]
-        if len(aucs) < len(pairs):
-            raise UndefinedAucError("a class has no rows in the pool, so the AUC is undefined; no number is given")
         average, binning_error = (
             sum(values, Fraction(0)) / len(pairs) for values in (aucs, [found.binning_error for found in pairs])
         )

@@ -69,7 +69,7 @@ def test_each_class_from_the_others_has_scikit_learns_auc_and_delongs_standard_e
 def test_a_class_without_rows_leaves_no_average() -> None:
     columns = {name: [0.1, 0.2, 0.3] for name in CLASSES.models}
     data = PartyData.from_columns("all", ["a", "b", "a"], columns, {}, CLASSES)
-    with pytest.raises(UndefinedAucError, match="a class has no rows"):
+    with pytest.raises(UndefinedAucError, match="class 'c' has no rows"):
         told(CLASSES, [data]).headline()
 
 
