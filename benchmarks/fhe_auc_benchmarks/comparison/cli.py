@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fhe_auc_benchmarks.comparison.measure import Row
 
 _NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
-_PROTOCOLS = "semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
+_PROTOCOLS = "verified,semi-honest,malicious,dpauc-laplace,dpauc-gaussian,dpauc-rr"
 
 
 def _list_of(kind: Callable[[str], Any], what: str) -> Callable[..., tuple[Any, ...]]:
