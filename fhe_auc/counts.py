@@ -387,11 +387,11 @@ def finite_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str],
 
 def _real_numbers(values: NDArray[Any], what: str, refuse: Callable[[int, str], InputError]) -> NDArray[Any]:
     """Return the values with a boolean, integer or floating dtype, or refuse the first that is no number."""
-    if isinstance(values, np.ma.MaskedArray):
+    if getattr(values, "mask", None) is not None:  # a masked array; its class would load numpy.ma
         row = _first(np.ma.getmaskarray(values))  # type: ignore[no-untyped-call, unused-ignore]
         if row is not None:
             raise refuse(row, f"{what} is masked; drop the row or fill in its value")
-        values = values.data
+        values = np.asarray(values)
     if values.dtype.kind in "biuf":
         return values
     numbers = np.empty(len(values), dtype=np.float64)

@@ -297,11 +297,10 @@ def _with_missing(indices: Any, lookup: NDArray[np.int32], names: list[str | Non
     if indices.null_count:
         if None not in names:
             names.append(None)
-        codes = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)
-        return Coded(
-            np.where(indices.is_null().to_numpy(zero_copy_only=False), names.index(None), lookup[codes]), names
-        )
-    return Coded(lookup[indices.to_numpy(zero_copy_only=False)], names)
+        missing = _array(indices.is_null())
+        codes = np.where(missing, 0, _array(indices))
+        return Coded(np.where(missing, names.index(None), lookup[codes]), names)
+    return Coded(lookup[_array(indices)], names)
 
 
 # Parquet and Feather --------------------------------------------------------------------------------------------------
@@ -335,9 +334,23 @@ def _arrow_values(column: Any) -> NDArray[Any]:
         column = pc.cast(column, pa.float64())
     plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     if plain and column.null_count == 0:
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return values
+        return _array(column)
     return _as_objects(column.to_pylist())
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return numbers or Booleans as numpy has them, with anything where one is missing.
+
+    Arrow's own way imports pandas where that is installed, for half a second.
+    """
+    if pa.types.is_boolean(column.type):
+        return _array(pc.cast(column, pa.uint8())).view(np.bool_)
+    letter = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_signed_integer(column.type) else "u"
+    kind = np.dtype(f"{letter}{column.type.bit_width // 8}")
+    _, values = column.buffers()
+    if values is None:  # of no rows
+        return np.empty(0, kind)
+    return np.frombuffer(values, kind, len(column), column.offset * kind.itemsize)
 
 
 # NPZ ------------------------------------------------------------------------------------------------------------------

@@ -135,8 +135,9 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
         raise ThresholdError(
             f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
         )
-    if isinstance(thresholds, np.ma.MaskedArray) and thresholds.mask.any():  # asarray drops the mask
-        raise ThresholdError(f"threshold {int(thresholds.mask.argmax())} is masked")
+    mask = np.asarray(getattr(thresholds, "mask", False))  # of a masked array; asarray drops it
+    if mask.any():
+        raise ThresholdError(f"threshold {int(mask.argmax())} is masked")
     _checked_size(len(given))
     with np.errstate(over="ignore"):  # a long double that becomes infinite is refused below
         grid: NDArray[np.float64] = given.astype(np.float64) + 0.0  # -0.0 becomes 0.0: equal grids have equal bytes

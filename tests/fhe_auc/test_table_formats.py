@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -198,3 +200,26 @@ def test_the_command_takes_them_all(folder: Path) -> None:
     refused = CliRunner().invoke(main, ["evaluate", *files, *options.split()])
     assert refused.exit_code == 2
     assert "north.csv, line 91, column 'died': label is missing" in refused.stderr
+
+
+def test_files_are_read_without_pandas_or_masked_arrays_which_take_long_to_load(
+    folder: Path, run_child: Callable[..., Any]
+) -> None:
+    missing = {"sex": ["F", None, "M", "F"]}
+    Path("a.csv").write_text(table())
+    pq.write_table(pa.table({"died": [True, False, True, False], "risk": SCORES, **missing}), "b.parquet")
+    feather.write_feather(pa.table({"died": LABELS, "risk": pa.array(SCORES, pa.float32()), **missing}), "c.feather")
+    code = """
+import json, sys
+from fhe_auc import thresholds
+from fhe_auc.analysis import Questions
+from fhe_auc.tables import Entries, read_for
+read = read_for(Questions(score_columns=("risk",)), sys.argv[1:], label_column="died")[0]
+asked = Questions(score_columns=("risk",), by={"sex": ()})
+read += read_for(asked, sys.argv[2:], label_column="died", entries=Entries(drop_missing=True))[0]
+thresholds.parse("hybrid:100")
+print(json.dumps([[each.y_score.tolist() for each in read], sorted({"pandas", "numpy.ma"} & set(sys.modules))]))
+"""
+    scores, loaded = run_child(code, "a.csv", "b.parquet", "c.feather")
+    assert scores == [SCORES] * 3 + [[0.5, 0.75, 0.125]] * 2
+    assert loaded == []
