@@ -71,8 +71,28 @@ def test_noise_is_always_finite(monkeypatch: pytest.MonkeyPatch) -> None:
     for layer, size in zip(flooding_layers(1.0), (1.0, 2.0**-40), strict=True):
         layer = layer / size
         assert np.isfinite(layer).all()
-        assert 8 < layer.imag.max() * np.sqrt(2) < 9
-        assert -9 < layer.real.min() * np.sqrt(2) < -8
+        assert np.abs(layer) == pytest.approx(np.sqrt(53 * np.log(2)))
+
+
+def test_fractions_become_noise_by_the_chi_square_laws_quantiles_out_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """2|z|²/σ² of a complex Gaussian number is chi-square with 2 degrees of freedom, whatever its angle."""
+    smallest = 2.0**-53
+    above = np.concatenate([smallest * 2.0 ** np.arange(53), 1 - smallest * 2.0 ** np.arange(52)])
+    turns = (np.arange(above.size) + 0.5) / above.size
+
+    class Fractions:
+        def __init__(self, key: bytes) -> None: ...
+
+        def fractions(self, *shape: int) -> np.ndarray:  # type: ignore[type-arg]
+            assert shape == (2, above.size)
+            return np.stack([above, turns])
+
+    monkeypatch.setattr(flooding, "KeyStream", Fractions)
+    (drawn,) = flooding.flooding_layers(above.size, 3e7, unit=1.0)
+    assert 2 * np.abs(drawn) ** 2 / 3e7**2 == pytest.approx(stats.chi2(2).isf(above), rel=1e-12)
+    assert np.angle(drawn) / (2 * np.pi) % 1 == pytest.approx(turns, rel=1e-12)
 
 
 def test_two_calls_never_give_the_same() -> None:
