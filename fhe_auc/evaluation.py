@@ -22,7 +22,7 @@ from fhe_auc.study import Study
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from fhe_auc.metrics import Histogram  # metrics bring scipy, which a session without a histogram need not load
+    from fhe_auc.metrics import Histogram
 
 
 FRACTIONS = ("fraction", "binning_error_fraction")

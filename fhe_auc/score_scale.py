@@ -1,7 +1,7 @@
 """Scales on which classifiers give scores, and the way from each to the probabilities that named thresholds are for.
 
 Each is a rising function, which changes no order: the AUC of the rows stays, but for scores that rounding makes equal.
-The logistic function makes all logits beyond some 36 equal to 1 (and below -745 to 0), and close ones before; a
+The logistic function makes all logits beyond some 36 equal to 1 (and below -709 to 0), and close ones before; a
 division by 100 at most makes numbers equal that differ in the last bit. All else that is said of a result, its binning
 error too, is about the scores so converted.
 """
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
+from fhe_auc.numerics import expit
 
 __all__ = ["DEFAULT_SCALE", "SCALES", "rescaled", "to_probabilities"]
 
@@ -31,9 +32,7 @@ def to_probabilities(scores: NDArray[np.float64], scale: str) -> NDArray[np.floa
     if scale not in SCALES:
         raise InputError(f"score scale {scale!r} is unknown; known are {', '.join(SCALES)}")
     if scale == _LOGIT:
-        from scipy.special import expit  # which a session need not load otherwise
-
-        return np.asarray(expit(scores), np.float64)
+        return expit(scores)
     return scores / 100 if scale == _PERCENT else scores
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaln, softmax
 
 from fhe_auc.errors import UndefinedMetricError
 from fhe_auc.metrics.calibration import CalibrationMap
 from fhe_auc.metrics.histogram import Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
+from fhe_auc.numerics import log_beta
 
 __all__ = ["bayesian_binning"]
 
@@ -50,7 +50,8 @@ def bayesian_binning(histogram: Histogram) -> CalibrationMap:
         raise UndefinedMetricError("the histogram holds no row, so there is nothing to calibrate by")
     scores, models = zip(*(_model(usable, cuts) for cuts in _binnings(usable, rows)), strict=True)
     probabilities = np.zeros(usable.bins)
-    for weight, (estimates, widths) in zip(softmax(scores), models, strict=True):
+    weights = np.exp(np.array(scores) - max(scores))
+    for weight, (estimates, widths) in zip(weights / weights.sum(), models, strict=True):
         probabilities += weight * np.repeat(estimates, widths)
     return CalibrationMap(usable.edges, np.clip(probabilities, 0.0, 1.0))
 
@@ -73,6 +74,6 @@ def _model(histogram: Histogram, cuts: NDArray[np.intp]) -> tuple[float, tuple[N
     middles = (histogram.edges[cuts] + histogram.edges[ends]) / 2
     alpha = _PRIOR_ROWS * np.clip(middles, _NEAREST_END, 1 - _NEAREST_END)
     beta = _PRIOR_ROWS - alpha
-    score = float((betaln(positives + alpha, negatives + beta) - betaln(alpha, beta)).sum())
+    score = float((log_beta(positives + alpha, negatives + beta) - log_beta(alpha, beta)).sum())
     estimates = (positives + alpha) / (positives + negatives + _PRIOR_ROWS)
     return score, (estimates, ends - cuts)

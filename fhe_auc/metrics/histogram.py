@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from fhe_auc.binning import bins_of
 from fhe_auc.counts import PartyData
@@ -166,8 +165,26 @@ def _without_negatives(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     if total <= 0:
         return np.zeros_like(counts)
     inner = np.cumsum(counts)[:-1]
-    rising = isotonic_regression(inner).x if len(inner) else inner
-    return np.diff(np.clip(rising, 0.0, total), prepend=0.0, append=total)
+    return np.diff(np.clip(_rising(inner), 0.0, total), prepend=0.0, append=total)
+
+
+def _rising(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the nearest numbers, by least squares, of which none is below the one before (isotonic regression).
+
+    Where numbers fall, neighbours are pooled to their mean until the means rise (Ayer et al., Ann. Math. Stat. 26,
+    1955).
+    """
+    means: list[float] = []
+    sizes: list[int] = []
+    for value in values.tolist():
+        mean, size = value, 1
+        while means and means[-1] >= mean:
+            before, many = means.pop(), sizes.pop()
+            mean = (mean * size + before * many) / (size + many)
+            size += many
+        means.append(mean)
+        sizes.append(size)
+    return np.repeat(np.array(means, np.float64), np.array(sizes, np.intp))
 
 
 def _finite_vector(values: ArrayLike, name: str) -> NDArray[np.float64]:

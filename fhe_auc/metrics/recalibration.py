@@ -15,12 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, logit
 
 from fhe_auc.errors import UndefinedMetricError
 from fhe_auc.metrics.histogram import Estimate, Histogram
 from fhe_auc.metrics.probabilities import require_probabilities
+from fhe_auc.numerics import expit, root
 
 __all__ = ["CalibrationLine", "calibration_in_the_large", "calibration_line", "observed_expected_ratio"]
 
@@ -86,7 +85,7 @@ def _intercept(histogram: Histogram, linear: NDArray[np.float64]) -> float:
     # That of equal scores lies between those of the lowest and the highest score.
     of_all = np.log(positives) - np.log(histogram.negatives.sum())
     ends = of_all - linear.max() - 1, of_all - linear.min() + 1
-    return float(brentq(lambda a: float(counts @ expit(a + linear)) - positives, *ends, xtol=1e-12))
+    return root(lambda a: float(counts @ expit(a + linear)) - positives, *map(float, ends))
 
 
 def calibration_line(histogram: Histogram) -> CalibrationLine:
@@ -119,7 +118,8 @@ def _with_both_labels(histogram: Histogram) -> Histogram:
 
 
 def _logit(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(logit(np.clip(scores, _NEAREST_END, 1 - _NEAREST_END)))
+    inside = np.clip(scores, _NEAREST_END, 1 - _NEAREST_END)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _fitted(histogram: Histogram, scores: NDArray[np.float64]) -> CalibrationLine:

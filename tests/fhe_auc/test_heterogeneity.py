@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import t
 from statsmodels.stats.meta_analysis import combine_effects
 
-from fhe_auc.heterogeneity import PREDICTION, SiteSums, random_effects
+from fhe_auc.heterogeneity import PREDICTION, SiteSums, _student_t, random_effects
 
 
 def sums_of(theta: np.ndarray, variance: np.ndarray) -> SiteSums:  # type: ignore[type-arg]
@@ -42,6 +42,12 @@ def test_heterogeneity_is_that_of_statsmodels(sites: int, spread: float, seed: i
     ends = expit(theirs.mean_effect_fe - reach), expit(theirs.mean_effect_fe + reach)
     assert (prediction.low, prediction.high) == pytest.approx(ends, rel=1e-9)
     assert (prediction.level, prediction.method) == (0.9, PREDICTION)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.9999])
+@pytest.mark.parametrize("freedom", [*range(3, 12), 40, 41, 998, 9999])
+def test_students_quantiles_are_scipys(freedom: int, level: float) -> None:
+    assert _student_t(freedom, level) == pytest.approx(t.ppf((1 + level) / 2, freedom), rel=1e-9)
 
 
 def test_sites_that_are_alike_do_not_differ() -> None:
