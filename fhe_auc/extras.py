@@ -9,12 +9,12 @@ from fhe_auc.errors import InputError
 __all__ = ["EXTRAS", "MissingExtraError", "require"]
 
 EXTRAS = {
-    "benchmark": ("sklearn", "comparisons and benchmarks"),
-    "dp": ("opendp", "protocols that add noise"),
-    "flower": ("flwr", "sessions over Flower"),
-    "plots": ("matplotlib", "figures and reports"),
+    "benchmark": (("sklearn", "scipy"), "attacks, comparisons and benchmarks"),
+    "dp": (("opendp", "scipy"), "protocols that add noise"),
+    "flower": (("flwr",), "sessions over Flower"),
+    "plots": (("matplotlib",), "figures and reports"),
 }
-"""By the extra's name: a module that it installs, and what needs it."""
+"""By the extra's name: modules that it installs, and what needs them."""
 
 
 class MissingExtraError(InputError):
@@ -23,6 +23,7 @@ class MissingExtraError(InputError):
 
 def require(extra: str) -> None:
     """Raise `MissingExtraError` where one of `EXTRAS` is not installed."""
-    module, what = EXTRAS[extra]
-    if find_spec(module) is None:
-        raise MissingExtraError(f"{what} need {module}: in a clone of fhe-auc, pip install '.[{extra}]'")
+    modules, what = EXTRAS[extra]
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        raise MissingExtraError(f"{what} need {' and '.join(missing)}: in a clone of fhe-auc, pip install '.[{extra}]'")

@@ -6,26 +6,42 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from fhe_auc import registry
 from fhe_auc.extras import EXTRAS, MissingExtraError, require
+from fhe_auc.protocol import Request
 from fhe_auc.trapezoid import auc_of_rows
+
+MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
+FILES = ["north.csv", "south.csv", "west.csv"]
+KENDALL = ["--statistic", "kendall", "--column", "y_true", "--column", "y_score", "--epsilon", "1", "--range", "0", "1"]
 
 WITHOUT = """
 import sys
-sys.modules.update(dict.fromkeys({modules!r}))  # None: cannot be imported, and is not found
-from fhe_auc.cli import main
-main()
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *others: None if name in {modules!r} else find(name, *others)
+{code}
+"""
+COMMAND = "from fhe_auc.cli import main; main()"
+SESSION = """
+import json, pyarrow
+from fhe_auc import federated_auc
+options = json.loads(sys.argv[1])
+found = federated_auc(pyarrow.table(json.load(open("rows.json"))), label="y_true", site="site", **options)
+told = found.as_dict()
+print(json.dumps({**told, "bins": 0 if found.histogram is None else found.histogram.bins}, default=str))
 """
 
 
-def without_extras(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = WITHOUT.format(modules=[module for module, _ in EXTRAS.values()])
+def without_extras(folder: Path, *arguments: str, code: str = COMMAND) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        [sys.executable, "-c", WITHOUT.format(modules=MISSING, code=code), *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -42,6 +58,82 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Any]:
+    """Five sites of 80 rows, two models; scores are thresholds, so that bins tie no two that differ."""
+    random = np.random.default_rng(22)
+    labels = np.arange(400) % 3 == 0
+    scores = {name: random.integers(0, 12, 400) + 4 * labels for name in ("y_score", "other")}
+    columns = {name: (found / 16).tolist() for name, found in scores.items()}
+    sites = [f"site {k % 5}" for k in range(400)]
+    return {"y_true": labels.astype(int).tolist(), "site": sites, "age": ["old", "young"] * 200, **columns}
+
+
+def session_without_extras(folder: Path, rows: dict[str, Any], **options: Any) -> dict[str, Any]:
+    (folder / "rows.json").write_text(json.dumps(rows))
+    done = without_extras(folder, json.dumps({"thresholds": "uniform:17", **options}), code=SESSION)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("protocol", "backend"),
+    [
+        ("semi-honest", "openfhe"),
+        ("malicious", "tenseal"),
+        ("exact", "tenseal"),
+        ("verified", "openfhe"),
+        ("histogram-federated", "tenseal"),
+    ],
+)
+def test_sessions_that_add_no_noise_need_no_extra(
+    tmp_path: Path, rows: dict[str, Any], protocol: str, backend: str
+) -> None:
+    if backend == "openfhe":
+        pytest.importorskip("openfhe")
+    found = session_without_extras(tmp_path, rows, score="y_score", protocol=protocol, backend=backend)
+    assert found["auc"] == pytest.approx(roc_auc_score(rows["y_true"], rows["y_score"]), abs=1e-5)
+    assert (found["interval"] is not None) == (protocol in ("exact", "verified"))
+    assert found["bins"] == (17 if protocol == "histogram-federated" else 0)
+
+
+def test_models_groups_and_sites_need_no_extra(tmp_path: Path, rows: dict[str, Any]) -> None:
+    found = session_without_extras(tmp_path, rows, score=["y_score", "other"], by=["age"], heterogeneity=True)
+    aucs = {(each["model"], each["group"]): each["auc"] for each in found["estimates"]}
+    for model in ("y_score", "other"):
+        assert aucs[model, "all"] == pytest.approx(roc_auc_score(rows["y_true"], rows[model]), abs=1e-12)
+    assert len(aucs) == 6
+    assert all(each["prediction"] is not None for each in found["sites"])
+
+
+@pytest.mark.parametrize("protocol", ["histogram-local-dp", "ustat-krr", "ustat-hierarchy"])
+def test_rows_that_are_randomised_one_by_one_need_no_extra(folder: Path, protocol: str) -> None:
+    arguments = ["--protocol", protocol, "-o", "epsilon=30", "--thresholds", "uniform:20", "--json"]
+    done = without_extras(folder, "evaluate", *FILES, *arguments)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["protocol"] == protocol
+    assert 0 <= found["auc"] <= 1  # of so few rows, with so much noise, it says no more
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["evaluate", *FILES],
+        ["evaluate", *FILES, "--score-scale", "logit", "--thresholds", "quantile:20"],
+        ["calibrate", "fit", *FILES, "--thresholds", "uniform:20", "--out", "map.json"],
+        ["plan"],
+        ["protocols"],
+        ["demo", "--cheat", "add-positives", "--no-interval"],
+    ],
+)
+def test_these_commands_need_no_extra(folder: Path, arguments: list[str]) -> None:
+    done = without_extras(folder, *arguments)
+    assert done.returncode == (1 if "--cheat" in arguments else 0), done.stderr
+    assert "need" not in done.stderr
+
+
 def test_the_demo_needs_no_extra(tmp_path: Path) -> None:
     done = without_extras(tmp_path, "demo", "--dataset", "credit-default", "--thresholds", "uniform:20", "--json")
     assert done.returncode == 0, done.stderr
@@ -51,10 +143,16 @@ def test_the_demo_needs_no_extra(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "arguments"),
     [
-        ("plots", ["report", "north.csv", "south.csv", "west.csv"]),
+        ("plots", ["report", *FILES]),
         ("plots", ["demo", "--plot", "a.png"]),
         ("dp", ["evaluate", "north.csv", "south.csv", "--protocol", "dpauc-laplace", "-o", "epsilon=1"]),
+        ("dp", ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=1", "-o", "delta=1e-6"]),
+        ("dp", ["plan", "--protocol", "histogram-distributed-dp", "-o", "epsilon=1"]),
+        ("dp", ["calibrate", "fit", *FILES, "--model", "distributed-dp", "--epsilon", "1", "--out", "map.json"]),
+        ("dp", ["ustat", "north.csv", *KENDALL, "--exact"]),
+        ("dp", ["ustat", "north.csv", *KENDALL, "--method", "pairs"]),
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
+        ("benchmark", ["attack", "--trials", "0"]),
         ("flower", ["flower", "simulate", "north.csv", "south.csv"]),
     ],
 )
@@ -65,11 +163,30 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path, extra: str, a
     assert f"pip install '.[{extra}]'" in done.stderr
 
 
-def test_what_is_installed_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    require("plots")
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match="figures and reports need matplotlib"):
-        require("plots")
+def test_an_extra_of_which_a_part_is_missing_names_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("dp")
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    with pytest.raises(MissingExtraError, match="protocols that add noise need scipy: "):
+        require("dp")
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    with pytest.raises(MissingExtraError, match="protocols that add noise need opendp and scipy: "):
+        require("dp")
+
+
+def test_a_session_that_needs_an_extra_makes_no_key_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*arguments: object, **named: object) -> None:
+        raise AssertionError("a key was made")
+
+    request = Request(
+        parties=("north", "south", "west"), thresholds=np.linspace(0, 1, 20, endpoint=False), options={"epsilon": 1.0}
+    )
+    plugin = registry.load("histogram-distributed-dp")
+    monkeypatch.setattr("fhe_auc_keys.encrypted_protocol.new_session_keys", forbidden)
+    with pytest.raises(AssertionError, match="a key was made"):
+        plugin.prepare(request)
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    with pytest.raises(MissingExtraError, match="protocols that add noise need opendp: "):
+        plugin.prepare(request)
 
 
 @pytest.mark.parametrize("digits", [1, 3, 17])

@@ -8,6 +8,7 @@ import click
 
 from fhe_auc.cli import inputs, output
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc_benchmarks.attacks.blinded_auc.table import BlindedAucTable
@@ -88,6 +89,7 @@ def attack(
     With --protocol verified it is `exact` that promises nothing. There an attack passes with any wrong AUC,
     half-width, P or N, and the simulation plays on a single prime: one as large as each of a session's, and a toy.
     """
+    require("benchmark")
     table = _table(protocol, trials, simulated_trials, seed, int(executions), tolerance, thresholds)
     if unknown := sorted(set(names) - set(table.descriptions)):
         known = ", ".join(table.descriptions)

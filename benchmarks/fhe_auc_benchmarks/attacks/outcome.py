@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy import stats
-
 HARM = 0.001
 """An accepted AUC this far from the honest one counts as an attack that passed, where AUCs are approximate."""
 
@@ -60,4 +58,6 @@ def clopper_pearson(passes: int, trials: int, confidence: float = CONFIDENCE) ->
     """
     if passes >= trials:
         return 1.0
+    from scipy import stats  # `demo --cheat` does without
+
     return float(stats.beta.ppf(confidence, passes + 1, trials - passes))

@@ -38,9 +38,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from scipy.special import expit
-
 from fhe_auc.errors import InputError
+from fhe_auc.intervals import expit
 from fhe_auc.thresholds import MAX_SIZE
 from fhe_auc_protocols.dpauc.gaussian_mechanism import sigma_for
 from fhe_auc_protocols.dpauc.roc import STATISTICS, Curve
@@ -152,7 +151,7 @@ class Budget:
     @property
     def flip_probability(self) -> float:
         """Chance ρ = 1 / (1 + e^ε) of a label to be flipped, below 1/2."""
-        return float(expit(-self.epsilon))
+        return expit(-self.epsilon)
 
 
 def _epsilon(options: Mapping[str, Any], name: str, advice: str = "") -> float:

@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr
 
 from fhe_auc.errors import InputError
 
@@ -39,6 +37,8 @@ def delta_of(sigma: float, epsilon: float, sensitivity: float) -> float:
 
     The sensitivity is the largest Euclidean distance of the noised vectors of neighbouring inputs. All are positive.
     """
+    from scipy.special import erfcx, log_ndtr
+
     half, shift = sensitivity / (2 * sigma), epsilon * sigma / sensitivity
     if half <= _SHORT:
         x = shift + half * _NODES
@@ -65,6 +65,8 @@ def sigma_for(epsilon: float, delta: float, sensitivity: float) -> float:
     >>> round(sigma_for(1.0, 1e-5, 1.0), 4)
     3.7306
     """
+    from scipy.optimize import brentq
+
     for name, value in (("epsilon", epsilon), ("sensitivity", sensitivity)):
         if not (math.isfinite(value) and value > 0):
             raise InputError(f"{name} must be positive and finite, got {value}")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, InputError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
+from fhe_auc.extras import require
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc_protocols import dp_noise, result_warnings
@@ -130,7 +131,8 @@ class DpaucProtocol(UnencryptedProtocol[Evaluation, Budget]):
         return self.terms(request.options, len(request.thresholds)).as_options()
 
     def terms(self, options: Mapping[str, object], thresholds: int) -> Budget:
-        """Return the budget that options state; raise `InputError` for a bad one."""
+        """Return the budget that options state; raise `InputError` for a bad one, and `MissingExtraError`."""
+        require("dp")
         return Budget.checked(self.mechanism, options, thresholds)
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 STATISTICS = ("tp", "fp", "fn", "tn")
 """Names of the four counts, in the order of the arrays."""
@@ -99,6 +98,8 @@ def area(sums: NDArray[np.float64], curve: Curve) -> NDArray[np.float64]:
     denominators = sums[..., :2, :] + sums[..., 2:, :]
     rates = np.divide(sums[..., :2, :], denominators, out=np.zeros_like(denominators), where=denominators > 0)
     if curve.monotone:
+        from scipy.optimize import isotonic_regression
+
         rates = np.apply_along_axis(lambda rate: isotonic_regression(rate, increasing=False).x, -1, rates)
     if curve.endpoints:
         corner = np.broadcast_to(np.array([1.0, 0.0]), (*rates.shape[:-1], 2))

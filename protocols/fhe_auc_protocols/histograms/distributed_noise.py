@@ -28,12 +28,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import nbinom
 
 from fhe_auc.ckks import Slots
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import R
@@ -134,4 +134,7 @@ def noise_room(epsilon: float, *, bins: int, parties: int, shares: int) -> int:
     of shares is therefore larger in absolute value than the larger of the two. A session has at most two counts a bin,
     so that 4m of these are all there are.
     """
+    require("dp")
+    from scipy.stats import nbinom
+
     return int(nbinom.isf(_OVERFLOW / (4 * bins), parties / shares, -math.expm1(-epsilon))) + 1

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fhe_auc.cli import output
+from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
     from fhe_auc_protocols.u_statistics.kernels import Floats
     from fhe_auc_protocols.u_statistics.statistics import Result
+
+_OPENDP = ("pairs", "ideal-laplace")  # method and step whose noise it draws
 
 _MEANING = {
     "kendall": "Kendall's tau-a: ties count 0",
@@ -121,6 +124,8 @@ def ustat(
     setting = Setting(**chosen)  # the other options are its fields
     if seed is not None and setting.step == "bfv":
         raise InputError("step bfv draws from the operating system only: leave out --seed")
+    if (exact and setting.name == "kendall") or (seed is None and (setting.method, setting.step) == _OPENDP):
+        require("dp")
     rows = _rows(paths, setting.name, columns, label_column, score_column)
     using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)
     with output.progress("Users") as report:

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize_scalar
 
 from fhe_auc.errors import InputError, UndefinedAucError
+from fhe_auc.numerics import root
 from fhe_auc_protocols.u_statistics.hadamard import HadamardTree
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
@@ -68,8 +68,9 @@ class HierarchicalAuc:
             raise UndefinedAucError(f"there is no {missing} user, so there is no AUC")
         self.tree = tree
         self.positives, self.negatives = positives, negatives
-        found = minimize_scalar(lambda log: self.theorem_3(1 + math.exp(log)), bounds=(-7, 12), method="bounded")
-        self.a = 1 + math.exp(float(found.x))
+        # Of theorem 3's expression a is in 4a·min(n⁺, n⁻) + 21 √(2nC) s/(s - 1), s = √a: smallest at s (s - 1)² = c.
+        c = 21 * math.sqrt(2 * (positives + negatives) * tree.constant) / (8 * min(positives, negatives))
+        self.a = root(lambda s: s * (s - 1) ** 2 - c, 1.0, 1 + math.sqrt(c)) ** 2
 
     def error_bound(self) -> float:
         """Return `theorem_3` with this `a`, a mean squared error; NaN where the theorem's condition α <= √n fails."""

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from fhe_auc.counts import Counts
 from fhe_auc.errors import InputError
+from fhe_auc.extras import require
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.u_statistics.kernels import Floats, Integers
 
@@ -56,8 +57,9 @@ class Kendall(NamedTuple):
 def kendall(rows: ArrayLike) -> Kendall:
     """Return both of Kendall's coefficients of rows of shape (n, 2), in O(n log n) by scipy.
 
-    Raise `InputError` for fewer than two.
+    Raise `InputError` for fewer than two, and `MissingExtraError`.
     """
+    require("dp")
     from scipy.stats import kendalltau
 
     pairs = np.asarray(rows, float)
