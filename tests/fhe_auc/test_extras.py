@@ -39,9 +39,18 @@ print(json.dumps({**told, "bins": 0 if found.histogram is None else found.histog
 """
 
 
-def without_extras(folder: Path, *arguments: str, code: str = COMMAND) -> subprocess.CompletedProcess[str]:
+def without_extras(
+    folder: Path, *arguments: str, code: str = COMMAND, but: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a command where no extra, `but` one, is installed."""
+    there = EXTRAS[but][0] if but else ()
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT.format(modules=MISSING, code=code), *arguments],
+        [
+            sys.executable,
+            "-c",
+            WITHOUT.format(modules=[each for each in MISSING if each not in there], code=code),
+            *arguments,
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -161,6 +170,19 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path, extra: str, a
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.strip().splitlines()) == 1
     assert f"pip install '.[{extra}]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("extra", "arguments"),
+    [
+        ("plots", ["report", *FILES, "--thresholds", "uniform:20"]),
+        ("dp", ["evaluate", *FILES, "--protocol", "histogram-distributed-dp", "-o", "epsilon=1"]),
+        ("dp", ["evaluate", *FILES, "--protocol", "dpauc-gaussian", "-o", "epsilon=1", "-o", "delta=1e-6"]),
+    ],
+)
+def test_an_extra_is_all_that_its_uses_need(folder: Path, extra: str, arguments: list[str]) -> None:
+    done = without_extras(folder, *arguments, but=extra)
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_extra_of_which_a_part_is_missing_names_that_part(monkeypatch: pytest.MonkeyPatch) -> None:
