@@ -7,6 +7,7 @@ from datetime import datetime
 from fhe_auc import registry
 from fhe_auc.errors import UnknownProtocolError
 from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.serialise import encode
 from fhe_auc.study import Study
 from fhe_auc_keys import announcement
@@ -74,8 +75,9 @@ def keep_for_party(
     """Open such a file as the party `identity`, once, and put what the rounds need into `store`.
 
     `holder` must have signed, `study` is what the party has agreed to; other parameters and errors as
-    `keep_party_bundle` and `keep_joint_session`. Raise `InputError` where the protocol here cannot read the plan; then
-    nothing is kept, and the file can be opened again.
+    `keep_party_bundle` and `keep_joint_session`. Raise `InputError` where the protocol here cannot read the plan, and
+    `BackendUnavailableError` where its encryption library cannot be imported; then nothing is kept, and the file can be
+    opened again.
     """
     _check_plan(announced_to_party(data, trust, holder=holder, at=at).manifest)
     if is_joint(data):
@@ -103,9 +105,14 @@ def kept_for_party(
 
 
 def _check_plan(manifest: Manifest) -> None:
-    """Raise `InputError` where the session's protocol is installed, and refuses its plan."""
+    """Raise `InputError` where the session's protocol is installed, and refuses its plan.
+
+    `BackendUnavailableError` where the plan's encryption library cannot be imported: nothing here could answer a round.
+    """
     try:
         protocol = registry.load(manifest.protocol)
     except UnknownProtocolError:  # a site may take in what another of its machines evaluates
         return
-    protocol.plan_of(manifest)
+    plan = protocol.plan_of(manifest)
+    if plan is not None:
+        choose_backend(plan.parameters.backend)

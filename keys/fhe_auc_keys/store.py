@@ -38,6 +38,7 @@ from fhe_auc_keys.errors import (
     LockedError,
     MissingError,
     ReplayedError,
+    StoreError,
     UnfitNameError,
     UnsafeModeError,
     WrongPassphraseError,
@@ -83,7 +84,7 @@ class KeyStore:
 
     def __init__(self, directory: Path, passphrase: str) -> None:
         self._directory = Path(directory)
-        if not os.path.lexists(self._directory / _HEADER):
+        if not is_in(self._directory):
             raise MissingError(f"no key store in {str(directory)!r}")
         self._lock = _locked(self._directory)
         try:
@@ -92,8 +93,8 @@ class KeyStore:
                 if folder.name in _KINDS and not os.path.lexists(folder):
                     folder.mkdir(mode=0o700)  # some backups leave out what is empty
                 _check_directory(folder)
-                for left_over in folder.glob(f"{TEMPORARY}*"):
-                    left_over.unlink()  # of a process that died while writing
+                _tidy(folder)
+            _tidy(self._directory)
         except BaseException:
             os.close(self._lock)
             raise
@@ -102,12 +103,15 @@ class KeyStore:
     def create(cls, directory: Path, passphrase: str, *, log2_cost: int = SCRYPT_LOG2_COST) -> KeyStore:
         """Make an empty key store in a new or empty directory and open it.
 
+        What an interrupted call has left there (a full disk, a power cut) is taken for an empty directory.
         `log2_cost`, 10 to 20, is log2 of scrypt's n.
 
         Raises
         ------
         ExistsError
             The directory is not empty, or a file.
+        DamagedFileError
+            A key store is there, without its header.
         UnsafeModeError
             Somebody else than the owner can read or write it.
         WrongPassphraseError
@@ -123,8 +127,7 @@ class KeyStore:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_directory(directory)
-            if any(directory.iterdir()):
-                raise FileExistsError
+            _clear_unfinished(directory)
             for each in (*_KINDS, _SEEN):
                 (directory / each).mkdir(mode=0o700)
         except FileExistsError:
@@ -180,6 +183,21 @@ class KeyStore:
         self._path(kind, "any")
         return tuple(sorted(each.name for each in (self._directory / kind).iterdir() if each.name[0] != "."))
 
+    def damaged(self) -> dict[tuple[Kind, str], str]:
+        """Read everything; return what is wrong with each entry that cannot be used, by kind and name.
+
+        Raises `DamagedFileError` where the list of opened bundles is damaged: then nothing guards against replays.
+        """
+        found: dict[tuple[Kind, str], str] = {}
+        for kind in _KINDS:
+            for name in self.names(kind):
+                try:
+                    self.get(kind, name)
+                except StoreError as error:
+                    found[kind, name] = str(error)
+        self._seen_bundles()
+        return found
+
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `ReplayedError` where it is known already."""
         seen = self._unseen(bundle_id)
@@ -209,15 +227,18 @@ class KeyStore:
 
     def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
         """Return the ids seen so far; raise `ReplayedError` where `bundle_id` is one of them."""
-        self._check_open()
-        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
-        try:
-            seen = decode(data, tuple[bytes, ...], "list of bundles")
-        except DeserialisationError:
-            raise DamagedFileError("the key store's list of opened bundles is malformed") from None
+        seen = self._seen_bundles()
         if bundle_id in seen:
             raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
         return seen
+
+    def _seen_bundles(self) -> tuple[bytes, ...]:
+        self._check_open()
+        data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
+        try:
+            return decode(data, tuple[bytes, ...], "list of bundles")
+        except DeserialisationError:
+            raise DamagedFileError("the key store's list of opened bundles is malformed") from None
 
     def _has(self, kind: Kind, name: str) -> bool:
         return os.path.lexists(self._path(kind, name))
@@ -237,6 +258,36 @@ class KeyStore:
     def _check_open(self) -> None:
         if self._lock < 0:
             raise LockedError("the key store has been closed")
+
+
+def is_in(directory: Path) -> bool:
+    """Return whether a key store is there: it is, from the moment its header is."""
+    return os.path.lexists(directory / _HEADER)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what processes that died while writing have left."""
+    for left_over in folder.glob(f"{TEMPORARY}*"):
+        left_over.unlink()
+
+
+def _clear_unfinished(directory: Path) -> None:
+    """Remove what `create` leaves where it is interrupted; raise `FileExistsError` where there is anything else."""
+    _tidy(directory)
+    found = {each.name for each in directory.iterdir()}
+    if found - {*_KINDS, _SEEN, _LOCK}:
+        raise FileExistsError
+    folders = [directory / name for name in sorted(found - {_LOCK})]
+    for folder in folders:
+        _check_directory(folder)
+        _tidy(folder)
+    if _LOCK in found or any(each.name != _BUNDLES for folder in folders for each in folder.iterdir()):
+        raise DamagedFileError(
+            f"{str(directory)!r} holds a key store without its {_HEADER}; restore it from the backup"
+        )
+    for folder in folders:  # the list of bundles, where it is there, is empty: nothing opens one without a header
+        (folder / _BUNDLES).unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def _stretch(passphrase: str, salt: bytes, log2_cost: int) -> bytes:

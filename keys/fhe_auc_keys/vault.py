@@ -10,7 +10,7 @@ from pathlib import Path
 from fhe_auc.errors import InputError
 from fhe_auc_keys.errors import MissingError, UnsafeModeError
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store import KeyStore, is_in
 
 PASSPHRASE_VARIABLE = "FHE_AUC_PASSPHRASE"  # noqa: S105 - the variable's name
 LEAST_CHARACTERS = 12
@@ -36,8 +36,8 @@ class Vault:
     ask: Callable[[str, bool], str] = _nobody
 
     def exists(self) -> bool:
-        """Return whether there is anything in the directory."""
-        return self.directory.is_dir() and any(self.directory.iterdir())
+        """Return whether a key store is there."""
+        return is_in(self.directory)
 
     def open(self) -> KeyStore:
         """Open the store; errors as `KeyStore`, and `InputError` where there is no passphrase.

@@ -28,6 +28,7 @@ from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import outcomes
+from fhe_auc.rlwe import backends
 from fhe_auc.serialise import encode
 from fhe_auc.site_state import answer, site_storage
 from fhe_auc_keys import key_store_sites, late_opening
@@ -487,6 +488,38 @@ def test_a_tampered_bundle(consortium: Path) -> None:
     assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
     assert_fails(open_as("north", "week/session.announcement"), 1, "made by a key holder: open its bundle")
     assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
+
+
+def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
+    consortium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(backends, "available_backends", lambda: ())
+        refused = "backend '(openfhe|tenseal)' cannot be imported here"
+        assert_fails(open_as("north"), 2, refused)
+        assert_fails(open_as_aggregator(), 2, refused)
+        assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
+    assert open_as("north").exit_code == 0
+    assert open_as_aggregator().exit_code == 0
+
+
+def test_a_damaged_entry_of_a_store_is_shown_with_the_remedy(consortium: Path) -> None:
+    assert open_as("north").exit_code == 0
+    (bundle,) = Path("north/store/bundle").iterdir()
+    whole = bundle.read_bytes()
+    bundle.write_bytes(b"")
+    shown = call("show", "--store", "north/store")
+    assert shown.exit_code == 1
+    assert "DAMAGED: restore it from the backup" in shown.stdout
+    assert "opened; what" not in shown.stdout
+    told = json.loads(call("show", "--store", "north/store", "--json").stdout)
+    assert (told["damaged"], told["sessions"]) == ([f"bundle/{bundle.name}"], [bundle.name])
+    bundle.write_bytes(whole)
+    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["damaged"] == []
+    Path("north/store/state", bundle.name).touch(mode=0o600)
+    assert f"state/{bundle.name}" in call("show", "--store", "north/store").stdout
+    Path("north/store/identity/own").write_bytes(b"")
+    assert_fails(call("show", "--store", "north/store"), 1, "identity/own is damaged.*restore it from the backup")
 
 
 def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fhe_auc_keys import store as store_module
 from fhe_auc_keys.errors import (
     DamagedFileError,
     ExistsError,
@@ -26,6 +28,7 @@ from fhe_auc_keys.errors import (
 )
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.vault import Vault
 
 PASSPHRASE = "correct horse, K\u00f6ln"  # noqa: S105
 SECRET = b"the secret key's own coefficients"
@@ -216,6 +219,59 @@ def test_a_crash_while_keeping_a_bundle_loses_nothing_and_a_replay_is_refused(di
             store.keep("bundle", "session", SECRET, bundle_id=BUNDLE)
         with pytest.raises(ReplayedError):
             store.register(BUNDLE)
+
+
+def test_a_store_that_was_not_finished_is_made_again(tmp_path, monkeypatch) -> None:
+    """The disk is full at the first, second, … folder or file; with room again, the same call makes the store."""
+    write, mkdir, calls = store_module._write, Path.mkdir, []
+
+    def failing(action):
+        def act(*given, **named):
+            calls.append(action)
+            if len(calls) == full:
+                if action is write:
+                    given[0].with_name(".tmp-0123").write_bytes(b"half")
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return action(*given, **named)
+
+        return act
+
+    for full in range(1, 20):
+        calls.clear()
+        directory = tmp_path / str(full)
+        with monkeypatch.context() as patched:
+            patched.setattr(store_module, "_write", failing(write))
+            patched.setattr(Path, "mkdir", failing(mkdir))
+            try:
+                KeyStore.create(directory, PASSPHRASE, log2_cost=10).close()
+            except OSError:
+                pass
+            else:
+                break
+        with pytest.raises(MissingError):
+            KeyStore(directory, PASSPHRASE)
+        assert not Vault(directory).exists()
+        with KeyStore.create(directory, PASSPHRASE, log2_cost=10) as store:
+            store.put("state", "north", b"kept")
+        with KeyStore(directory, PASSPHRASE) as store:
+            assert store.get("state", "north") == b"kept"
+        assert not list(directory.rglob(".tmp-*"))
+    assert full > 8  # a directory, seven folders and two files can fail
+
+
+def test_a_store_without_its_header_is_not_taken_for_an_unfinished_one(directory) -> None:
+    (directory / "store.header").unlink()
+    before = sorted(directory.rglob("*"))
+    with pytest.raises(DamagedFileError, match=r"without its store\.header; restore it from the backup"):
+        KeyStore.create(directory, PASSPHRASE, log2_cost=10)
+    (directory / "lock").unlink()
+    with pytest.raises(DamagedFileError, match="restore it from the backup"):
+        KeyStore.create(directory, PASSPHRASE, log2_cost=10)
+    (directory / "state" / "north").unlink()
+    (directory / "letter").write_text("mine")
+    with pytest.raises(ExistsError):
+        KeyStore.create(directory, PASSPHRASE, log2_cost=10)
+    assert {*before} - {*directory.rglob("*")} == {directory / "lock", directory / "state" / "north"}
 
 
 def test_an_entry_with_other_contents_is_neither_overwritten_nor_the_bundle_used_up(directory) -> None:

@@ -24,7 +24,7 @@ from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
 from fhe_auc_keys.certificates import claimed, credential, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.errors import DamagedFileError, KeysError, TamperedError, UnfitCertificateError, UnfitNameError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import (
     MALFORMED,
@@ -92,10 +92,10 @@ def show(
     lists: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Tell what each FILE is, or without one what is in the key store; never a secret.
+    """Tell what each FILE is, or without one what is in the key store, all of which is read; never a secret.
 
     Without --store, and without --authority and --revocation-list, a file's own claims are shown. With them, they are
-    verified against the authorities trusted there. Exit status 1: something is wrong with a file.
+    verified against the authorities trusted there. Exit status 1: something is wrong with a file, or in the store.
     """
     if vault is None and not files:
         raise click.UsageError("name a file, or a key store with --store")
@@ -287,7 +287,11 @@ def _validity(certificate: x509.Certificate) -> str:
 
 
 def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
-    """Print what a key store holds, but for the keys."""
+    """Print what a key store holds, but for the keys; end with status 1 where something in it is damaged."""
+    damaged = store.damaged()
+    for kind in ("trust", "authority", "identity"):  # without these there is nothing more to say
+        if wrong := damaged.get((kind, OWN)):
+            raise DamagedFileError(wrong)
     trusted = Trusted.stored(store)
     rows: list[tuple[output.Cell, ...]] = [("key store", output.styled(str(directory), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": str(directory), "site": None, "authority": None}
@@ -304,12 +308,18 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
     sessions = [bytes.fromhex(name) for name in store.names("bundle")]
+    opened = dict.fromkeys(sessions, "opened; what it needs is here")
+    opened |= {each: "DAMAGED: restore it from the backup" for each in sessions if ("bundle", each.hex()) in damaged}
     rows += [
         *trust.rows(trusted),
-        *(("session", common.spelled(each), "opened; what it needs is here") for each in sessions),
+        *(("session", common.spelled(each), state) for each, state in opened.items()),
+        *(("damaged", f"{kind}/{name}", "restore it from the backup") for kind, name in damaged if kind != "bundle"),
     ]
-    facts |= {**trust.as_dict(trusted), "sessions": [each.hex() for each in sessions]}
+    useless = [f"{kind}/{name}" for kind, name in damaged]
+    facts |= {**trust.as_dict(trusted), "sessions": [each.hex() for each in sessions], "damaged": useless}
     common.report(rows, facts, as_json=as_json)
+    if damaged:
+        click.get_current_context().exit(failures.FAILED)
 
 
 def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:
