@@ -27,6 +27,19 @@ _PARAMETERS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m "not slow"` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where what is tested does not depend on the library, the quick tests run on one, and the slow ones on the others.
+
+    A module says so by `pytestmark = pytest.mark.backends("one")`, a test that needs them all by "all".
+    """
+    for item in items:
+        marker, call = item.get_closest_marker("backends"), getattr(item, "callspec", None)
+        given = call.params.get("backend") if call else None
+        if marker and marker.args == ("one",) and given not in (None, ckks.available_backends()[0]):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=ckks.available_backends(), scope="session")
 def backend(request: pytest.FixtureRequest) -> str:
     return request.param

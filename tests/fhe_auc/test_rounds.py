@@ -39,6 +39,8 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest, SemiHonestTask
 from tests.support import pooled
 from tests.support.wire import LIMIT, changed, flipped, payload_of, reframed
 
+pytestmark = pytest.mark.backends("one")  # messages, rounds and refusals are the same on each
+
 
 def exact_auc(sites: list[PartyData]) -> float:
     return pooled.exact_auc(sites, np.linspace(0, 1, 16))
@@ -154,6 +156,7 @@ PAYLOADS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("case", PAYLOADS)
 def test_a_good_envelope_with_a_bad_payload_is_refused_and_forgotten(
     roles: Roles, submissions: list[bytes], site_rows: list[PartyData], case: str
@@ -435,6 +438,7 @@ def test_a_party_that_submits_garbage_spoils_the_result_but_no_number_comes_out(
             party.result()
 
 
+@pytest.mark.backends("all")
 @pytest.mark.parametrize("value", ["zero", "largest", "half"])
 def test_a_result_of_constants_hides_nothing_and_is_refused(
     roles: Roles, submissions: list[bytes], site_rows: list[PartyData], value: str

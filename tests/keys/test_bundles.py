@@ -59,6 +59,8 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.certified import DAY, NOW, STUDY, Consortium
 from tests.support.wire import flipped, mended, reframed
 
+pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
+
 HOLDER = "key holder"
 ADDER = "coordinator"
 
@@ -629,6 +631,7 @@ def secret_samples(party_material: bytes) -> list[bytes]:
     return [each for each in packed + words if len(set(each)) > 6]
 
 
+@pytest.mark.backends("all")
 def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
     tmp_path, consortium, sealed, prepared, site_rows, trust
 ) -> None:
@@ -677,6 +680,7 @@ def shared(secret: bytes, data: bytes, width: int = 6) -> int:
     return int(np.isin(found[possible[found & low]], wanted).sum())
 
 
+@pytest.mark.backends("all")  # each writes keys in its own way
 def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, prepared, trust) -> None:
     """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
     key: bytes = ckks.load_secret(secrets_of(prepared).context)._stored.secret_key

@@ -25,6 +25,8 @@ from fhe_auc_keys.session_files import keep_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from tests.support.certified import NOW, STUDY, Consortium
 
+pytestmark = pytest.mark.backends("one")  # what is sealed and signed are bytes
+
 HOLDER = "key holder"
 ADDER = "coordinator"
 PARTIES = "north", "south", "east"

@@ -60,6 +60,7 @@ UNNOTICED = (
 MOSTLY_UNNOTICED = ("drop-party", "count-twice", "replay-session", "replace-with-zero", "other-subset")
 CAUGHT_BY_AGREEMENT = (*UNNOTICED, *MOSTLY_UNNOTICED, "swap-executions")
 BACKENDS = ckks.available_backends()
+pytestmark = pytest.mark.backends("one")  # a lie is a circuit, and what catches it sees numbers
 TRIALS = 2
 
 
@@ -98,6 +99,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 # --- The parties and the circuit around a lie are the real ones -------------------------------------------------------
 
 
+@pytest.mark.backends("all")
 def test_a_liar_that_does_not_lie_gives_every_party_the_right_auc(protocol: str, backend: str) -> None:
     scene = Scene(protocol, backend)
     message = scene.message(ciphertext_lies.honest)
@@ -237,6 +239,7 @@ def test_partial_sums_are_refused_and_missing_copies_do_no_harm(protocol: str, b
     assert adds_up(outcome)
 
 
+@pytest.mark.backends("all")
 def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, backend: str) -> None:
     outcome = ciphertexts.run("flip-bytes", protocol, 5, 1, backend=backend)
     assert (outcome.passed, outcome.harmless, outcome.changed) == (0, 0, 5)
@@ -244,6 +247,7 @@ def test_flipped_bytes_are_refused_with_the_checksums_mended_too(protocol: str, 
     assert adds_up(outcome)
 
 
+@pytest.mark.backends("all")
 def test_one_bit_of_one_coefficient_spoils_all_slots(protocol: str, backend: str) -> None:
     def lie(view: View) -> bytes:
         packed = container.open_for("result", view.context.fingerprint, ciphertext_lies.honest(view))

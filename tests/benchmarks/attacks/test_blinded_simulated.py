@@ -26,6 +26,7 @@ from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
 LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
+BOUNDED = ("scale-num", "scale-den", "add-polynomial", "add-constant")
 LOOSE = 1e-4
 
 
@@ -117,20 +118,16 @@ def test_honest_trials_are_accepted(executions, tolerance):
 
 
 @pytest.mark.parametrize("name", LUCKY)
-def test_pass_rates_of_two_executions_agree_with_the_estimate(loose, name):
+def test_pass_rates_of_two_executions_agree_with_the_estimate_and_stay_below_the_bound(loose, name):
     best = simulated.best(name, loose)
     estimate = simulated.estimate(name, loose, best, draws=10_000)
     outcome = simulated.run(name, loose, 50_000, seed=5, parameter=best)
     assert stats.binomtest(outcome.passed, outcome.trials, estimate).pvalue > 1e-4
     assert outcome.passed > 10
-
-
-@pytest.mark.parametrize("name", ["scale-num", "scale-den", "add-polynomial", "add-constant"])
-def test_pass_rates_of_two_executions_stay_below_the_bound_and_not_far_below_it(loose, name):
-    outcome = simulated.run(name, loose, 40_000, seed=6)
-    computed = bounds.of_strategy(name, loose)
-    assert stats.binom.sf(outcome.passed - 1, outcome.trials, computed) > 1e-6
-    assert outcome.passed / outcome.trials > computed / 60
+    if name in BOUNDED:  # and not far below it
+        computed = bounds.of_strategy(name, loose)
+        assert stats.binom.sf(outcome.passed - 1, outcome.trials, computed) > 1e-6
+        assert outcome.passed / outcome.trials > computed / 60
 
 
 @pytest.fixture
@@ -163,7 +160,7 @@ def test_few_positions_of_the_extra_element_are_easily_missed():
     assert stats.binomtest(outcome.passed, outcome.trials, computed).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("splits", [2, 3, 4])
+@pytest.mark.parametrize("splits", [2, *(pytest.param(splits, marks=pytest.mark.slow) for splits in (3, 4))])
 @pytest.mark.parametrize("executions", [4, 8])
 def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
     """At the data that favour it most, for the sizes around those where another power of two begins."""
@@ -182,7 +179,7 @@ def test_the_planner_leaves_no_grid_on_which_guessing_pays(executions, splits):
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "scale-all"])
 def test_nothing_passes_four_executions(default, name):
-    trials = 100_000 if not STRATEGIES[name].by_position else 5_000
+    trials = 20_000 if not STRATEGIES[name].by_position else 2_000
     outcome = simulated.run(name, default, trials, seed=8)
     assert outcome.passed == 0
     assert outcome.trials == trials == outcome.harmless + sum(outcome.refused.values())
@@ -272,8 +269,8 @@ def test_pair_rate_of_a_density_that_is_known(window):
 
 
 def test_a_search_climbs_the_pair_rate():
-    rate, found = search(starts=1, seed=1, degree=2, draws=4_000, window=0.01)
-    assert rate == polynomials.pair_rate(found, 0.01, draws=40_000, seed=1)
+    rate, found = search(starts=1, seed=1, degree=2, draws=1_000, window=0.01)
+    assert rate == polynomials.pair_rate(found, 0.01, draws=10_000, seed=1)
     assert rate > 2 * polynomials.pair_rate(np.eye(polynomials.TERMS)[1], 0.01)  # scaling, which is one of the family
 
 

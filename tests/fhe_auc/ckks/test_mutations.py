@@ -222,6 +222,8 @@ print(json.dumps(report()))
 """
 )
 
+pytestmark = pytest.mark.xdist_group("mutations")  # three tests share what one child has tried
+
 CIPHERTEXTS = ("submission", "result")
 CONTEXTS = ("public context", "secret context")
 ROUNDS = {"submission": 1000, "result": 600, "public context": 150, "secret context": 1000}

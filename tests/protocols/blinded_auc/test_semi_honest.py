@@ -31,6 +31,7 @@ from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPL
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
 PRECISION = 1e-7
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 federated_auc = functools.partial(chosen.federated_auc, protocol="semi-honest")
 
 
@@ -58,11 +59,19 @@ class Engine:
 
     def result(self, parties: list[Counts], randomness: Randomness = secrets) -> bytes:
         """What the aggregator makes of their submissions."""
-        submissions = (submission(self.keys.secret, self.plan, counts) for counts in parties)
+        return self.result_of([self.submission(counts) for counts in parties], randomness)
+
+    def submission(self, counts: Counts) -> tuple[bytes, ...]:
+        return submission(self.keys.secret, self.plan, counts)
+
+    def result_of(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> bytes:
         return encrypted_result(self.keys.public, self.plan, submissions, randomness=randomness)
 
     def recover(self, parties: list[Counts], randomness: Randomness = secrets) -> Recovered:
-        return recover(self.keys.secret.decrypt(self.result(parties, randomness)), self.plan)
+        return self.recover_from([self.submission(counts) for counts in parties], randomness)
+
+    def recover_from(self, submissions: list[tuple[bytes, ...]], randomness: Randomness = secrets) -> Recovered:
+        return recover(self.keys.secret.decrypt(self.result_of(submissions, randomness)), self.plan)
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -70,10 +79,17 @@ def engine(request) -> Engine:
     return Engine(request.param, thresholds=100, parties=100)
 
 
+@pytest.fixture(scope="module")
+def empty_parties(engine) -> list[tuple[bytes, ...]]:
+    """What 99 parties without rows submit: no signal, all the noise."""
+    nothing = counts_of(np.zeros(100), np.zeros(100))
+    return [engine.submission(nothing) for _ in range(99)]
+
+
 class TestBeyondItsLimits:
     """Never a wrong number: an error, or the right AUC."""
 
-    @pytest.mark.parametrize("excess_bits", [1, 2, 3, 5, 10, 20, 30, 34])
+    @pytest.mark.parametrize("excess_bits", [1, 2, slow(3), 5, slow(10), slow(20), slow(30), 34])
     def test_more_rows_than_the_bound_are_refused_or_right(self, engine, excess_bits):
         """Up to 2^34 times 10^6 rows, at the largest multiplier, where wrap-around is certain, and at the smallest."""
         rows = engine.plan.workload.max_rows << excess_bits
@@ -131,21 +147,20 @@ class TestBeyondItsLimits:
 
 class TestPrecision:
     @pytest.mark.parametrize("positives", [1, 2, 50, 99])
-    def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, positives):
+    def test_a_hundred_rows_are_within_1e_7_at_the_smallest_multiplier(self, engine, empty_parties, positives):
         """The least favourable case the plan allows: few rows, one of a class, and the weakest signal."""
         rng = np.random.default_rng(positives)
         for _ in range(5):
             sides = rng.multinomial(positives, np.full(100, 0.01)), rng.multinomial(100 - positives, np.full(100, 0.01))
-            empty = counts_of(np.zeros(100), np.zeros(100))
             whole = counts_of(*sides)
-            recovered = engine.recover([whole] + [empty] * 99, SMALLEST_MULTIPLIER)
+            recovered = engine.recover_from([engine.submission(whole), *empty_parties], SMALLEST_MULTIPLIER)
             truth = trapezoid(whole)
             assert abs(recovered.auc - truth.auc) <= error_bound(engine.plan) <= PRECISION
             assert abs(recovered.binning_error - truth.binning_error) <= PRECISION
 
     @backends
     @pytest.mark.parametrize("rarest", ["one positive", "one negative"])
-    @pytest.mark.parametrize("bins", [100, 1000])
+    @pytest.mark.parametrize("bins", [slow(100), 1000])
     def test_one_row_in_a_million_is_enough_of_a_class(self, backend, rarest, bins):
         """Where encoding in double precision errs most; the rows sit so that X or Y is as large as it gets."""
         engine = Engine(backend, thresholds=bins, parties=1)
@@ -161,7 +176,7 @@ class TestPrecision:
 
     @backends
     @pytest.mark.parametrize("name", datasets.NAMES)
-    @pytest.mark.parametrize("number", [2, 15, 100])
+    @pytest.mark.parametrize("number", [slow(2), 15, slow(100)])
     @pytest.mark.parametrize("way", ["iid", "sorted", "uneven"])
     def test_bundled_sets_at_uniform_100_whatever_the_split(self, backend, name, number, way):
         """Sorted by score gives one-class parties; uneven gives one-row parties and one with nearly everything."""
