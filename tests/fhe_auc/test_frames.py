@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -40,6 +41,8 @@ KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "pandas, Arrow types": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
     "Arrow": pa.Table.from_pandas,
     "Arrow, dictionary": lambda frame: pa.Table.from_pandas(frame.astype({"hospital": "category"})),
+    "polars": lambda frame: pl.DataFrame(frame.to_dict("list")),
+    "polars, categories": lambda frame: pl.DataFrame(frame.to_dict("list")).cast({"hospital": pl.Categorical}),
     "dict": lambda frame: {name: frame[name].tolist() for name in frame},
 }
 
