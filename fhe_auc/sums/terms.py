@@ -1,7 +1,7 @@
 """What is summed: products of linear functions of a sketch, in public; it travels in manifests, so all is checked.
 
-A term is Σ_k F_k · G_k · H_k, of 1 to 3 factors. A factor is constants, or linear in the sketch: F_k is a sum of parts,
-weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
+A term is Σ_k c_k · F_k · G_k · H_k, of 1 to 3 factors that are linear in the sketch, and constants c_k: F_k is a sum
+of parts, weight · (x_k, or Σ_{j<k} x_j, or Σ_{j>k} x_j, or Σ_j x_j), x one of its vectors.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Factor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The product of 1 to 3 factors, summed over entries; a factor at least is no constant.
+    """The product of factors, summed over entries: of 1 to 3 that are no constants, and of 3 constants at most.
 
     Raises `InputError` if it is something else.
     """
@@ -124,10 +124,10 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     factors: tuple[Factor, ...]
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.factors) <= MOST_FACTORS:
-            raise InputError(f"a term has 1 to {MOST_FACTORS} factors, got {len(self.factors)}")
-        if not self.degree:
-            raise InputError("a term needs a factor that is no constant")
+        if not 1 <= self.degree <= MOST_FACTORS:
+            raise InputError(f"a term has 1 to {MOST_FACTORS} factors that are no constants, got {self.degree}")
+        if len(self.factors) - self.degree > MOST_FACTORS:
+            raise InputError(f"a term has at most {MOST_FACTORS} vectors of constants")
 
     @property
     def degree(self) -> int:

@@ -72,10 +72,11 @@ def test_the_attack_command_ignores_no_option(option: tuple[str, str]) -> None:
     assert f"{option[0]} is for --protocol malicious only" in found.stderr
 
 
+@pytest.mark.parametrize("lie", ["negate-difference", "add-positives"])
 @pytest.mark.parametrize(("protocol", "status"), [("exact", 0), ("verified", 1)])
-def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int) -> None:
+def test_the_demo_shows_a_lie_and_whether_it_is_caught(protocol: str, status: int, lie: str) -> None:
     arguments = ["demo", "--backend", "tenseal", "--thresholds", "uniform:25", "--json"]
-    arguments += ["--protocol", protocol, "--cheat", "negate-difference"]
+    arguments += ["--protocol", protocol, "--cheat", lie]
     found = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert found.exit_code == status
     assert (json.loads(found.stdout)["auc"] is None) is bool(status)

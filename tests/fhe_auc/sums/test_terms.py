@@ -99,9 +99,10 @@ def test_other_numbers_than_residues_are_not_evaluated() -> None:
         (lambda: Factor(), "either parts or constants"),
         (lambda: Factor((Part("p"),), (1, 1, 1)), "either parts or constants"),
         (lambda: Factor(constants=(0, -LARGEST - 1)), "constant is larger"),
-        (lambda: Term(()), "1 to 3 factors, got 0"),
-        (lambda: Term((P, P, P, P)), "1 to 3 factors, got 4"),
-        (lambda: Term((ONES, ONES)), "needs a factor that is no constant"),
+        (lambda: Term(()), "1 to 3 factors that are no constants, got 0"),
+        (lambda: Term((P, P, P, P)), "1 to 3 factors that are no constants, got 4"),
+        (lambda: Term((ONES, ONES)), "1 to 3 factors that are no constants, got 0"),
+        (lambda: Term((ONES, ONES, ONES, ONES, P)), "at most 3 vectors of constants"),
     ],
 )
 def test_a_piece_that_cannot_be_is_refused(make: Any, shown: str) -> None:

@@ -165,8 +165,7 @@ class Sessions:
 def run(name: str, prime: int, trials: int, seed: int, *, interval: bool = False) -> Outcome:
     """Play one of `STRATEGIES` in so many sessions, and count what passes; all follows from the seed.
 
-    With `interval` the cubic sums of a standard error are released too. Strategies that weight sums bin by bin then
-    raise `InputError`: these have as many factors as there may be.
+    With `interval` the cubic sums of a standard error are released too.
 
     "passed" are results that parties accept and that hold a wrong integer, modulo the prime, which may be of any size
     from the number of rows on.
