@@ -103,6 +103,8 @@ class Session:
     aggregator_material: bytes = field(repr=False)
     party_material: bytes = field(repr=False)  # for parties only, the same for all
     seeds: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # by party, for it alone; where there are pads
+    loaded: object = field(default=None, repr=False, compare=False)
+    """The public context in the aggregator's material, kept so that this process need not load it again."""
 
 
 @dataclass(frozen=True)

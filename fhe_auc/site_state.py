@@ -48,6 +48,8 @@ class Joined:
     material: bytes = field(repr=False)
     signatures: Signatures
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
+    loaded: object = field(default=None, repr=False, compare=False)
+    """The public context in an aggregator's material, as of `fhe_auc.protocol.Session`."""
 
     def aggregator(self) -> Aggregator:
         """Return the session's aggregator."""

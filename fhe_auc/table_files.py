@@ -21,9 +21,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fhe_auc.counts import Coded, level_text
@@ -307,7 +305,9 @@ def _with_missing(indices: Any, lookup: NDArray[np.int32], names: list[str | Non
 
 
 def _parquet_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ...]) -> Iterator[Piece]:
-    with pq.ParquetFile(file.path, pre_buffer=False) as source:  # or it would hold all of the file
+    from pyarrow.parquet import ParquetFile  # takes time to import
+
+    with ParquetFile(file.path, pre_buffer=False) as source:  # or it would hold all of the file
         _require((*texts, *numbers), source.schema_arrow.names)
         for batch in source.iter_batches(BATCH, columns=[*numbers, *texts]):
             yield _arrow_piece(batch, numbers, texts)
@@ -331,7 +331,7 @@ def _arrow_piece(batch: Any, numbers: tuple[str, ...], texts: tuple[str, ...]) -
 
 def _arrow_values(column: Any) -> NDArray[Any]:
     if pa.types.is_decimal(column.type):
-        column = pc.cast(column, pa.float64())
+        column = column.cast(pa.float64())
     plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)
     if plain and column.null_count == 0:
         return _array(column)
@@ -344,7 +344,7 @@ def _array(column: Any) -> NDArray[Any]:
     Arrow's own way imports pandas where that is installed, for half a second.
     """
     if pa.types.is_boolean(column.type):
-        return _array(pc.cast(column, pa.uint8())).view(np.bool_)
+        return _array(column.cast(pa.uint8())).view(np.bool_)
     letter = "f" if pa.types.is_floating(column.type) else "i" if pa.types.is_signed_integer(column.type) else "u"
     kind = np.dtype(f"{letter}{column.type.bit_width // 8}")
     _, values = column.buffers()

@@ -66,6 +66,8 @@ class Scheme(OpenFheLibrary[CkksParameters], CkksLibrary):
         if not self.parameters.rotations:
             return (b"",)
         made = self._new_rotation_keys(keys)
+        if "rotation_keys" not in vars(self):  # making others to learn from takes as long
+            self.rotation_keys = self.learn(made, keys.tag)
         return (self.packed_switching_keys(self.rotation_keys, self.rotation_halves, made, keys),)
 
     def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:

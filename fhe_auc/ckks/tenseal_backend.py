@@ -48,7 +48,10 @@ class Scheme(SealLibrary[CkksParameters], CkksLibrary):
         return generator.create_galois_keys(list(self.elements.values()))
 
     def _further_keys(self, generator: Any) -> tuple[bytes, ...]:
-        return (self.rotation_keys.pack(seal_format.save(self._new_rotation_keys(generator))),)
+        made = self._new_rotation_keys(generator)
+        if "rotation_keys" not in vars(self):  # making others to learn from takes as long
+            self.rotation_keys = self.learn(made)
+        return (self.rotation_keys.pack(seal_format.save(made)),)
 
     def load_rotation_keys(self, fingerprint: bytes, rotation_keys: bytes) -> Any:
         return self.load(seal.GaloisKeys(), self.rotation_keys, rotation_keys)

@@ -51,10 +51,10 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """
-    from fhe_auc import forest_plot
-    from fhe_auc import plot as figures
-
     if plot is not None:
+        from fhe_auc import forest_plot
+        from fhe_auc import plot as figures
+
         figures.check_path(plot)
     parties, analysis = files.read_for(session.questions)
     evaluation, wall_seconds = session.run(parties, analysis=analysis)

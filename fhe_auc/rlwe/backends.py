@@ -17,30 +17,29 @@ _LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library",
 
 
 @cache
+def _can_be_imported(name: BackendName) -> bool:
+    try:
+        importlib.import_module(_LIBRARIES[name])
+    except (ImportError, OSError):
+        # OpenFHE's wheel is tagged for every Python and holds one CPython's binary: it installs, and fails here.
+        return False
+    return True
+
+
 def available_backends() -> tuple[BackendName, ...]:
     """Return the backends that can be imported, the preferred one first."""
-    found = []
-    for name in BACKENDS:
-        try:
-            importlib.import_module(_LIBRARIES[name])
-        except (ImportError, OSError):
-            # OpenFHE's wheel is tagged for every Python and holds one CPython's binary: it installs, and fails here.
-            continue
-        found.append(name)
-    return tuple(found)
+    return tuple(name for name in BACKENDS if _can_be_imported(name))
 
 
 def choose_backend(name: str | None = None) -> BackendName:
-    """Return `name`, or the preferred backend there is.
+    """Return `name`, or the preferred backend there is; no other library is imported.
 
     Raises `BackendUnavailableError` for an unknown name, or a library that cannot be imported here.
     """
-    available = available_backends()
-    if name is None and available:
-        return available[0]
-    for backend in available:
-        if backend == name:
+    for backend in BACKENDS:
+        if name in (None, backend) and _can_be_imported(backend):
             return backend
+    available = available_backends()
     here = f"{', '.join(available) or 'none'} on Python {sys.version_info.major}.{sys.version_info.minor}"
     if name in BACKENDS:
         raise BackendUnavailableError(f"backend {name!r} cannot be imported here (available: {here})")

@@ -32,6 +32,7 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
     secret_key: type[SecretKey[P]]
     pair: Callable[[Public, Secret], Pair]
     _in_use: WeakValueDictionary[bytes, Secret] = field(default_factory=WeakValueDictionary, repr=False)
+    _public_in_use: WeakValueDictionary[bytes, Public] = field(default_factory=WeakValueDictionary, repr=False)
 
     def generate(self, parameters: P) -> Pair:
         """Return a context with fresh keys: exactly the keys that `parameters` call for.
@@ -42,16 +43,25 @@ class ContextFactory(Generic[P, Pair, Public, Secret]):
         public_keys, secret_key = schemes[0].fresh_keys()
         stored = self.public_keys(parameters, *public_keys)
         secret = self.secret_key(parameters, stored.digest, secret_key)
-        return self.pair(self.public(stored, schemes), self.secret(secret, schemes))
+        return self.pair(self._loaded(stored), self.secret(secret, schemes))
 
     def load_public(self, data: bytes) -> Public:
         """Return the context that `PublicContext.to_bytes` wrote.
 
         Raises `DeserialisationError` where it is damaged, malformed, or has a fingerprint that is not that of the
         parameters and keys inside; `BackendUnavailableError` as `generate`.
+
+        As long as somebody uses it, it is the same one for the same keys: a key holder checks what it seals, an
+        aggregator what it opens, and in one process all of that is what has just been made.
         """
-        stored = _opened(self.public.kind, data, self.public_keys)
-        return self.public(stored, _schemes(stored.parameters))
+        return self._loaded(_opened(self.public.kind, data, self.public_keys))
+
+    def _loaded(self, stored: PublicKeys[P]) -> Public:
+        found = self._public_in_use.get(stored.fingerprint)  # SHA-256 of all that is stored
+        if found is None:
+            found = self.public(stored, _schemes(stored.parameters))
+            self._public_in_use[found.fingerprint] = found
+        return found
 
     def load_secret(self, data: bytes) -> Secret:
         """Return the context that `SecretContext.to_bytes` wrote; errors as `load_public`.

@@ -52,7 +52,12 @@ class Layout:
         self._runs, self._seeds = tuple(runs), tuple(seeds)
         self.polynomials = Polynomials(runs[0].count if runs else 0, tuple(run.modulus for run in runs))
         self._tag = tag
-        self._template = template
+        header = bytearray(template)  # of what it is learned from, maybe keys in use, no coefficient is kept
+        for run in self._runs:
+            header[run.offset : run.end] = bytes(run.end - run.offset)
+        for offset, length in self._seeds:
+            header[offset : offset + length] = bytes(length)
+        self._template = bytes(header)
 
     @cached_property
     def packed_size(self) -> int:

@@ -201,6 +201,8 @@ class OpenFheLibrary(Library[P]):
         keys = self.new_keys()
         relinearisation_key = b""
         if self.parameters.multiplies:
+            if "relinearisation_key" not in vars(self):  # making others to learn from takes as long
+                self.relinearisation_key = self.learn(keys.relinearisation, keys.tag)
             relinearisation_key = self.packed_switching_keys(
                 self.relinearisation_key, self.switching_halves, keys.relinearisation, keys
             )

@@ -61,7 +61,10 @@ class SealLibrary(Library[P]):
         secret_key = self.secret_key.pack(seal_format.save(generator.secret_key()))
         relinearisation_key = b""
         if self.parameters.multiplies:
-            relinearisation_key = self.relinearisation_key.pack(seal_format.save(generator.create_relin_keys()))
+            made = generator.create_relin_keys()
+            if "relinearisation_key" not in vars(self):  # making others to learn from takes as long
+                self.relinearisation_key = self.learn(made)
+            relinearisation_key = self.relinearisation_key.pack(seal_format.save(made))
         public = self.new_public_key(secret_key), relinearisation_key, *self._further_keys(generator)
         return public, secret_key
 

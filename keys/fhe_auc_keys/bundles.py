@@ -15,13 +15,14 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from fhe_auc import contexts
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Session
+from fhe_auc.rlwe.context import BasePublicContext
 from fhe_auc.serialise import decode, encode
 from fhe_auc.study import Study
 from fhe_auc_keys import sealing
@@ -79,6 +80,17 @@ class PartyKeys:
 
     def __reduce__(self) -> str:
         raise TypeError("a party's keys are not pickled; keep them in a key store")
+
+
+class AggregatorKeys(NamedTuple):
+    """What the aggregator's bundle held."""
+
+    announcement: Announcement
+    material: bytes
+    """For `fhe_auc.protocol.Protocol.aggregator`."""
+
+    loaded: object = None
+    """The public context in it, as of `fhe_auc.protocol.Session`."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +206,8 @@ def seal_to_party(
 
 def open_aggregator_bundle(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
-) -> tuple[Announcement, bytes]:
-    """Return the session and the aggregator's material, for `fhe_auc.protocol.Protocol.aggregator`.
+) -> AggregatorKeys:
+    """Return the session and the aggregator's material.
 
     `identity` is the aggregator's, certified; `session` is the id of the session expected, None takes any. Errors as
     `open_announcement`; besides `WrongRecipientError` where the session's aggregator is another, `WrongSessionError`
@@ -209,8 +221,7 @@ def open_aggregator_bundle(
     material = identity.unseal(
         body.sealed, info=AGGREGATOR_KIND.purpose, associated=announcement_digest(body.announcement)
     )
-    _check_public(material, announcement.manifest.context)
-    return announcement, material
+    return AggregatorKeys(announcement, material, _checked_public(material, announcement.manifest.context))
 
 
 def announced_in_bundle(
@@ -372,7 +383,7 @@ def check_no_secret(material: bytes, context: bytes, kept_back: PartySecrets, se
     contain neither the common secret nor a seed nor any of 16 samples of the secret key's bytes. Otherwise
     `SecretInBundleError`, and `WrongContextError` where the fingerprint `context` is another one.
     """
-    _check_public(material, context)
+    _checked_public(material, context)
     check_opening(material, kept_back.context, [*seeds, kept_back.common_secret])
 
 
@@ -391,7 +402,7 @@ def _probes(secret: bytes) -> list[bytes]:
     ]
 
 
-def _check_public(material: bytes, context: bytes) -> None:
+def _checked_public(material: bytes, context: bytes) -> BasePublicContext[Any]:
     try:
         found, opening = public_context(material)
         public = contexts.load_public(found)
@@ -401,6 +412,7 @@ def _check_public(material: bytes, context: bytes) -> None:
         raise SecretInBundleError("the aggregator's material holds more than a public context")
     if public.fingerprint != context:
         raise WrongContextError("the aggregator's keys are of another context than the manifest's")
+    return public
 
 
 def _check_session(found: bytes, expected: bytes | None) -> None:

@@ -117,12 +117,12 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         manifest = self.manifest(request, context=keys.fingerprint, plan=plan, options=options)
         computation = self.sealed_computation(manifest)
         if not computation.padded:
-            return Session(manifest, keys.aggregator, keys.party)
+            return Session(manifest, keys.aggregator, keys.party, loaded=keys.loaded)
         seeds = {party: secrets.token_bytes(SEED_BYTES) for party in manifest.parties}
         opening = b""
         if not computation.late:
             opening = computation.opening(party_secrets(keys.party, keys.fingerprint).context, seeds)
-        return Session(manifest, aggregator_material(keys.aggregator, opening), keys.party, seeds)
+        return Session(manifest, aggregator_material(keys.aggregator, opening), keys.party, seeds, keys.loaded)
 
     def local_delivery(self, session: Session) -> Delivery:
         """Play authority, key holder and sites in this process; return what each role would be given."""

@@ -92,10 +92,10 @@ class KeyStoreStorage(SiteStorage):
         path = Path(_needed(config, "session"))
         with _opened(config) as store:
             identity, trust = certified_identity(store), Trusted.stored(store).trust
-        announced, material = open_for_aggregator(
+        announced, material, loaded = open_for_aggregator(
             read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
         )
-        joined = _joined(announced, material, identity)
+        joined = replace(_joined(announced, material, identity), loaded=loaded)
         if not is_late(announced.manifest):
             return joined
         folder, patience = Path(_needed(config, "late-opening")), float(config.get("round-timeout") or _PATIENCE)

@@ -130,8 +130,8 @@ def sealed(session: Session) -> Delivery:
     announced = open_announcement(announcement, trust, holder=holder, at=at)
     bundle = seal_to_aggregator(consortium.identities[holder], session, announcement, announced)
     adder = consortium.identities[consortium.aggregator]
-    _, aggregator = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
-    return Delivery(aggregator, _Opened(consortium, session, announcement, announced))
+    opened = open_aggregator_bundle(bundle, adder, trust, holder=holder, session=session.manifest.session, at=at)
+    return Delivery(opened.material, _Opened(consortium, session, announcement, announced))
 
 
 def joint(session: Session) -> Delivery:

@@ -14,6 +14,7 @@ from fhe_auc_keys import announcement
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import (
     PARTY_KIND,
+    AggregatorKeys,
     announced_in_bundle,
     keep_party_bundle,
     kept_party_keys,
@@ -33,7 +34,7 @@ def is_joint(data: bytes) -> bool:
 
 def open_for_aggregator(
     data: bytes, identity: Identity, trust: Trust, *, holder: str, session: bytes | None, at: datetime
-) -> tuple[Announcement, bytes]:
+) -> AggregatorKeys:
     """Return the session of such a file, and the aggregator's material: public keys, or the roster.
 
     `holder` must have signed, and named the certificate of `identity` as the aggregator's, else `WrongRecipientError`;
@@ -41,12 +42,12 @@ def open_for_aggregator(
     """
     if is_joint(data):
         announced = open_joint_session(data, trust, signer=holder, session=session, at=at)
-        material = announced.roster.to_bytes()
+        opened = AggregatorKeys(announced, announced.roster.to_bytes())
     else:
-        announced, material = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
-    announced.require_aggregator(verify(identity.credential, trust, at=at))
-    _check_plan(announced.manifest)
-    return announced, material
+        opened = open_aggregator_bundle(data, identity, trust, holder=holder, session=session, at=at)
+    opened.announcement.require_aggregator(verify(identity.credential, trust, at=at))
+    _check_plan(opened.announcement.manifest)
+    return opened
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:

@@ -74,10 +74,11 @@ class SessionKeys:
     fingerprint: bytes  # 32 bytes that name parameters, public key and evaluation keys
     aggregator: bytes = field(repr=False)  # public and evaluation keys, for `fhe_auc.contexts.load_public`
     party: bytes = field(repr=False)  # `PartySecrets`, serialised, in the clear; never for the aggregator
+    loaded: object = field(repr=False)  # the public context that `aggregator` was written from
 
 
 def new_session_keys(parameters: RingParameters) -> SessionKeys:
     """Return fresh keys for one session, and a fresh common secret."""
     public, secret = contexts.generate(parameters)
     party = PartySecrets(secret.to_bytes(), secrets.token_bytes(COMMON_SECRET_BYTES))
-    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party))
+    return SessionKeys(public.fingerprint, public.to_bytes(), encode(party), public)

@@ -501,6 +501,18 @@ def test_other_evaluation_keys_than_the_session_s_are_refused_even_where_the_hol
             consortium.seal(Session(prepared.manifest, material, prepared.party_material))
 
 
+def test_what_is_loaded_to_check_a_bundle_is_what_the_aggregator_computes_with(
+    consortium, sealed, prepared, other_prepared, trust
+) -> None:
+    opened = consortium.open_aggregator(sealed.aggregator, trust)
+    assert opened.loaded.fingerprint == prepared.manifest.context
+    assert SemiHonest().aggregator(prepared.manifest, opened.material)._keys is opened.loaded
+    other = ckks.load_public(other_prepared.aggregator_material)  # between them, another session's
+    assert other is not opened.loaded
+    assert other.fingerprint == other_prepared.manifest.context
+    assert ckks.load_public(opened.material) is opened.loaded
+
+
 # --- A session whose keys are made later ------------------------------------------------------------------------------
 
 
@@ -637,7 +649,7 @@ def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
 ) -> None:
     path = tmp_path / "aggregator.bundle"
     path.write_bytes(sealed.aggregator)
-    _, material = consortium.open_aggregator(path.read_bytes(), trust, session=prepared.manifest.session)
+    _, material, _ = consortium.open_aggregator(path.read_bytes(), trust, session=prepared.manifest.session)
     opened = {name: consortium.open(sealed.parties[name], name) for name in prepared.manifest.parties}
     aggregator = SemiHonest().aggregator(prepared.manifest, material)
     parties = [SemiHonest().party(prepared.manifest, opened[data.name].material, data) for data in site_rows]
@@ -685,7 +697,7 @@ def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, 
     """Six bytes lie within one coefficient, whether it takes 6 to 8 bytes as packed or 8 as the library writes it."""
     key: bytes = ckks.load_secret(secrets_of(prepared).context)._stored.secret_key
     common_secret = secrets_of(prepared).common_secret
-    _, material = consortium.open_aggregator(sealed.aggregator, trust)
+    _, material, _ = consortium.open_aggregator(sealed.aggregator, trust)
     bundle = sealed.aggregator + material
     # Among 10^12 pairs of random pieces one or two are alike by chance.
     assert shared(key, bundle) <= 3

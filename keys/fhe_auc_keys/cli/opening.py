@@ -116,7 +116,7 @@ def open_bundle(
                 study = study or _confirmed(announced_to_party(data, trusted, holder=holder, at=at).study)
                 announced = keep_for_party(data, identity, trusted, store, **given, study=study, grid=grid)
             else:
-                announced, material = open_for_aggregator(data, identity, trusted, **given)
+                announced, material, _ = open_for_aggregator(data, identity, trusted, **given)
                 common.write(target, material, common.PRIVATE, force=force)
     _report(announced, identity.name, target or vault.directory, as_json=as_json)
 

@@ -172,6 +172,15 @@ def test_values_that_no_ciphertext_can_hold_are_refused_before_they_are_sent(pai
         pair.secret.encrypt(plain)
 
 
+def test_nothing_is_kept_of_the_keys_that_formats_are_learned_from(pair: ckks.KeyPair) -> None:
+    scheme: Any = pair.secret._scheme
+    for name in ("secret_key", "public_key", "relinearisation_key", "rotation_keys", "submission"):
+        layout = getattr(scheme, name)
+        words = layout.words(layout._template)
+        assert words.size >= SLOTS
+        assert not words.any(), name
+
+
 # --- The evaluation keys are those named, no more ---------------------------------------------------------------------
 
 

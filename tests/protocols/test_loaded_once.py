@@ -1,0 +1,57 @@
+"""A session in one process loads the public context once and makes each kind of evaluation key once."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+from fhe_auc.api import federated_auc
+from fhe_auc.counts import PartyData
+from fhe_auc.rlwe.context import BasePublicContext
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, calls: Counter[str]) -> None:
+    real = getattr(owner, name)
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        calls[name] += 1
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, counted)
+
+
+@pytest.fixture
+def calls(backend: str, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts of what is made and loaded, in a process that has had no session before."""
+    for scheme in ("ckks", "bfv"):
+        library = importlib.import_module(f"fhe_auc.{scheme}.{backend}_backend")
+        monkeypatch.setattr(library, "schemes_for", lru_cache(library.schemes_for.__wrapped__))
+    calls: Counter[str] = Counter()
+    counting(monkeypatch, BasePublicContext, "__init__", calls)
+    ckks = importlib.import_module(f"fhe_auc.ckks.{backend}_backend")
+    counting(monkeypatch, ckks.Scheme, "load_rotation_keys", calls)
+    if backend == "openfhe":
+        of_library: Any = importlib.import_module("openfhe").CryptoContext
+        names = "EvalMultKeyGen", "EvalRotateKeyGen"
+    else:
+        of_library = importlib.import_module("tenseal.sealapi").KeyGenerator
+        names = "create_relin_keys", "create_galois_keys"
+    for name in names:
+        counting(monkeypatch, of_library, name, calls)
+    return calls
+
+
+def test_a_session_under_ckks(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
+    rows = {data.name: (data.labels, data.y_score) for data in site_rows}
+    federated_auc(rows, protocol="semi-honest", backend=backend, thresholds="uniform:16")
+    assert sorted(calls.values()) == [1, 1, 1, 1], calls
+
+
+def test_a_session_under_bfv(calls: Counter[str], backend: str, site_rows: list[PartyData]) -> None:
+    rows = {data.name: (data.labels, data.y_score) for data in site_rows}
+    federated_auc(rows, protocol="verified", backend=backend, thresholds="uniform:16")
+    assert calls == {"__init__": 1}
