@@ -281,7 +281,7 @@ class Questions:
 def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     levels = sorted({level for level in found if level is not None}, key=_in_order)
     if len(levels) == 1:
-        raise InputError(f"all rows have {levels[0]!r} in column {name!r}: there is nothing to group by")
+        raise InputError(f"column {name!r} has one level, {levels[0]!r}: there is nothing to group by", column=name)
     if alike := [each for each, times in Counter(level.casefold() for level in levels).items() if times > 1]:
         raise InputError(
             f"column {name!r} has levels that differ in capitals only, such as {alike[0]!r}: write them alike, or name "

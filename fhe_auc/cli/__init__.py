@@ -106,6 +106,7 @@ class _Program(CommandGroup):
         output.never_fail_to_write()
         try:
             status = super().main(arguments, prog_name or "fhe-auc", complete_var, standalone_mode=False, **extra)
+            sys.stdout.flush()  # here a full disk can still be told in one line
         except Exception as error:  # the outermost frame of the program: nobody above could say it better
             if not standalone_mode:
                 raise

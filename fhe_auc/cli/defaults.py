@@ -7,6 +7,7 @@ The file is named with ``--config``, else it is ``fhe-auc.toml`` in the current 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,8 @@ WITHOUT_DEFAULT: Mapping[str, str] = {
 def give(ctx: click.Context, name: str, command: click.Command, arguments: list[str]) -> None:
     """Give a command its defaults, before it reads its arguments, and tell on stderr which of them it takes.
 
-    Raises `InputError` for a file that is not there or no TOML, and for a name in it that no command has.
+    Raises `InputError` for a file that is not there or no TOML, and for a name in it that no command has; also for a
+    variable that is of no option.
     """
     options = _options(command)
     for option in options.values():
@@ -77,8 +79,11 @@ def give(ctx: click.Context, name: str, command: click.Command, arguments: list[
             option.allow_from_autoenv = False
     file = _file(ctx)
     values = {} if file is None else _values(file, ctx, name, options)
-    ctx.default_map = {name: {options[key].name: _as_given(options[key], value) for key, value in values.items()}}
+    ctx.default_map = {
+        name: {options[key].name: _as_given(key, options[key], value, file) for key, value in values.items()}
+    }
     below = click.Context(command, parent=ctx, info_name=name)
+    _require_known_variables(below, options)
     told = []
     for key, option in options.items():
         if not any(argument.partition("=")[0] in option.opts for argument in arguments):
@@ -89,6 +94,24 @@ def give(ctx: click.Context, name: str, command: click.Command, arguments: list[
                 told.append(f"--{key} ({file})")
     if told:
         output.print_line(f"defaults: {', '.join(told)}")
+
+
+def _require_known_variables(ctx: click.Context, options: Mapping[str, click.Option]) -> None:
+    """Raise `InputError` where a variable looks like a default of the command's and is none: it would be ignored."""
+    beginning = f"{ctx.auto_envvar_prefix}_".upper()
+    variables = {f"{beginning}{option.name}".upper(): option for option in options.values()}
+    of_command = {PREFIX + variable.removeprefix(beginning[:-1]): variable for variable in variables}
+    for found in sorted(os.environ):
+        option = variables.get(found)
+        if option is not None and (reason := WITHOUT_DEFAULT.get(option.name or "")) is not None:
+            raise InputError(
+                f"variable {found}: {max(option.opts, key=len)} can only be given on the command line: it {reason}"
+            )
+        if found.startswith(beginning) and option is None:
+            raise InputError(f"variable {found} is of no option of {ctx.info_name}{known_names(found, variables)}")
+        wanted = of_command.get(found)
+        if wanted is not None and variables[wanted].envvar is None:
+            raise InputError(f"variable {found} is of no command; for {ctx.info_name} it is {wanted}")
 
 
 def origin(ctx: click.Context, parameter: click.Parameter) -> str | None:
@@ -134,12 +157,11 @@ def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, cli
         raise InputError(f"settings file {str(file)!r}: {name!r} is a command: write [{name}]", file=str(file))
     root = ctx.find_root()
     tables = {key for key, value in top.items() if isinstance(value, dict)}
-    if isinstance(root.command, click.Group):
-        _require_known(file, tables, "command", root.command.list_commands(root))
+    for key in tables:
+        _require_table(file, root.command, root, key, top[key])
     shared = {key: value for key, value in top.items() if key not in tables}
     if not shared.keys() <= options.keys():
         _require_known(file, shared, "option of any command", sorted(_every_option(root.command, root)))
-    _require_known(file, own, f"option of {name}", options)
     found = {**{key: value for key, value in shared.items() if key in options}, **own}
     for key in found:
         if (reason := WITHOUT_DEFAULT.get(options[key].name or "")) is not None:
@@ -148,6 +170,22 @@ def _values(file: Path, ctx: click.Context, name: str, options: Mapping[str, cli
                 file=str(file),
             )
     return found
+
+
+def _require_table(file: Path, group: click.Command, ctx: click.Context, name: str, table: Mapping[str, Any]) -> None:
+    """Raise `InputError` where a table is of no command, or holds what is no option of its command."""
+    _require_known(file, [name], "command", group.list_commands(ctx) if isinstance(group, click.Group) else [])
+    command = group.get_command(ctx, name) if isinstance(group, click.Group) else None
+    if not isinstance(command, click.Group):
+        _require_known(file, table, f"option of {name}", {} if command is None else _options(command))
+        return
+    below = click.Context(command, parent=ctx, info_name=name)
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            raise InputError(
+                f"settings file {str(file)!r}: in [{name}], {key!r} is no table of a command", file=str(file)
+            )
+        _require_table(file, command, below, key, value)
 
 
 def _require_known(file: Path, keys: Iterable[str], what: str, known: Iterable[str]) -> None:
@@ -173,8 +211,12 @@ def _words(ctx: click.Context) -> list[str]:
     return [] if ctx.parent is None else [*_words(ctx.parent), ctx.info_name or ""]
 
 
-def _as_given(option: click.Option, value: Any) -> Any:
-    """Return a value as click takes it: a list where an option may be repeated, else text with commas."""
-    if option.multiple:
-        return value if isinstance(value, list) else [value]
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+def _as_given(key: str, option: click.Option, value: Any, file: Path | None) -> Any:
+    """Return a value as it would be given: a list of texts where an option may be repeated, else text with commas."""
+    if option.is_flag or isinstance(value, bool):
+        if not (option.is_flag and isinstance(value, bool)):
+            wanted = "true or false" if option.is_flag else "a value"
+            raise InputError(f"settings file {str(file)!r}: {key} needs {wanted}", file=str(file))
+        return value
+    texts = [str(each) for each in (value if isinstance(value, list) else [value])]
+    return texts if option.multiple else ",".join(texts)

@@ -45,9 +45,9 @@ def evaluate(files: inputs.PartyFiles, session: SessionOptions, plot: Path | Non
 
     With --score-columns and --by one session gives the AUCs of several models and groups.
 
-    Each FILE (.csv, .parquet or .npz) holds one party's test rows: a column of labels, 0 or 1, and one of scores. With
-    --site-column the rows of all files are split into parties by that column instead. Every role runs in this process,
-    and exchanges the bytes that it would between sites.
+    Each FILE holds one party's test rows: a column of labels, 0 or 1, and one of scores. It may be .csv or .tsv (also
+    .gz), .parquet, .feather or .npz; - is standard input. With --site-column the rows of all files are split into
+    parties by that column instead. Every role runs in this process; the bytes are those that sites would exchange.
 
     "verified" says whether a lying aggregator would be noticed. A lying party is not: it can enter any rows.
     """

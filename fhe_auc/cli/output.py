@@ -33,14 +33,24 @@ json_option = click.option(
 """Decorator: the option ``--json``, which every command has; the command receives ``as_json``."""
 
 
-class _LeftEarly(FileIO):
-    """A stream whose reader may leave early, as ``head`` does: what is written then is dropped."""
+class _Output(FileIO):
+    """A stream whose reader may leave early, as ``head`` does: what is written then is dropped.
+
+    Any other failure, as of a full disk, is raised once; what comes after it is dropped.
+    """
+
+    _failed = False
 
     def write(self, data: Any, /) -> int:
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            return len(data)
+        if not self._failed:
+            try:
+                return super().write(data)
+            except BrokenPipeError:
+                pass
+            except OSError:
+                self._failed = True
+                raise
+        return len(data)
 
 
 def never_fail_to_write() -> None:
@@ -51,7 +61,7 @@ def never_fail_to_write() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and stream is getattr(sys, f"__{name}__"):
-            raw = _LeftEarly(stream.fileno(), "w", closefd=False)
+            raw = _Output(stream.fileno(), "w", closefd=False)
             lines = name == "stderr" or stream.line_buffering
             wrapped = TextIOWrapper(BufferedWriter(raw), stream.encoding, "replace", line_buffering=lines)
             setattr(sys, name, wrapped)

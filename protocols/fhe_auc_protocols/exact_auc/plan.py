@@ -106,7 +106,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError("with joint keys there are no sums of degree 3")
         if self.analysis.heterogeneity and not (self.interval and self.parties >= LEAST_SITES):
             raise CapacityError(
-                f"sums over sites come with an interval, sealed keys, and of {LEAST_SITES} parties at least"
+                f"heterogeneity takes {LEAST_SITES} parties or more (here {self.parties}), an interval and sealed keys"
             )
         if self.average_precision and self.analysis.classes:
             raise CapacityError("average precision is of labels 0 and 1")

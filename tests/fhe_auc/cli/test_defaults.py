@@ -115,6 +115,12 @@ def test_tables_of_commands_in_groups_and_lists_are_understood(folder: Path) -> 
         ('protocol = "semi-honest"', "--protocol can only be given on the command line: it decides who is trusted"),
         ("label-column =", "settings file 'fhe-auc.toml': "),
         ('max-rows = "ten"', "'ten' is not a valid integer range (from fhe-auc.toml)"),
+        ("max-rows = 5000.5", "'5000.5' is not a valid integer range (from fhe-auc.toml)"),
+        ("[evaluate]\ndrop-missing = 1", "settings file 'fhe-auc.toml': drop-missing needs true or false"),
+        ("label-column = true", "settings file 'fhe-auc.toml': label-column needs a value"),
+        ("[report]\nthreshhold = 0.2", "'threshhold' is no option of report; did you mean 'threshold'?"),
+        ("[keys]\nstore = 3", "in [keys], 'store' is no table of a command"),
+        ("[keys.enroll]\nx = 3", "'enroll' is no command; did you mean 'enrol'?"),
     ],
 )
 def test_a_mistake_in_the_file_is_one_helpful_line(folder: Path, text: str, message: str) -> None:
@@ -134,6 +140,28 @@ def test_a_file_that_is_named_has_to_be_there(folder: Path) -> None:
 def test_a_wrong_value_in_a_variable_names_the_variable(folder: Path) -> None:
     told = call("evaluate", "north.csv", FHE_AUC_EVALUATE_MAX_ROWS="ten").stderr
     assert "'ten' is not a valid integer range (from FHE_AUC_EVALUATE_MAX_ROWS)" in told
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (
+            "FHE_AUC_EVALUATE_LABEL_COLUM",
+            "FHE_AUC_EVALUATE_LABEL_COLUM is of no option of evaluate; did you mean 'FHE_AUC_EVALUATE_LABEL_COLUMN'?",
+        ),
+        ("FHE_AUC_LABEL_COLUMN", "is of no command; for evaluate it is FHE_AUC_EVALUATE_LABEL_COLUMN"),
+        (
+            "FHE_AUC_EVALUATE_MIN_CELL",
+            "--min-cell can only be given on the command line: it bounds what a result tells",
+        ),
+        ("FHE_AUC_EVALUATE_PROTOCOL", "--protocol can only be given on the command line: it decides who is trusted"),
+    ],
+)
+def test_a_variable_that_would_be_ignored_is_refused(folder: Path, variable: str, message: str) -> None:
+    result = call("evaluate", "north.csv", **{variable: "20"})
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert call("protocols", **{variable: "20"}).exit_code == 0  # of another command
 
 
 def test_a_shell_completes_commands_and_options() -> None:

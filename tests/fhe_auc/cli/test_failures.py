@@ -133,3 +133,11 @@ def test_a_reader_that_leaves_early_changes_nothing(arguments: list[str], status
     assert (process.returncode, both.returncode) == (status, status)
     assert b"Broken" not in process.stderr
     assert (process.stderr == b"") == (status == 0)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+@pytest.mark.parametrize("arguments", [["protocols"], ["protocols", "--json"], ["--help"]])
+def test_a_full_disk_is_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "error: [Errno 28] No space left on device\n")

@@ -371,9 +371,9 @@ def test_rows_of_another_analysis_are_refused(made_for: Analysis, session: Analy
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
-        ({"parties": 4}, "sums over sites come with"),
-        ({"interval": False}, "sums over sites come with"),
-        ({"joint_keys": True, "backend": "openfhe"}, "sums over sites come with"),
+        ({"parties": 4}, "heterogeneity takes 5 parties or more"),
+        ({"interval": False}, "heterogeneity takes 5 parties or more"),
+        ({"joint_keys": True, "backend": "openfhe"}, "heterogeneity takes 5 parties or more"),
         ({"min_parties": 4}, "sums over sites take 5 parties; 4 may be all"),
     ],
 )
