@@ -5,7 +5,9 @@ A table is anything that lists its columns and returns one by its name; none of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -110,7 +112,8 @@ def parties_of(rows: Rows, columns: Columns) -> tuple[list[PartyData], Analysis]
     elif columns.questions.classes:
         labels = {each.name: each.columns[columns.label] for each in tables}
     else:
-        labels = {each.name: _require_numbers(each, columns.label) for each in tables}
+        _require_zero_and_one(tables, columns.label)
+        labels = {each.name: each.columns[columns.label] for each in tables}
 
     def checked(each: _Party | PartyData) -> PartyData:
         if isinstance(each, PartyData):
@@ -250,17 +253,62 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
     return binary
 
 
-def _require_numbers(party: _Party, column: str) -> NDArray[Any]:
-    """Return a party's labels; refuse text, and -1 for 0, with the remedy."""
-    labels = party.columns[column]
-    odd: list[Label] = [entry for entry in labels[:1].tolist() if isinstance(entry, str)]
-    if labels.dtype.kind in "if" and labels.ndim == 1 and (labels == -1).any():
-        odd = [-1]
-    if odd:
-        raise InputError(
-            f"party {party.name!r}: there is a label {odd[0]!r}, and labels are 0 and 1; say which one is positive, as "
-            f"in pos_label={1 if odd[0] == -1 else odd[0]!r}",
-            party=party.name,
-            column=column,
+def _require_zero_and_one(tables: Sequence[_Party], column: str) -> None:
+    """Refuse labels other than 0 and 1, with the remedy; which of two others is positive, nobody can know but the user.
+
+    What is missing, masked or not finite passes: `PartyData` refuses it.
+    """
+    if all(_are_zero_and_one(each.columns[column]) for each in tables):
+        return
+    entries = [entry for each in tables for entry in _distinct(each.columns[column])]
+    entries.sort(key=_is_zero_or_one, reverse=True)  # of 1 and "1", the text is the one that is shown
+    labels = {text: entry for entry in entries if (text := level_text(entry)) is not None}
+    others = {text for text, entry in labels.items() if not _is_zero_or_one(entry)}
+    if not others:
+        return
+    shown = [repr(labels[text]) for text in sorted(labels)]
+    odd, row, bad = next(
+        (each, row, entry)
+        for each in tables
+        for row, entry in enumerate(each.columns[column].tolist())
+        if level_text(entry) in others
+    )
+    where = "" if odd.is_pair else f" in column {column!r}"
+    if len(shown) == 1:
+        told = f"all labels{where} are {shown[0]}; labels are 0 and 1"
+    elif len(shown) == 2:
+        told = (
+            f"the labels{where} are {' and '.join(shown)}, not 0 and 1; say which one is positive: "
+            f"{' or '.join(f'pos_label={each}' for each in shown)}"
         )
-    return labels
+    else:
+        several = f"{', '.join(shown[:5])}{' and others' if len(shown) > 5 else ''}"
+        told = (
+            f"party {odd.name!r}, {odd.place(row).text}: label is {reprlib.repr(_plain(bad))}, and the {len(shown)} "
+            f"labels{where} are {several}; two labels are 0 and 1, or pos_label= says which one is positive; three "
+            "classes or more are named with classes=; survival times are not supported: choose a horizon"
+        )
+    raise InputError(told, party=odd.name, column=column)
+
+
+def _are_zero_and_one(values: NDArray[Any]) -> bool:
+    if values.dtype.kind in "biuf":
+        return bool(((values == 0) | (values == 1)).all())
+    return _distinct(values) <= {0, 1}
+
+
+def _distinct(values: NDArray[Any]) -> set[Any]:
+    """Return the entries of a column; none where they cannot be labels, which `PartyData` refuses."""
+    try:
+        return {_plain(entry) for entry in set(values.tolist())}
+    except TypeError:  # of lists
+        return set()
+
+
+def _plain(entry: Any) -> Any:
+    return entry.item() if isinstance(entry, np.generic) else entry
+
+
+def _is_zero_or_one(entry: object) -> bool:
+    """Say whether an entry is one of these numbers, or none that is a label at all."""
+    return isinstance(entry, (bool, int, float)) and (entry in (0, 1) or not math.isfinite(entry))

@@ -80,6 +80,46 @@ def test_pos_label_says_which_label_counts(labels: list[Any], positive: Any) -> 
 
 
 @pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["no", "yes"], "'no' and 'yes', not 0 and 1; say which one is positive: pos_label='no' or pos_label='yes'"),
+        ([1, 2], "1 and 2, not 0 and 1; say which one is positive: pos_label=1 or pos_label=2"),
+        ([-1, 1], "-1 and 1, not 0 and 1; say which one is positive: pos_label=-1 or pos_label=1"),
+        (["0", "1"], "'0' and '1', not 0 and 1; say which one is positive: pos_label='0' or pos_label='1'"),
+    ],
+)
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_of_two_labels_neither_is_recommended(labels: list[Any], told: str, first: int, kind: Any) -> None:
+    """Whichever comes first, and also where each party has one of them only."""
+    ones, others = ([labels[label]] * 3 for label in (first, 1 - first))
+    scores = [0.1, 0.2, 0.3]
+    for rows in ([(kind(ones + others), scores * 2)], [(kind(ones), scores), (kind(others), scores)]):
+        with pytest.raises(InputError, match=f"^the labels are {told}$"):
+            federated_auc(rows, **CHEAP)
+    with pytest.raises(InputError, match=f"^the labels in column 'died' are {told}$"):
+        federated_auc([{"died": kind(ones + others), "y_score": scores * 2}], label="died", **CHEAP)
+
+
+@pytest.mark.parametrize("label", [-1, 2, 1.5, "x"])
+def test_of_more_labels_the_first_odd_one_is_named_and_classes_are_an_argument(label: Any) -> None:
+    with pytest.raises(InputError, match=r"'party 1', row 2: label is .*, and the 3 labels .* classes=") as refused:
+        federated_auc([([0, 1, label, 1], [0.1, 0.2, 0.3, 0.4])], **CHEAP)
+    assert "--" not in str(refused.value)
+
+
+def test_a_missing_label_of_one_party_does_not_hide_anothers_odd_one() -> None:
+    rows = [([0, 1, None], [0.1, 0.2, 0.3]), ([0, 1, "x"], [0.1, 0.2, 0.3])]
+    with pytest.raises(InputError, match=r"'party 2', row 2: label is 'x', and the 3 labels are 0, 1, 'x'"):
+        federated_auc(rows, **CHEAP)
+
+
+def test_numbers_beside_texts_are_refused_whatever_else_they_equal() -> None:
+    with pytest.raises(InputError, match="the labels are 0 and '1', not 0 and 1"):
+        federated_auc([([0, 1, "1"], [0.1, 0.2, 0.3])], **CHEAP)
+
+
+@pytest.mark.parametrize(
     ("change", "shown"),
     [
         ({"score": "Risk"}, r"no column 'Risk'; did you mean 'risk'\? \(there are: hospital, died, risk"),
@@ -88,7 +128,10 @@ def test_pos_label_says_which_label_counts(labels: list[Any], positive: Any) -> 
         ({"by": "sexe"}, "did you mean 'sex'"),
         ({"site": "risk", "score": "risk"}, "'risk' is there twice"),
         ({"site": None}, "one table: say which column names each row's party, as in site='hospital'"),
-        ({"label": "sex"}, r"labels are 0 and 1; say which one is positive, as in pos_label='[FM]'"),
+        (
+            {"label": "hospital", "site": "sex"},
+            "row 0: label is 'south', and the 3 labels in column 'hospital' are 'north',",
+        ),
         ({"label": "sex", "pos_label": "X"}, "labels must be 'X' and one other; they are 'F', 'M'"),
         ({"label": "hospital", "site": "sex", "pos_label": "north"}, "they are 'north', 'south', 'west'"),
     ],
@@ -105,7 +148,10 @@ def test_a_wrong_column_or_label_is_refused_with_the_remedy(change: dict[str, An
         ([], "there are no parties"),
         ([([0, 1], [0.1, 0.2], [1, 1])], "party 'party 1': expected a pair .* got tuple; weights are not supported"),
         ({"y_true": [0, 1, 1], "y_score": [0.1, 0.2, 0.3]}, "got list; .* one table of all parties takes site=COLUMN"),
-        ({"north": ([-1, 1], [0.1, 0.2])}, r"label -1, and labels are 0 and 1; .* pos_label=1"),
+        ({"north": (["a", "a"], [0.1, 0.2])}, "^all labels are 'a'; labels are 0 and 1$"),
+        ({"north": ([[0], [1]], [0.1, 0.2])}, "labels must be one-dimensional"),
+        ({"north": ([0, 1, np.nan], [0.1, 0.2, 0.3])}, "row 2: label is nan"),
+        ({"north": ([0, 1, None], [0.1, 0.2, 0.3])}, "row 2: label is missing"),
         ({1: ([0, 1], [0.1, 0.2])}, "party 1: the name of a party must be text"),
     ],
 )
