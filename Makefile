@@ -6,6 +6,7 @@ BIN := .venv/bin
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 JOBS ?= 2
 ARGS ?=
+# By file, what the tests of one share is made once; all tests by group, as those that run Flower are in several files.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
@@ -18,7 +19,7 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 	@$(BIN)/fhe-auc demo $(ARGS)
 
 test: dev-venv ## run the tests, but for the slow ones
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 test-all: dev-venv ## run all tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)

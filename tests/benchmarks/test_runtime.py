@@ -89,6 +89,7 @@ def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
 
 
 @pytest.mark.parametrize("protocol", [OURS, FLOOR])
+@pytest.mark.backends("one")
 def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str, protocol: str) -> None:
     problem = Problem(23, 8)
     contender = OurProtocol(problem, protocol, backend, resend=True, min_parties=2)
@@ -99,6 +100,7 @@ def test_submissions_sent_again_under_other_names_give_the_same_auc(backend: str
 
 
 @pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.backends("one")
 def test_padded_sketches_give_the_exact_auc_run_after_run(backend: str, signed: bool) -> None:
     makers = [partial(OurProtocol, protocol=name, backend=backend, signed=signed) for name in PADDED]
     verified, exact = measure(SMALL, makers, runs=2)
@@ -140,6 +142,7 @@ def test_the_published_design_has_the_parameters_of_the_paper() -> None:
     contender.close()
 
 
+@pytest.mark.slow
 def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
     if "openfhe" not in ckks.available_backends():
         pytest.skip("the published design needs OpenFHE")

@@ -55,14 +55,14 @@ def test_logits_beyond_36_tie_and_the_binning_error_is_about_what_they_become() 
 def test_the_auc_is_scikit_learns_of_the_scores_as_they_were(scale: str, scores: np.ndarray, tmp_path: Path) -> None:
     parts = [slice(0, 100), slice(100, 250), slice(250, 400)]
     pairs = [(LABELS[part], scores[part]) for part in parts]
-    found = federated_auc(pairs, score_scale=scale)
+    found = federated_auc(pairs, score_scale=scale, thresholds="hybrid:200")
     assert 0 < abs(found.auc - roc_auc_score(LABELS, scores)) + 1e-12 <= found.binning_error + 2e-12
     names = []
     for number, (labels, part) in enumerate(pairs):
         names.append(tmp_path / f"{number}.npz")
         np.savez(names[-1], y_true=labels, y_score=part)
     read = read_parties(names, entries=Entries(score_scale=scale))
-    assert federated_auc(read).fraction == found.fraction
+    assert federated_auc(read, thresholds="hybrid:200").fraction == found.fraction
 
 
 def test_an_unknown_scale_and_a_percentage_that_is_none_are_refused() -> None:

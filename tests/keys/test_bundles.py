@@ -643,7 +643,6 @@ def secret_samples(party_material: bytes) -> list[bytes]:
     return [each for each in packed + words if len(set(each)) > 6]
 
 
-@pytest.mark.backends("all")
 def test_all_that_the_aggregator_holds_and_sees_contains_no_secret(
     tmp_path, consortium, sealed, prepared, site_rows, trust
 ) -> None:

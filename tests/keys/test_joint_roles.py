@@ -96,6 +96,7 @@ def test_a_grid_that_takes_two_blocks_comes_out_right(site_rows: list[PartyData]
     assert play.plan.packing.blocks == 2
 
 
+@pytest.mark.slow
 def test_ten_parties_send_at_most_30_mb_and_compute_at_most_two_seconds_each() -> None:
     play = JointPlay(clinics(10), thresholds.resolve("uniform:100"))
     name = play.sites[3].name

@@ -88,7 +88,7 @@ def test_what_runs_is_the_installed_wheel(installed: Path, run: Run) -> None:
         assert Path(file).is_relative_to(installed)
 
 
-@pytest.mark.parametrize("protocol", ["semi-honest", "verified"])
+@pytest.mark.parametrize("protocol", [pytest.param("semi-honest", marks=pytest.mark.slow), "verified"])
 def test_a_command_runs_beside_stray_modules_of_generic_names(run: Run, protocol: str) -> None:
     found = run(
         COMMAND, "evaluate", "north.csv", "south.csv", "--json", "--thresholds", "uniform:17", "--protocol", protocol

@@ -25,7 +25,10 @@ from fhe_auc_protocols.blinded_auc.split_shares import Execution, Stream, amplif
 from fhe_auc_protocols.blinded_auc.workload import LEAST_EXTRA, Workload
 
 # Statistical tests have fixed seeds; what they allow would be exceeded with probability below 1e-6 otherwise.
-LUCKY = ("scale-num", "scale-den", "add-polynomial", "scale-but-guessed", "add-constant", "scale-slots", "shift-bins")
+LUCKY = (
+    *("scale-num", "scale-den", "scale-but-guessed", "add-constant"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("add-polynomial", "scale-slots", "shift-bins")),
+)
 BOUNDED = ("scale-num", "scale-den", "add-polynomial", "add-constant")
 LOOSE = 1e-4
 

@@ -27,7 +27,7 @@ LIES = [name for name in SIMULATED if name not in HARMLESS]
 
 
 @pytest.mark.parametrize("interval", [False, True])
-@pytest.mark.parametrize("prime", [7, TOY, PRIME])
+@pytest.mark.parametrize("prime", [pytest.param(7, marks=pytest.mark.slow), TOY, PRIME])
 def test_the_laboratory_computes_what_parties_do(prime: int, interval: bool) -> None:
     """Sketches, sums, and the verdict on sums with one of them changed; at 7 many of these pass."""
     release, generator, verdicts = one_auc(3, interval=interval).release, np.random.default_rng(prime), set()

@@ -41,7 +41,10 @@ def pool() -> bench.Pool:
 # --- Slopes -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * ("by ε" not in name and "no noise" not in name)) for name in LAWS],
+)
 def test_errors_fall_as_the_analysis_says(name: str) -> None:
     """With eight other seeds slopes had standard deviations of at most 0.01, and means off by at most 0.02.
 

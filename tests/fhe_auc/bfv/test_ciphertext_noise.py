@@ -78,7 +78,7 @@ def times(pair: bfv.KeyPair, factor: int) -> bfv.Ciphertext:
 # --- Bounds -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("parties", [1, 20])
+@pytest.mark.parametrize("parties", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_noise_of_sums_and_of_their_product_is_as_derived(pair: bfv.KeyPair, parties: int) -> None:
     found = np.sqrt((noise(pair, summed(pair, parties)) ** 2).mean())
     assert 0.9 < found / math.sqrt(sum_variance(parties)) < 1.05
@@ -88,7 +88,7 @@ def test_noise_of_sums_and_of_their_product_is_as_derived(pair: bfv.KeyPair, par
     assert np.abs(made).max() < noise_bound(pair.public.parameters, parties)
 
 
-@pytest.mark.parametrize("products", [2, 9])
+@pytest.mark.parametrize("products", [2, pytest.param(9, marks=pytest.mark.slow)])
 def test_noise_of_products_added_up_and_masked_stays_within_the_bound(pair: bfv.KeyPair, products: int) -> None:
     """With them what flooding adds besides its noise, an encryption of zero."""
     total = pair.public.encrypt(np.zeros(SLOTS, np.uint64), 0)

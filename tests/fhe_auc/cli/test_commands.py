@@ -243,7 +243,7 @@ def test_brief_is_one_line_with_the_numbers_of_json(hospitals: list[str]) -> Non
     assert line.startswith(f"AUC {found['auc']:.4f} (95 % interval {found['interval']['low']:.4f} to ")
     assert f"; n {found['positives'] + found['negatives']:,}, events {found['positives']:,}; protocol verified" in line
     assert [f"warning: {text}" for text in found["warnings"]] == result.stderr.splitlines()
-    assert len(call("demo", "--brief").stdout.splitlines()) == 1
+    assert len(call("demo", "--brief", "--dataset", "credit-default").stdout.splitlines()) == 1
     assert_fails(call("evaluate", *hospitals, "--brief", "--costs"), 2, "give one of them")
 
 
@@ -254,7 +254,7 @@ def test_the_figure_is_saved_before_json_is_printed(hospitals: list[str], monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(plot, "save_figure", full)
-    for command in (["evaluate", *hospitals, *SMALL], ["demo", *SMALL]):
+    for command in (["evaluate", *hospitals, *SMALL], ["demo", "--dataset", "credit-default", *SMALL]):
         result = call(*command, "--plot", "figure.png", "--json")
         assert result.exit_code == 1
         assert json.loads(result.stdout)["error"] == "[Errno 28] No space left on device"
@@ -676,7 +676,7 @@ def test_progress_shows_on_a_terminal_and_stdout_stays_json() -> None:
 
 
 def test_no_color_is_respected_on_a_terminal() -> None:
-    _, _, terminal = on_terminal("demo", "--json", *SMALL, NO_COLOR="1")
+    _, _, terminal = on_terminal("demo", "--dataset", "credit-default", "--json", *SMALL, NO_COLOR="1")
     assert "Keys and parties" in terminal  # drawn at once; a round may be over before anything is drawn again
     assert not re.search(r"\x1b\[[0-9;]*m", terminal)
 

@@ -269,7 +269,7 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
         pytest.param(saying(packed(b"")), "not a fhe-auc message", id="empty"),
     ],
 )
-@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+@pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), "north:1, south:2, east:3"])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     fault: Answer, why: str, nodes: str, new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:

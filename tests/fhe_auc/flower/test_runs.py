@@ -14,6 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.support.chosen import federated_auc
 PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
 PRECISION = 1e-6
 GRID = "uniform:16"
+slow = partial(pytest.param, marks=pytest.mark.slow)
 JOINT = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
 
 # One after the other: each of them wants all cores for itself.
@@ -253,9 +255,9 @@ def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:
     ("arguments", "message"),
     [
         (("simulate", "north.csv", "--protocol", "nonsense"), "unknown protocol 'nonsense'"),
-        (("simulate", "nowhere.csv"), "nowhere.csv"),
+        slow(("simulate", "nowhere.csv"), "nowhere.csv"),
         (("supernode", "--bundle-sha256", "abc"), "64 hexadecimal digits"),
-        (
+        slow(
             ("simulate", "north.csv", "south.csv", "--protocol", "semi-honest", "--min-parties", "3"),
             "min_parties must lie between 2 and 2",
         ),

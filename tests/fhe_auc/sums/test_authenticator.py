@@ -74,7 +74,7 @@ def explaining(release: Release, modulus: int, point: int, sketch: Sequence[int]
 
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
     sketches = data.draw(st.lists(plain_sums.sketches(release.sketch), min_size=1, max_size=5))
     counted = sorted(data.draw(st.sets(st.sampled_from(range(len(sketches))), min_size=1)))
@@ -92,7 +92,7 @@ def test_sums_of_any_parties_pass_and_are_those_of_integers(release: Release, pr
 
 
 @given(plain_sums.releases(largest=10**9), st.sampled_from(PRIMES[1:]), st.integers(0, 10**6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_each_sum_is_computed_at_as_many_points_as_its_polynomial_takes(
     release: Release, prime: int, seed: int
 ) -> None:

@@ -36,7 +36,7 @@ def test_an_entry_takes_as_few_monomials_as_its_different_factors_ask_for(
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.integers(0, 2**60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_coefficients_times_monomials_add_up_to_the_product_at_the_difference(
     release: Release, prime: int, seed: int
 ) -> None:

@@ -27,7 +27,7 @@ ONES = Factor(constants=(1, 1, 1))
 
 
 @given(plain_sums.releases(), st.sampled_from(PRIMES), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_factors_are_those_of_integers(release: Release, prime: int, data: st.DataObject) -> None:
     values = data.draw(plain_sums.sketches(release.sketch))
     vectors = plain_sums.vectors_of(release.sketch, values)

@@ -38,8 +38,9 @@ def test_the_ends_of_the_range_are_reached_and_not_crossed() -> None:
 
 
 def test_multipliers_hardly_ever_repeat() -> None:
-    drawn = [blinding.multiplier(50) for _ in range(1000)]
-    assert len(set(drawn)) == len(drawn)  # at least 2^34 values: two equal ones have probability below 1e-4
+    drawn = [blinding.multiplier(58) for _ in range(1000)]
+    # Drawn with density 1/(r·log 2^16) from 2^42 on: any two are equal with probability 2e-15, of 1,000 two with 1e-9.
+    assert len(set(drawn)) == len(drawn)
 
 
 def test_multipliers_are_not_all_even() -> None:

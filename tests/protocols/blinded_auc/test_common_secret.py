@@ -130,6 +130,7 @@ class TestTheSecretStaysWithTheParties:
             for form in forms(needle):
                 assert not any(form in place for place in places), name
 
+    @pytest.mark.backends("one")
     @backends
     def test_the_memory_of_the_aggregators_process_does_not_have_it(self, backend, run_child, tmp_path):
         parties = sites(3)

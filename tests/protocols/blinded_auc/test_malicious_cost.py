@@ -6,6 +6,7 @@ import statistics
 import time
 
 import numpy as np
+import pytest
 
 from fhe_auc.counts import PartyData
 from fhe_auc.messages import Message
@@ -53,6 +54,7 @@ class Priced:
         return time.process_time() - started
 
 
+@pytest.mark.backends("one")
 @backends
 def test_at_a_hundred_parties_it_costs_hardly_more_than_the_semi_honest_protocol(backend, record_property):
     """Upload at most 1.1 times, aggregator time at most 1.5 times; medians of alternating runs in this process."""

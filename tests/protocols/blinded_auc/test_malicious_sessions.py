@@ -34,7 +34,9 @@ from tests.support.malicious_sessions import (
 from tests.support.pinned_randomness import LARGEST_MULTIPLIER, SMALLEST_MULTIPLIER
 
 
+@pytest.mark.backends("one")
 class TestHonestSessions:
+    @pytest.mark.backends("all")
     @backends
     @pytest.mark.parametrize(("number", "grid"), [(2, "uniform:16"), (5, "uniform:100")])
     def test_the_auc_is_the_semi_honest_and_the_exact_one(self, backend, number, grid):
@@ -178,6 +180,7 @@ class TestHonestSessions:
             with pytest.raises(VerificationError):
                 party.result()
 
+    @pytest.mark.backends("all")
     @backends
     @pytest.mark.parametrize("multiplier", ["smallest", "largest"])
     @pytest.mark.parametrize("positives", [1, 99])
@@ -328,6 +331,7 @@ def test_honest_sessions_are_accepted_every_time(backend, grid, splits, executio
             assert evaluation.binning_error == pytest.approx(truth.binning_error, abs=CLOSE)
 
 
+@pytest.mark.backends("one")
 @backends
 def test_a_few_honest_sessions_of_the_bundled_sets_are_accepted(backend):
     found = engine(backend)

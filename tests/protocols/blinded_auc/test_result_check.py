@@ -90,11 +90,12 @@ class TestAcceptance:
         assert found.auc == pytest.approx(num / den, abs=1e-12)
         assert found.binning_error == pytest.approx(tie / den, abs=1e-12)
 
+    @pytest.mark.backends("one")
     @pytest.mark.parametrize("multipliers", ["drawn", "worst"])
     @pytest.mark.parametrize("number", [2, 4, 8])
     @pytest.mark.parametrize("backend", ["openfhe", "tenseal"])
     def test_honest_totals_are_accepted_in_every_one_of_2000_draws(self, number, multipliers, backend):
-        """24,000 draws in all, at the least rows and the smallest multiplier, with all the noise that the plan has.
+        """24,000 draws in all, half of them quick, at the least rows and smallest multiplier, with all of the noise.
 
         The plan's bound is seven standard deviations of noise and all of the encoding error. Each total gets Gaussian
         noise of that standard deviation, and an encoding error uniform up to its bound.

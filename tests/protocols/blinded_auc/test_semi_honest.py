@@ -120,7 +120,7 @@ class TestBeyondItsLimits:
             counts = counts_of(np.eye(100)[positive_bin] * half, np.eye(100)[negative_bin] * half)
             assert engine.recover([counts], LARGEST_MULTIPLIER).auc == pytest.approx(auc, abs=PRECISION)
 
-    @pytest.mark.parametrize("rows", [1, 2, 100, 10**4, 10**6])
+    @pytest.mark.parametrize("rows", [1, 2, 100, slow(10**4), 10**6])
     @pytest.mark.parametrize("label", [0, 1])
     def test_one_class_has_no_auc_however_many_rows_and_whatever_the_multiplier(self, engine, rows, label):
         spread = np.random.default_rng(rows).multinomial(rows, np.full(100, 0.01))
@@ -177,7 +177,7 @@ class TestPrecision:
     @backends
     @pytest.mark.parametrize("name", datasets.NAMES)
     @pytest.mark.parametrize("number", [slow(2), 15, slow(100)])
-    @pytest.mark.parametrize("way", ["iid", "sorted", "uneven"])
+    @pytest.mark.parametrize("way", [slow("iid"), "sorted", "uneven"])
     def test_bundled_sets_at_uniform_100_whatever_the_split(self, backend, name, number, way):
         """Sorted by score gives one-class parties; uneven gives one-row parties and one with nearly everything."""
         y_true, y_score = pooled(datasets.load(name))
@@ -213,7 +213,7 @@ class TestPrecision:
         assert evaluation.auc == pytest.approx(exact(parties, thresholds.hybrid(1000)), abs=PRECISION)
 
     @backends
-    @pytest.mark.parametrize("size", [1025, 4000])
+    @pytest.mark.parametrize("size", [1025, slow(4000)])
     def test_bins_split_over_several_ciphertexts(self, backend, size):
         rng = np.random.default_rng(size)
         parties = [
@@ -258,9 +258,9 @@ class TestWarnings:
         assert "where scores differ, take thresholds that fit them" in " ".join(told)
 
     def test_fewer_rows_than_the_precision_is_stated_for(self):
-        pair = ([0, 1], [0.1, 0.9])
-        assert "fewer than min_rows = 100" in self.warnings([pair, pair])
-        assert "fewer than min_rows" not in self.warnings([pair, pair], min_rows=4)
+        rows = ([0, 1] * 23, [0.1, 0.9] * 23)
+        assert "fewer than min_rows = 100" in self.warnings([rows, rows])
+        assert "fewer than min_rows" not in self.warnings([rows, rows], min_rows=92)
 
     def test_one_party_alone_learns_its_own_auc(self):
         assert "only one party" in self.warnings([([0, 1], [0.1, 0.9])])
@@ -323,6 +323,7 @@ class TestCallers:
             federated_auc([self.PAIR], max_rows=2.5)
 
 
+@pytest.mark.backends("one")
 class TestInvariance:
     """Properties of the AUC survive encryption."""
 
@@ -378,6 +379,7 @@ for done in range(1, 1001):
 """
 
 
+@pytest.mark.backends("one")
 @backends
 def test_the_aggregators_memory_does_not_grow_with_the_parties(backend):
     """1,000 submissions of 164 to 344 kB: kept, they would take 160 MB or more; 10 MB is allowed for the allocator."""

@@ -7,6 +7,7 @@ import tracemalloc
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -49,6 +50,8 @@ from tests.support.exact_sessions import (
 from tests.support.pooled import pooled, pooled_counts
 from tests.support.wire import payload_of
 
+slow = partial(pytest.param, marks=pytest.mark.slow)
+
 
 def mann_whitney(y_true: np.ndarray, y_score: np.ndarray) -> tuple[Fraction, Fraction]:  # type: ignore[type-arg]
     """AUC and share of tied pairs by counting them, in integers."""
@@ -78,7 +81,7 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
 
 
 @needs_openfhe
-@both_protocols
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 @pytest.mark.parametrize(("number", "kept"), [(2, 2), (6, 3)])
 def test_with_joint_keys_they_are_the_same(protocol: str, number: int, kept: int) -> None:
     """Of four primes results keep two or three, as the last two messages show: result, and all partial decryptions."""
@@ -112,8 +115,9 @@ def test_any_number_of_parties_does(number: int) -> None:
     assert (found_in(found), found.parties) == (pairs_of(data), number)
 
 
+@pytest.mark.backends("one")
 @both_backends
-@both_protocols
+@pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
 def test_a_thousand_parties_do(protocol: str, backend: str) -> None:
     """They share what they have loaded; one of them reads."""
     data = rows(1000, 3, most=5)
@@ -315,6 +319,7 @@ def test_more_rows_together_give_no_number_and_just_as_many_do(protocol: str, er
         federated_auc(data, protocol=protocol, thresholds=GRID, max_rows=number - 1)
 
 
+@pytest.mark.backends("one")
 @both_backends
 def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: str) -> None:
     """A secret key in memory has half a megabyte, a result 0.1 MB."""
@@ -323,7 +328,7 @@ def test_one_process_plays_any_number_of_parties_in_little_more_memory(backend: 
         sites = [PartyData.from_arrays(f"site {party}", [0, 1], [0.2, 0.7]) for party in range(number)]
         tracemalloc.start()
         try:
-            federated_auc(sites, backend=backend)
+            federated_auc(sites, thresholds=GRID, backend=backend)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -365,7 +370,7 @@ def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> No
 
 
 @pytest.mark.parametrize("name", datasets.NAMES)
-@pytest.mark.parametrize(("grid", "close"), [("hybrid:1000", 5e-3), ("hybrid:4000", 1e-3)])
+@pytest.mark.parametrize(("grid", "close"), [slow("hybrid:1000", 5e-3), ("hybrid:4000", 1e-3)])
 def test_on_the_bundled_sets_thresholds_hardly_change_the_standard_error(name: str, grid: str, close: float) -> None:
     parties = datasets.load(name)
     pool = pooled(parties)
@@ -377,7 +382,8 @@ def test_on_the_bundled_sets_thresholds_hardly_change_the_standard_error(name: s
 @pytest.mark.parametrize(("number", "warned"), [(29, True), (30, False)])
 def test_few_rows_of_a_class_are_told_beside_the_interval(number: int, warned: bool) -> None:
     ones, zeros = np.linspace(0.3, 0.9, number), np.linspace(0.1, 0.7, 50)
-    found = federated_auc([(np.repeat([1, 0], [number, 50]), np.concatenate([ones, zeros])), ([0], [0.5])])
+    rows_ = (np.repeat([1, 0], [number, 50]), np.concatenate([ones, zeros]))
+    found = federated_auc([rows_, ([0], [0.5])], thresholds="uniform:100")
     assert found.interval is not None
     assert any("fewer than 30 positive or negative rows" in warning for warning in found.warnings) == warned
 
@@ -394,7 +400,7 @@ def test_few_rows_of_a_class_are_told_beside_the_interval(number: int, warned: b
 def test_where_rows_allow_no_interval_a_warning_says_so(
     protocol: str, sites: list[tuple[list[int], list[float]]]
 ) -> None:
-    found = federated_auc(sites, protocol=protocol)
+    found = federated_auc(sites, protocol=protocol, thresholds="uniform:100")
     assert found.interval is None
     assert any("there is no confidence interval" in warning for warning in found.warnings)
 
@@ -449,8 +455,15 @@ def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_pa
     assert len(bundles.aggregator) <= 2_000_000
 
 
-@both_protocols
-@pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=needs_openfhe)])
+@pytest.mark.parametrize(
+    ("protocol", "keys"),
+    [
+        ("verified", "sealed"),
+        slow("exact", "sealed"),
+        pytest.param("exact", "joint", marks=needs_openfhe),
+        pytest.param("verified", "joint", marks=[needs_openfhe, pytest.mark.slow]),
+    ],
+)
 def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:
     sites = rows(3, 51)
     found = federated_auc(sites, protocol=protocol, thresholds="quantile:20", max_rows=10**4, keys=keys)

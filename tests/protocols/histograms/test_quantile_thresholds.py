@@ -79,7 +79,7 @@ def request(parties: int = 3, **changes: Any) -> Request:
 @pytest.mark.parametrize(
     ("protocol", "name"),
     [
-        ("semi-honest", "covid-clinics"),
+        pytest.param("semi-honest", "covid-clinics", marks=pytest.mark.slow),
         ("malicious", "credit-default"),
     ],
 )

@@ -82,7 +82,7 @@ def test_with_joint_keys_too(parties):
     )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6))
 def test_how_rows_are_dealt_out_to_parties_makes_no_difference(seed, parties):
     rng = np.random.default_rng(seed)
@@ -95,6 +95,7 @@ def test_how_rows_are_dealt_out_to_parties_makes_no_difference(seed, parties):
     assert same(found, count(PartyData.from_arrays("all", labels, scores), thresholds.uniform(50)))
 
 
+@pytest.mark.slow
 @backends
 def test_two_hundred_parties_of_one_row_each(backend):
     sites = random_sites(200, rows=1, seed=3)
@@ -228,8 +229,8 @@ def test_exact_sums_of_few_rows_come_without_a_word_about_numerical_error():
 
 
 def test_the_command_does_not_say_that_a_sum_is_multiplied():
-    asked = ["demo", "--protocol", "histogram-federated", "--thresholds", "quantile:20", "--costs"]
-    shown = CliRunner().invoke(main, asked).stdout
+    asked = ["demo", "--dataset", "credit-default", "--protocol", "histogram-federated"]
+    shown = CliRunner().invoke(main, [*asked, "--thresholds", "quantile:20", "--costs"]).stdout
     assert "compute the encrypted result" in shown
     assert "multiply" not in shown
 
