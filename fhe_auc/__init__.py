@@ -11,7 +11,7 @@ What is public, and stays as it is within a version:
   `Evaluation`, `Report` and `QuantileThresholds`, which they return; `PartyData`, checked rows; the errors
   `FheAucError`, `InputError`, `EvaluationError` and `UndefinedAucError`; and the functions that draw, on the axes that
   they are given: `plot_forest` an evaluation, `plot_roc`, `plot_precision_recall`, `plot_calibration`,
-  `plot_decision_curve` and `plot_scores` the card of a report;
+  `plot_decision_curve` and `plot_scores` a report, or its card;
 - `fhe_auc_protocols.options`, the options of protocols;
 - the interfaces of plug-ins, which docs/guide/write-a-protocol.md names.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
+from fhe_auc.errors import InputError
 from fhe_auc.estimates import Estimate
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.plot import GREY, INK, current, tidy
@@ -75,7 +76,14 @@ def plot_forest(evaluation: Evaluation, ax: Axes | None = None) -> Axes:
         What `fhe_auc.federated_auc` returns.
     ax : matplotlib Axes, optional
         Where to draw; without it, on pyplot's current axes. They are returned.
+
+    Raises
+    ------
+    InputError
+        This is no `Evaluation`.
     """
+    if not isinstance(evaluation, Evaluation):
+        raise InputError(f"expected the evaluation that federated_auc returns, got {type(evaluation).__name__}")
     axes = current(ax)
     rows = _all_rows(evaluation)
     models = _models(evaluation, rows)

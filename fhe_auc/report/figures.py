@@ -1,17 +1,19 @@
 """The report's figures, each readable in black and white, and in words for those who cannot see it.
 
-Functions that plot draw on `ax`, on pyplot's current axes without it, and return the axes.
+Functions that plot take a `Report` or its card, draw on `ax`, on pyplot's current axes without it, and return the axes.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
 from fhe_auc.extras import require
 from fhe_auc.metrics import Histogram
 from fhe_auc.plot import GREY, INK, LIGHT, current, tidy
@@ -37,6 +39,14 @@ __all__ = [
 
 _SIZE = (4.1, 3.6)  # inches, 394 CSS pixels wide: a phone shows it, and its text, at about this size
 _CELLS = 40  # of the score histogram
+
+
+class HasCard(Protocol):
+    """What has a card: a `Report`."""
+
+    @property
+    def card(self) -> ReportCard:
+        """Every number and curve."""
 
 
 class Illustration(NamedTuple):
@@ -75,9 +85,20 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def plot_roc(card: ReportCard, ax: Axes | None = None) -> Axes:
+def card_of(report: HasCard | ReportCard) -> ReportCard:
+    """Return the card of what `fhe_auc.federated_report` returns, or a card itself; raise `InputError` for all else."""
+    card: object = getattr(report, "card", report)
+    if not isinstance(card, ReportCard):
+        hint = "; plot_forest draws an evaluation" if isinstance(report, Evaluation) else ""
+        raise InputError(
+            f"expected the report that federated_report returns, or its card, got {type(report).__name__}{hint}"
+        )
+    return card
+
+
+def plot_roc(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw the ROC curve: what the bins leave open, limits point by point, and two thresholds."""
-    axes = current(ax)
+    card, axes = card_of(report), current(ax)
     fpr, tpr, _ = card.roc
     # The rows' own curve rises somehow from each point to the next: it stays in the rectangle between them.
     across, low, high = np.repeat(fpr, 2)[1:-1], np.repeat(tpr[:-1], 2), np.repeat(tpr[1:], 2)
@@ -103,9 +124,9 @@ def _roc_in_words(card: ReportCard) -> str:
     return f"ROC curve with an area of {card.auc.value:.3f}. True positive rate by false positive rate: {points}."
 
 
-def plot_precision_recall(card: ReportCard, ax: Axes | None = None) -> Axes:
+def plot_precision_recall(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw precision by recall."""
-    axes = current(ax)
+    card, axes = card_of(report), current(ax)
     precision, recall, _ = card.precision_recall
     precision = np.append(precision[:-1], precision[-2])  # the steps then enclose the average precision
     axes.plot(recall, precision, color=INK, linewidth=1.6, drawstyle="steps-post", label="classifier")
@@ -125,9 +146,9 @@ def _precision_recall_in_words(card: ReportCard) -> str:
     return f"Precision-recall curve. Best precision by recall: {points}. Chance gives {card.prevalence:.3g}."
 
 
-def plot_calibration(card: ReportCard, ax: Axes | None = None) -> Axes:
+def plot_calibration(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw the observed share of positive rows by mean score, with Wilson's intervals."""
-    axes = current(ax)
+    card, axes = card_of(report), current(ax)
     observed, score, _ = card.calibration
     low, high = card.observed_band or (observed, observed)
     reach = _round_up(1.08 * max(high.max(), score.max()))
@@ -147,9 +168,9 @@ def _reliability_in_words(card: ReportCard) -> str:
     return f"Reliability diagram. Observed share of positive rows by mean score: {points}."
 
 
-def plot_decision_curve(card: ReportCard, ax: Axes | None = None) -> Axes:
+def plot_decision_curve(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw net benefit by threshold probability, beside treating all rows and none."""
-    axes = current(ax)
+    card, axes = card_of(report), current(ax)
     thresholds, model, treat_all = card.decision_curve
     axes.plot(thresholds, model, color=INK, linewidth=1.6, label="classifier")
     axes.plot(thresholds, treat_all, color=INK, linestyle="--", linewidth=1.2, label="treat all")
@@ -175,9 +196,9 @@ def level_text(card: ReportCard) -> str:
     return f"{100 * (card.level or 0):.6g} %"
 
 
-def plot_scores(card: ReportCard, ax: Axes | None = None) -> Axes:
+def plot_scores(report: HasCard | ReportCard, ax: Axes | None = None) -> Axes:
     """Draw the scores of either class, as shares."""
-    axes = current(ax)
+    card, axes = card_of(report), current(ax)
     cells, shares = _shares(card.histogram)
     for share, label, fill, line in zip(
         shares, ("positive rows", "negative rows"), (LIGHT, "none"), ("-", "--"), strict=True

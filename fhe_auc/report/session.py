@@ -49,7 +49,7 @@ class Report:
     Attributes
     ----------
     card : ReportCard
-        Every number and curve; the plotting functions draw them.
+        Every number and curve; the plotting functions draw it, and take the report itself too.
     facts : Facts
         Title, date, what was revealed to whom, costs, warnings, groups and sites.
     own_warnings : tuple of str

@@ -15,7 +15,7 @@ import fhe_auc
 from fhe_auc import InputError, Report, federated_report
 from fhe_auc.report import FILES
 from fhe_auc.report.figures import FIGURES
-from fhe_auc_protocols.options import HistogramLocalDp
+from fhe_auc_protocols.options import DpaucLaplace, HistogramLocalDp
 
 GRID = np.arange(20) / 20
 COLUMNS: dict[str, Any] = {"label": "died", "score": "risk", "site": "hospital"}
@@ -58,9 +58,37 @@ def test_groups_do_not_go_with_noise_and_no_budget_is_spent(rows: pd.DataFrame) 
     assert not told
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in fhe_auc.__all__ if name.startswith("plot_") and name[5:] != "forest"]
-)
+OF_REPORTS = [name for name in fhe_auc.__all__ if name.startswith("plot_") and name != "plot_forest"]
+
+
+@pytest.mark.parametrize("name", OF_REPORTS)
+def test_a_report_is_drawn_as_its_card(name: str, report: Report) -> None:
+    of_report, of_card = (getattr(fhe_auc, name)(each, Figure().subplots()) for each in (report, report.card))
+    drawn = [[line.get_xydata().tolist() for line in axes.lines] for axes in (of_report, of_card)]
+    assert drawn[0] == drawn[1]
+    assert of_report.has_data()
+
+
+def test_what_a_plot_does_not_draw_is_one_sentence_and_opens_no_figure(report: Report) -> None:
+    from matplotlib import pyplot
+
+    evaluation = fhe_auc.federated_auc([([0, 1], [0.2, 0.9])], protocol=DpaucLaplace(epsilon=1.0))
+    open_before = pyplot.get_fignums()
+    for name in OF_REPORTS:
+        with pytest.raises(
+            InputError, match=r"^expected the report .*, got Evaluation; plot_forest draws an evaluation$"
+        ):
+            getattr(fhe_auc, name)(evaluation)
+        with pytest.raises(InputError, match=r"^expected the report that federated_report returns, .*, got dict$"):
+            getattr(fhe_auc, name)(report.as_dict())
+    for other in (report, report.card):
+        told = f"^expected the evaluation that federated_auc returns, got {type(other).__name__}$"
+        with pytest.raises(InputError, match=told):
+            fhe_auc.plot_forest(other)  # type: ignore[arg-type]
+    assert pyplot.get_fignums() == open_before
+
+
+@pytest.mark.parametrize("name", OF_REPORTS)
 def test_a_figure_is_drawn_on_the_axes_given_and_is_the_reports(name: str, report: Report) -> None:
     left, right = Figure().subplots(1, 2)
     function = getattr(fhe_auc, name)
