@@ -87,7 +87,6 @@ def changed(data: bytes, **values: Any) -> bytes:
 
 
 @pytest.mark.parametrize("plugin", [SemiHonest, Malicious, HistogramFederated])
-@pytest.mark.backends("all")
 def test_the_sum_of_branches_is_the_sum_of_one_aggregator_to_the_bit(backend: str, plugin: Any) -> None:
     play = Play.of(plugin(), backend)
     alone = play.fed(play.root(), *NAMES)

@@ -53,6 +53,7 @@ def random_sites(parties, rows=30, seed=0):
     return sites
 
 
+@pytest.mark.backends("one")
 @backends
 @pytest.mark.parametrize("name", ["covid-clinics", "credit-default"])
 def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
