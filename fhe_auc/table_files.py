@@ -117,6 +117,17 @@ class TableFile:
     def _is_text(self) -> bool:
         return self.path == STDIN or self.suffix in _TEXT_SUFFIXES
 
+    def open_bytes(self) -> Any:
+        """Return the bytes of a text file, decompressed, as a file of Arrow's own.
+
+        Arrow reads ahead in threads. With a file of Python's these abort the process where it ends while they read.
+        """
+        if self.path == STDIN:
+            kept = _standard_input()
+            kept.flush()
+            return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
+        return pa.input_stream(str(self.path), compression="detect")
+
     def open_text(self) -> IO[bytes]:
         """Return the bytes of a text file, decompressed, from the beginning."""
         if self.path == STDIN:
@@ -258,8 +269,7 @@ def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapp
         strings_can_be_null=False,
         decimal_point=file.form.decimal,
     )
-    stream = file.open_text()
-    with pa_csv.open_csv(pa.PythonFile(_Unclosed(stream), "r"), convert_options=converting, **given) as reader:
+    with pa_csv.open_csv(file.open_bytes(), convert_options=converting, **given) as reader:
         for batch in reader:
             yield batch.rename_columns(list(wanted))
 

@@ -223,3 +223,15 @@ print(json.dumps([[each.y_score.tolist() for each in read], sorted({"pandas", "n
     scores, loaded = run_child(code, "a.csv", "b.parquet", "c.feather")
     assert scores == [SCORES] * 3 + [[0.5, 0.75, 0.125]] * 2
     assert loaded == []
+
+
+def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(table().encode())))
+    Path("a.csv").write_text(table())
+    Path("b.csv.gz").write_bytes(gzip.compress(table().encode()))
+    for name in ("a.csv", "b.csv.gz", "-"):
+        opened = table_files.TableFile(Path(name)).open_bytes()
+        assert not isinstance(opened, pa.PythonFile)
+        assert opened.read() == table().encode()
