@@ -38,7 +38,7 @@ def federated_auc(
     heterogeneity: bool = False,
     min_cell: int = DEFAULT_MIN_CELL,
     protocol: str | Options = DEFAULT_PROTOCOL,
-    thresholds: str | ArrayLike | None = None,
+    thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
     score_scale: str = DEFAULT_SCALE,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -84,11 +84,11 @@ def federated_auc(
         Installed protocol, by name (see ``fhe-auc protocols``) or by its options, such as
         ``fhe_auc_protocols.options.DpaucLaplace(epsilon=1.0)``. Exact and verified alone answer for several models,
         groups or classes.
-    thresholds : str, array-like or None
+    thresholds : str, array-like, QuantileThresholds or None
         "uniform:100", "hybrid:1000", "dpauc:100", the path of a file, or ascending numbers; or "quantile:200":
-        thresholds between which about equally many pooled rows lie, found by a session before the evaluation. What that
-        reveals is among the warnings. None takes the protocol's own: hybrid:4000 for one AUC of exact and verified,
-        hybrid:1000 otherwise.
+        thresholds between which about equally many pooled rows lie, found by a session before the evaluation, or what
+        `federated_thresholds` has found. What that session reveals is among the warnings. None takes the protocol's
+        own: hybrid:4000 for one AUC of exact and verified, hybrid:1000 otherwise.
     interval : float or None
         Level of the confidence interval; None: none. Exact and verified have DeLong's, with joint keys Hanley and
         McNeil's; other protocols do not release what an interval takes, and have none.
@@ -175,7 +175,7 @@ def evaluated(
     analysis: Analysis,
     *,
     protocol: str,
-    thresholds: str | ArrayLike | None,
+    thresholds: str | ArrayLike | QuantileThresholds | None,
     progress: Progress,
     cheat: str | None = None,
     options: Mapping[str, Any],
@@ -183,6 +183,9 @@ def evaluated(
 ) -> Evaluation:
     """Return the evaluation of rows that are for this analysis; the rest as of `federated_auc`."""
     plugin = registry.evaluating(protocol)
+    warnings: tuple[str, ...] = ()
+    if isinstance(thresholds, QuantileThresholds):
+        thresholds, warnings = thresholds.grid, thresholds.warnings
     if thresholds is None:
         thresholds = plugin.thresholds_for(several=not analysis.is_plain)
     bins = grids.quantiles_wanted(thresholds)
@@ -194,7 +197,8 @@ def evaluated(
         **common,
     )
     if bins is None:
-        return run(plugin, request, parties, progress, cheat)
+        evaluation = run(plugin, request, parties, progress, cheat)
+        return replace(evaluation, warnings=tuple(dict.fromkeys((*evaluation.warnings, *warnings))))
     return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
 
 
@@ -216,7 +220,8 @@ def federated_thresholds(
 ) -> QuantileThresholds:
     """Return thresholds between which about equally many of all parties' rows lie.
 
-    For several evaluations on the same thresholds; `federated_auc` with ``quantile:200`` does it for one.
+    For several evaluations on the same thresholds, as in ``federated_auc(rows, thresholds=found)``; ``quantile:200``
+    does it for one.
 
     Parameters
     ----------

@@ -131,6 +131,11 @@ def explicit(thresholds: ArrayLike) -> NDArray[np.float64]:
         given = np.asarray(thresholds)
     except (ValueError, TypeError, OverflowError) as error:
         raise ThresholdError(f"thresholds must be a one-dimensional array of numbers ({error})") from None
+    if given.ndim == 0:
+        raise ThresholdError(
+            "thresholds must be 'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not "
+            f"{type(thresholds).__name__}"
+        )
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise ThresholdError(
             f"thresholds must be a one-dimensional array of numbers, not of type {given.dtype} and shape {given.shape}"
@@ -192,6 +197,9 @@ def parse(spec: str) -> NDArray[np.float64]:
     path = Path(spec)
     if path.suffix.lower() in _FILE_SUFFIXES:
         return _read(path)
+    if re.fullmatch("[0-9]{1,9}", spec.strip()):
+        size = spec.strip()
+        raise ThresholdError(f"thresholds {size} are no grid yet: say uniform:{size} or hybrid:{size}")
     known = ", ".join(f"{grid}:SIZE" for grid in (*GRIDS, _QUANTILE))
     raise ThresholdError(f"thresholds {spec!r} are unknown; known are {known}, or a {'/'.join(_FILE_SUFFIXES)} file")
 
@@ -263,10 +271,13 @@ def _parse_lines(path: Path) -> NDArray[np.float64]:
 def resolve(thresholds: str | os.PathLike[str] | ArrayLike) -> NDArray[np.float64]:
     """Return the thresholds meant by an argument of the public API, read-only, shape (m,).
 
-    Text and paths are for `parse`, anything else is for `explicit`. Raises `ThresholdError` as they do.
+    Text and paths are for `parse`, and so is a whole number, which it refuses with the remedy; anything else is for
+    `explicit`. Raises `ThresholdError` as they do.
     """
     if isinstance(thresholds, (str, os.PathLike)):
         return parse(os.fspath(thresholds))
+    if isinstance(thresholds, (int, np.integer)) and not isinstance(thresholds, bool):
+        return parse(str(thresholds))
     return explicit(thresholds)
 
 

@@ -20,7 +20,7 @@ from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Q
 from fhe_auc.api import evaluated, levels_of, named
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
-from fhe_auc.evaluation import Evaluation, verified_as_dict
+from fhe_auc.evaluation import Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL, few_rows
 from fhe_auc.metrics import Histogram
@@ -86,7 +86,7 @@ def federated_report(
     threshold: float = 0.5,
     title: str = "",
     protocol: str | Options = "histogram-federated",
-    thresholds: str | ArrayLike | None = None,
+    thresholds: str | ArrayLike | QuantileThresholds | None = None,
     interval: float | None = DEFAULT_LEVEL,
     score_scale: str = DEFAULT_SCALE,
     max_rows: int = DEFAULT_MAX_ROWS,
@@ -153,7 +153,7 @@ def federated_report(
             evaluation,
             parties,
             analysis,
-            thresholds=wanted if isinstance(wanted, str) else "of one's own",
+            thresholds=_described(wanted),
             seconds=time.perf_counter() - started,
             threshold=threshold,
             title=title,
@@ -162,6 +162,12 @@ def federated_report(
             progress=report,
             common=common,
         )
+
+
+def _described(thresholds: str | ArrayLike | QuantileThresholds) -> str:
+    if isinstance(thresholds, QuantileThresholds):
+        return f"quantile:{len(thresholds.grid)}"
+    return thresholds if isinstance(thresholds, str) else "of one's own"
 
 
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import InputError, PartyData, federated_auc, federated_thresholds
+from fhe_auc import InputError, PartyData, federated_auc, federated_report, federated_thresholds
 from fhe_auc.terminal import shown
 from fhe_auc_protocols.options import DpaucLaplace
 
@@ -195,6 +195,20 @@ def test_thresholds_are_found_of_a_table_too() -> None:
     found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
     assert found.grid == pytest.approx(np.quantile(frame["risk"], [0, 0.2, 0.4, 0.6, 0.8])[0:5], abs=0.2)
     assert found.rows_above[0] == len(frame)
+
+
+def test_thresholds_that_were_found_are_thresholds_and_say_what_finding_them_reveals() -> None:
+    frame = patients(400)
+    found = federated_thresholds(frame, 5, **COLUMNS, backend="tenseal")
+    asked: dict[str, Any] = {**COLUMNS, "backend": "tenseal"}
+    given, numbers = (federated_auc(frame, **asked, thresholds=each) for each in (found, found.grid))
+    assert (given.fraction, given.thresholds, given.rounds) == (numbers.fraction, numbers.thresholds, numbers.rounds)
+    assert given.warnings == (*numbers.warnings, *(each for each in found.warnings if each not in numbers.warnings))
+    assert set(found.warnings) - set(numbers.warnings)
+    report = federated_report(frame, **asked, thresholds=found, min_cell=1).as_dict()
+    assert report["session"]["thresholds"] == f"quantile:{len(found.grid)}"
+    assert "Thresholds come from the scores themselves" in report["privacy"]
+    assert set(found.warnings) <= set(report["warnings"])
 
 
 def test_progress_true_shows_nothing_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,8 @@ def test_a_size_that_is_no_integer_is_refused(grid: Any, size: Any) -> None:
         ([0.5], "from 2 to 1,048,576, not 1"),
         (np.arange(2**20 + 1), "from 2 to 1,048,576, not 1,048,577"),
         ([[0.1, 0.2]], r"one-dimensional array of numbers, not of type float64 and shape \(1, 2\)"),
-        (0.5, "one-dimensional array of numbers"),
+        (0.5, "'uniform:100', 'hybrid:1000' or the like, or an array of numbers, not float$"),
+        ({0.1: 0.2}, "or an array of numbers, not dict$"),
         (["0.1", "0.2"], "one-dimensional array of numbers"),
         ([0.1, None], "one-dimensional array of numbers, not of type object"),
         ([False, True], "one-dimensional array of numbers, not of type bool"),
@@ -56,7 +57,7 @@ def test_what_is_no_grid_is_refused(given: Any, shown: str) -> None:
         thresholds.explicit(given)
 
 
-@pytest.mark.parametrize("spec", ["", "Quantile:100", "Uniform:100", "100", "grid.json", "uniform 100"])
+@pytest.mark.parametrize("spec", ["", "Quantile:100", "Uniform:100", "grid.json", "uniform 100"])
 def test_an_unknown_specification_is_refused_with_what_is_known(spec: str) -> None:
     known = r"uniform:SIZE, hybrid:SIZE, dpauc:SIZE, quantile:SIZE, or a \.npy/"
     with pytest.raises(ThresholdError, match=rf"{spec!r} are unknown; known are {known}"):
@@ -208,6 +209,12 @@ def test_thresholds_come_from_files(tmp_path: Path) -> None:
     (tmp_path / "grid.CSV").write_text("\ufeff" + "\r\n".join(map(repr, grid.tolist())) + "\r\n\r\n", encoding="utf-8")
     for name in "grid.npy", "grid.txt", "grid.CSV":
         assert np.array_equal(thresholds.parse(str(tmp_path / name)), grid)
+
+
+@pytest.mark.parametrize("number", [100, np.int64(100), "100", " 100 "])
+def test_a_number_of_thresholds_alone_is_no_grid_and_the_remedy_names_two(number: Any) -> None:
+    with pytest.raises(ThresholdError, match=r"^thresholds 100 are no grid yet: say uniform:100 or hybrid:100$"):
+        thresholds.resolve(number)
 
 
 def test_resolve_takes_a_specification_a_path_or_an_array(tmp_path: Path) -> None:
