@@ -185,7 +185,7 @@ def evaluated(
     plugin = registry.evaluating(protocol)
     warnings: tuple[str, ...] = ()
     if isinstance(thresholds, QuantileThresholds):
-        thresholds, warnings = thresholds.grid, thresholds.warnings
+        warnings, thresholds = thresholds.warnings, thresholds.grid
     if thresholds is None:
         thresholds = plugin.thresholds_for(several=not analysis.is_plain)
     bins = grids.quantiles_wanted(thresholds)
