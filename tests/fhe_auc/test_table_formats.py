@@ -235,3 +235,40 @@ def test_arrows_threads_read_no_file_of_pythons_which_could_abort_the_process_at
         opened = table_files.TableFile(Path(name)).open_bytes()
         assert not isinstance(opened, pa.PythonFile)
         assert opened.read() == table().encode()
+
+
+ROWS = [f"{number % 2},{number / 200},note {number}" for number in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        pytest.param({100: "1,0.5,\"height 5'10"}, 102, id="never closed"),
+        pytest.param({100: '1,0.5,"tall', 150: '0,0.5,"small'}, 102, id="closed by the next one that opens"),
+        pytest.param({100: '1,0.5,"tall', 150: "0,0.5,6'1\""}, 102, id="closed by an inch"),
+        pytest.param({3: '1,0.5,"tall', 199: '0,0.5,"'}, 5, id="closed at the end"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "windows-1252"])
+def test_a_quote_that_swallows_rows_is_refused_with_its_line(
+    folder: Path, changes: dict[int, str], line: int, encoding: str
+) -> None:
+    rows = ROWS.copy()
+    for number, text in changes.items():
+        rows[number] = text
+    Path("a.csv").write_text("\n".join(["died,risk,note", *rows, ""]), encoding)
+    with pytest.raises(InputError, match=f"^file 'a.csv': line {line}: a quote begins an entry there") as told:
+        read("a.csv", form=TextFormat(encoding=encoding))
+    assert (told.value.file, told.value.line) == ("a.csv", line)
+
+
+def test_quotes_that_swallow_nothing_are_read(folder: Path) -> None:
+    rows = [
+        f'{number % 2},{number / 200},"a ""note"", of\ntwo lines"' if number % 3 else row
+        for number, row in enumerate(ROWS)
+    ]
+    rows[7] = "1,0.035,6'1\""
+    rows[8] = "0,0.04,5'11\" or so"
+    rows[9] = '"1","0.045",""'
+    Path("a.csv").write_text("\n".join(["died,risk,note", *rows, ""]))
+    assert read("a.csv") == ([number % 2 for number in range(200)], [number / 200 for number in range(200)])
