@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from fhe_auc.counts import Coded, level_text
 from fhe_auc.errors import InputError, Place
+from fhe_auc.quotes import QuoteError, Quotes
 from fhe_auc.row_store import BATCH
 from fhe_auc.suggestions import known_names
 
@@ -106,6 +107,9 @@ class TableFile:
             )
         try:
             yield from read(self, tuple(numbers), tuple(texts))
+        except QuoteError as error:
+            line = self.line_at(error.offset)
+            raise InputError(f"file {self.name!r}: line {line}: {error}", file=self.name, line=line) from None
         except InputError as error:
             raise error.within(f"file {self.name!r}", file=self.name) from None
         except FileNotFoundError:
@@ -136,6 +140,15 @@ class TableFile:
             return file
         opened: IO[bytes] = pa.input_stream(str(self.path), compression="detect")
         return opened
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the bytes of a text file; as UTF-8, where its encoding does not have ASCII characters as one byte."""
+        if '",\n'.encode(self.form.encoding) == b'",\n':
+            stream = self.open_text()
+            yield from iter(lambda: stream.read(_BLOCK), b"")
+            return
+        with self._decoded() as text:
+            yield from iter(lambda: text.read(_BLOCK).encode(), b"")
 
     def delimiter(self, wanted: Sequence[str]) -> str:
         """Return the delimiter that was given, or that of the header with all these columns."""
@@ -174,6 +187,14 @@ class TableFile:
         except csv.Error:
             return None
         return None if before is None else before + 1
+
+    def line_at(self, offset: int) -> int:
+        """Return the line of a byte of the `blocks`."""
+        lines = 1
+        for block in self.blocks():
+            lines += block[: max(offset, 0)].count(b"\n")
+            offset -= len(block)
+        return lines
 
 
 class _Unclosed(io.RawIOBase):
@@ -314,9 +335,23 @@ def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapp
         strings_can_be_null=False,
         decimal_point=file.form.decimal,
     )
-    with pa_csv.open_csv(file.open_bytes(), convert_options=converting, **given) as reader:
-        for batch in reader:
-            yield batch.rename_columns(list(wanted))
+    quotes = Quotes(
+        delimiter.encode(),
+        len(header),
+        [header.index(raw[name]) for name, kind in types.items() if kind != _TEXT],
+        lambda text: float(text.replace(file.form.decimal, ".")),
+        _BLOCK,
+    )
+    blocks = file.blocks()  # the same text once more, beside Arrow: while the system has it in memory
+    try:
+        with pa_csv.open_csv(file.open_bytes(), convert_options=converting, **given) as reader:
+            for batch in reader:
+                quotes.feed(next(blocks, b""))
+                yield batch.rename_columns(list(wanted))
+    except pa.ArrowInvalid:
+        quotes.feed_all(blocks)  # what a quote does to the rows behind it is no fault of these
+        raise
+    quotes.feed_all(blocks)
 
 
 def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
