@@ -29,7 +29,10 @@ class QuoteError(InputError):
     """A quote swallows rows; `offset` is where it is in the text, in bytes."""
 
     def __init__(self, what: str, offset: int) -> None:
-        super().__init__(f"{what}. A quote that belongs to the text must be doubled, in an entry within quotes, or go")
+        super().__init__(
+            f"a quote begins an entry there {what}, and swallows the lines below; remove it, or put the entry within "
+            "quotes and double it"
+        )
         self.offset = offset
 
 
@@ -65,7 +68,7 @@ class Quotes:
         for block in blocks:
             self.feed(block)
         if len(self._rest) > 1 and not _ENTRY.fullmatch(self._rest, 1):
-            raise QuoteError("an entry begins with a quote and does not end", self._start + 1)
+            raise QuoteError("that does not end", self._start + 1)
 
     def feed(self, block: bytes) -> None:
         """Check more of the text; raise `QuoteError`."""
@@ -78,9 +81,7 @@ class Quotes:
             at = self._scan(text, self._tidy(text))
             self._start, self._rest = self._start + at, text[at:]
             if len(self._rest) > self.longest:
-                raise QuoteError(
-                    f"an entry begins with a quote and goes on for {self.longest:,} bytes", self._start + 1
-                )
+                raise QuoteError(f"that goes on for {self.longest:,} bytes", self._start + 1)
 
     def _tidy(self, text: bytes) -> int:
         """Return up to where each quote that could open an entry does, and no entry has several lines; 0: not so.
@@ -127,9 +128,7 @@ class Quotes:
             what = "which look like rows"
         else:
             return
-        raise QuoteError(
-            f"an entry begins with a quote and runs over {breaks + 1:,} lines, {what}", self._start + quote
-        )
+        raise QuoteError(f"that runs over {breaks + 1:,} lines, {what}", self._start + quote)
 
     def _are_rows(self, lines: list[bytes]) -> bool:
         """Return whether the lines of an entry look like the end of a row, rows, and the beginning of a row."""

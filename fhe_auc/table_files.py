@@ -147,7 +147,7 @@ class TableFile:
             stream = self.open_text()
             yield from iter(lambda: stream.read(_BLOCK), b"")
             return
-        with self._decoded() as text:
+        with self.decoded() as text:
             yield from iter(lambda: text.read(_BLOCK).encode(), b"")
 
     def delimiter(self, wanted: Sequence[str]) -> str:
@@ -257,7 +257,6 @@ def _text_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ..
         raise InputError("it is UTF-16 text; say so with --encoding utf-16")
     wanted = (*texts, *numbers)
     delimiter = file.delimiter(wanted)
-    _check_quotes(file, delimiter)
     yielded = 0
     for kind in (pa.float64(), pa.string()):  # text, where something is no number: so that its row can be named
         try:
@@ -276,49 +275,6 @@ def _text_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ..
         except pa.ArrowInvalid as error:
             if kind == pa.string() or "conversion error to double" not in str(error):
                 raise
-
-
-def _check_quotes(file: TableFile, delimiter: str) -> None:
-    """Raise `InputError` where a quote swallows rows: to a reader all from it to the next one is a single entry.
-
-    Refused is an entry over several lines that does not end, that has text behind the quote which ends it, or that has
-    as many delimiters as that many rows. Rows with fewer, between a quote that opens an entry and one that happens to
-    end it, are not noticed.
-    """
-    if not _has_entries_over_lines(file):
-        return
-    before = width = 0
-    with file.decoded() as text:
-        reader = csv.reader(text, delimiter=delimiter, strict=True)
-        try:
-            for row in reader:
-                width = width or len(row)
-                for entry in row:
-                    if (breaks := entry.count("\n")) and entry.count(delimiter) >= breaks * max(width - 1, 1):
-                        raise csv.Error
-                before = reader.line_num
-        except csv.Error:
-            raise InputError(
-                f"line {before + 1}: a quote begins an entry there and swallows the lines below; remove it, or put the "
-                "entry within quotes and double it",
-                line=before + 1,
-            ) from None
-
-
-def _has_entries_over_lines(file: TableFile) -> bool:
-    """Return whether a line may end between quotes. It is quick: few files have such lines, but many have quotes."""
-    if file.form.encoding.lower().startswith(("utf-16", "utf-32")):
-        return True  # whose bytes are not to be searched
-    quotes, stream = 0, file.open_text()
-    while block := stream.read(_BLOCK):
-        if quotes % 2 or b'"' in block:
-            held = np.frombuffer(block, np.uint8)
-            places = np.flatnonzero(held == ord('"'))
-            ends = np.flatnonzero((held == ord("\n")) | (held == ord("\r")))
-            if ((np.searchsorted(places, ends) + quotes) % 2).any():
-                return True
-            quotes += len(places)
-    return False
 
 
 def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any]) -> Iterator[Any]:

@@ -37,7 +37,7 @@ def scores_of(lines: list[str], encoding: str = "utf-8") -> list[float]:
 def refusal(lines: list[str], encoding: str = "utf-8") -> InputError:
     with pytest.raises(InputError) as caught:
         scores_of(lines, encoding)
-    assert str(caught.value).startswith(f"file 'a.csv': line {caught.value.line}: an entry begins with a quote ")
+    assert str(caught.value).startswith(f"file 'a.csv': line {caught.value.line}: a quote begins an entry there that ")
     assert "5'10" not in str(caught.value)
     assert caught.value.file == "a.csv"
     return caught.value
