@@ -19,7 +19,7 @@ from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL
 from fhe_auc.options import Options, given
 from fhe_auc.own_rows import warnings_of
-from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request
+from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
 from fhe_auc.rounds import R, conduct
 from fhe_auc.score_scale import DEFAULT_SCALE
 from fhe_auc.terminal import Progress, shown
@@ -95,7 +95,8 @@ def federated_auc(
     score_scale : "probability", "logit" or "percent"
         What the scores are; logits and percentages are turned into probabilities first (`fhe_auc.score_scale`).
     max_rows, min_rows : int
-        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on.
+        Public bounds on the pooled rows: the parameters hold up to max_rows, the precision from min_rows on. More than
+        max_rows are refused before any key is made, but by protocols that encrypt nothing.
     backend : "openfhe", "tenseal" or None
         Encryption library; None takes openfhe where it can be imported, else tenseal.
     keys : "sealed" or "joint"
@@ -318,6 +319,8 @@ def _played(
     found: Mapping[str, QuantileThresholds] | None = None,
 ) -> dict[str, R]:
     """Play all roles of a session; return what each party has got, by name, with the session's costs."""
+    if plugin.encrypts:
+        check_rows(sum(data.rows for data in parties), request.max_rows)  # between sites, no role could know
     started = time.perf_counter()
     session = plugin.prepare(request)
     delivery = plugin.local_delivery(session)

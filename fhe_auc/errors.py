@@ -18,6 +18,7 @@ Check: TypeAlias = Literal[
     "own rows",  # a party's own rows are not all in the sum
     "range",  # the AUC lies outside 0 … 1
     "redundancy",  # the redundant part of a denominator does not belong to it
+    "rows",  # the parties have more rows than were agreed on
     "slots",  # slots that should be equal differ
     "thresholds",  # the thresholds are not those that this party has found
     "unused slots",  # there are counts where none belong
@@ -127,7 +128,7 @@ class ResultCheckError(_FailedCheckError):
 class VerificationError(_FailedCheckError):
     """The decrypted result is not one that an honest aggregator would have computed; no number is given.
 
-    The text says which check failed, as `check` does, and carries no number either.
+    The text says which check failed, as `check` does, and carries no number either, but that of rows that are too many.
     """
 
 

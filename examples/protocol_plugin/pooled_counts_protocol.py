@@ -24,13 +24,13 @@ from fhe_auc.errors import CapacityError, InputError, ResultCheckError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Parameter, Terms, describe_ring, ring_as_dict
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, check_rows
 from fhe_auc.quantities import bytes_text
 from fhe_auc.rlwe.parameters import SECURITY_BITS, BackendName
 from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.submissions import RunningSum
 from fhe_auc.trapezoid import trapezoid
-from fhe_auc_keys.encrypted_protocol import EncryptedProtocol, check_rows
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 
 _PRIME = 0  # these sessions have one plaintext modulus
 _LEAST_FLOODING = 40  # bits by which flooding exceeds what it hides
@@ -91,7 +91,7 @@ class CountsTask(PartyTask[Residues, Residues, Evaluation]):
     """One party's counts, and the AUC from the pooled ones."""
 
     def __init__(self, manifest: Manifest, plan: CountsPlan, data: PartyData) -> None:
-        check_rows(data, plan.max_rows)
+        check_rows(data.rows, plan.max_rows, party=data.name)
         self.party = data.name
         self._manifest = manifest
         self._plan = plan

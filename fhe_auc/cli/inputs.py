@@ -190,7 +190,7 @@ max_rows_option = whole_number(
     "--max-rows",
     2,
     default=DEFAULT_MAX_ROWS,
-    about="Most rows of all parties together; beyond it the result may be refused. Intervals of up to 30,963 rows "
+    about="Most rows of all parties together; more are refused. Intervals of up to 30,963 rows "
     "(two models: 39,011) take about half the bytes of more.",
 )
 

@@ -190,9 +190,3 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError("sessions with joint keys cannot be aggregated in branches")
         computation = self.sealed_computation(manifest)
         return Branch(manifest, computation, computation.load_public(*public_context(material)), parties)
-
-
-def check_rows(data: PartyData, max_rows: int) -> None:
-    """Raise `InputError` where a party alone has more rows than the session may have."""
-    if data.rows > max_rows:
-        raise InputError(f"party {data.name!r} has more rows than the session's max_rows = {max_rows:,}")

@@ -12,9 +12,8 @@ from fhe_auc.computation import PartyTask
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, check_rows
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.blinded_auc import planner
 from fhe_auc_protocols.blinded_auc.encrypted_trapezoid import blinded_totals
 from fhe_auc_protocols.blinded_auc.error_bound import RAREST, error_bound
@@ -54,7 +53,7 @@ class BlindedTask(PartyTask[Slots, Slots, Evaluation]):
         self.party = data.name
         self.plan = manifest.decoded_plan(AucPlan)
         self._manifest, self._data = manifest, data
-        check_rows(data, self.plan.workload.max_rows)
+        check_rows(data.rows, self.plan.workload.max_rows, party=data.name)
 
     def counts(self) -> Counts:
         """Return the counts of this party's rows at the session's thresholds."""

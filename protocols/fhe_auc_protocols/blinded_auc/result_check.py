@@ -30,12 +30,13 @@ _DECODING = 2.0**-40
 
 _REFUSED = (
     "the decrypted result fails its check ({}), so no number is given: more pooled rows than max_rows, a class rarer "
-    "than one row in a million, a damaged message or a wrong key; if there may be more rows, raise max_rows"
+    "than one row in a million, a damaged message or a wrong key; if there may be more rows, raise max_rows "
+    "(--max-rows)"
 )
 
 _NOT_ACCEPTED = (
     "the result fails its check ({}), so no number is given: the aggregator has not computed what it should, the "
-    "pooled rows are more than max_rows, a message is damaged or a key is wrong"
+    "pooled rows are more than max_rows (--max-rows), a message is damaged or a key is wrong"
 )
 
 

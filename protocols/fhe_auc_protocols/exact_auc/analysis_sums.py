@@ -44,6 +44,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.heterogeneity import SiteSums
 from fhe_auc.intervals import Moments, PairedSums, of_bins
+from fhe_auc.protocol import too_many_rows
 from fhe_auc.sums.sketch import Sketch
 from fhe_auc.sums.terms import Factor, Part, Release, Sum, Term
 from fhe_auc_protocols.exact_auc.auc_sums import (
@@ -126,9 +127,14 @@ class AnalysisSums:
         """
         return 2 * min(self._width, _MOST_PARTS)
 
-    def least_modulus(self, max_rows: int) -> int:
-        """Return how many values a sum of so many pooled rows can take, the most of any sum."""
+    def least_modulus(self, max_rows: int, parties: int = 1) -> int:
+        """Return how many values a sum of so many pooled rows can take, the most of any sum.
+
+        Rows themselves are counted further, up to as many of each of the `parties`: so that it is certain which sums
+        are those of more rows.
+        """
         least = least_modulus(max_rows, interval=self.interval, scale=self.scale if self.compared else 0)
+        least = max(least, parties * max_rows + 1)
         return max(least, max_rows**2 << _LEAST_PRECISION_BITS) if self.average_precision else least
 
     def sketch(
@@ -200,21 +206,31 @@ class AnalysisSums:
         """Return b of average precision: its sum, at most P + P²/2^(b + 1) times 2^b, stays below half of T."""
         return min(_MOST_PRECISION_BITS, (modulus // (4 * max_rows)).bit_length() - 1)
 
-    def read(self, integers: Sequence[int], max_rows: int, modulus: int) -> Sums:
+    def read(self, integers: Sequence[int], max_rows: int, modulus: int, parties: int = 1) -> Sums:
         """Return what a result says, its integers each known up to multiples of `modulus`.
 
-        Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows.
+        Raises `ResultCheckError` where they cannot be those of at most `max_rows` rows; of how many, it says where that
+        can be: none of the `parties` has more.
         """
         given = iter(integers)
         by_part = {name: [next(given) for _ in part] for name, part in self._parts().items()}
         rows = dict(zip(self._cells, (each % modulus for each in by_part.pop("rows")), strict=True))
+        pooled = sum(rows[0, each] for each in range(self.analysis.classes_of_rows))
+        if pooled > parties * max_rows:
+            raise ResultCheckError(
+                "the result fails its check, so no number is given: the parties cannot have as many rows; a message is "
+                "damaged, or the aggregator has not computed what it should",
+                check="range",
+            )
+        if pooled > max_rows:
+            raise ResultCheckError(f"no number is given: {too_many_rows(pooled, max_rows)}", check="rows")
         estimates = []
         for index, contrast in enumerate(self.analysis.contrasts):
             positives, negatives = (
                 sum(rows[cell.group, each] for each in cell.classes)
                 for cell in (contrast.positives, contrast.negatives)
             )
-            estimates.append(auc_of_sums(by_part[f"contrast {index}"], positives, negatives, max_rows, modulus))
+            estimates.append(auc_of_sums(by_part[f"contrast {index}"], positives, negatives, modulus))
         paired = {}
         for pair in self.compared:
             first, second = (by_part[f"coarse {model}"] for model in pair)

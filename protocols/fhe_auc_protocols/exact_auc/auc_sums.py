@@ -82,20 +82,14 @@ class AucOfSums(NamedTuple):
     q01: int | None = None
 
 
-def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, max_rows: int, modulus: int) -> AucOfSums:
+def auc_of_sums(sums: Sequence[int], positives: int, negatives: int, modulus: int) -> AucOfSums:
     """Return the AUC of the integers of `auc_sums`, each known up to multiples of `modulus`.
 
-    Raises `ResultCheckError`: they cannot be those of so many rows, or these are more than `max_rows`.
+    Raises `ResultCheckError`: they cannot be those of so many rows.
     """
     difference = sums[0]
     ties, *squares = (each % modulus for each in sums[1:])
     pairs = positives * negatives
-    if positives + negatives > max_rows:
-        raise ResultCheckError(
-            f"the result fails its check, so no number is given: the pooled rows are more than max_rows = "
-            f"{max_rows:,}, a message is damaged, or the aggregator has not computed what it should",
-            check="range",
-        )
     of_squares = [square * rows for square, rows in zip(squares, (positives, negatives), strict=False)]
     fits = all(difference**2 <= each <= pairs**2 for each in of_squares)
     if ties > pairs - abs(difference) or not fits:

@@ -11,12 +11,12 @@ from fhe_auc.errors import ResultCheckError, UndefinedAucError, VerificationErro
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.keystream import KeyStream
 from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import check_rows
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.parameters import SECURITY_BITS
 from fhe_auc.sums.authenticator import Authenticator, released
 from fhe_auc.sums.opening import integers
-from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.exact_auc.analysis_sums import Sums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.reading import Reading
@@ -31,7 +31,7 @@ _OTHER_ROWS = (
 
 _NOT_ACCEPTED = (
     "the result fails its check, so no number is given: the aggregator has not computed what it should, a party has "
-    "submitted twice, a message is damaged, or the pooled rows are more than max_rows"
+    "submitted twice, or a message is damaged"
 )
 
 
@@ -45,7 +45,7 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def __init__(self, manifest: Manifest, data: PartyData) -> None:
         plan = manifest.decoded_plan(ExactPlan)
-        check_rows(data, plan.max_rows)
+        check_rows(data.rows, plan.max_rows, party=data.name)
         self.party = data.name
         self.plan = plan
         self._manifest = manifest
@@ -124,7 +124,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
 
     def _accepted(self, totals: Sequence[Residues]) -> Sums:
         plan = self.plan
-        return plan.sums.read(integers(totals, plan.parameters.plain_moduli), plan.max_rows, plan.modulus)
+        found = integers(totals, plan.parameters.plain_moduli)
+        return plan.sums.read(found, plan.max_rows, plan.modulus, plan.parties)
 
     def _verified(self, totals: Sequence[Residues], counted: Sequence[str], common_secret: bytes) -> Sums:
         """As `_accepted`, of a result that the authenticators fit; else raise `VerificationError`.
@@ -145,6 +146,8 @@ class ExactTask(PartyTask[Residues, Sequence[Residues], Evaluation]):
         if not all(fits):
             raise VerificationError(_NOT_ACCEPTED, check="authenticator")
         if isinstance(outcome, ResultCheckError):
+            if outcome.check == "rows":
+                raise VerificationError(str(outcome), check="rows") from None
             raise VerificationError(_NOT_ACCEPTED, check=outcome.check) from None
         return outcome
 

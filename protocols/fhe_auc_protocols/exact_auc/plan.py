@@ -116,7 +116,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         moduli = self.parameters.plain_moduli
         if min(moduli) < least_prime(self.release):
             raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
-        if self.modulus < self.sums.least_modulus(self.max_rows):
+        if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
         if self.parameters.multiplies != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")

@@ -49,7 +49,7 @@ def plan_exact(
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
     sums = AnalysisSums(analysis, thresholds, interval, average_precision)
-    least = sums.least_modulus(max_rows)
+    least = sums.least_modulus(max_rows, parties)
     parameters = _parameters(backend, max_rows, least, least_prime(sums.release), joint_keys)
     planned = partial(
         ExactPlan,

@@ -31,9 +31,9 @@ _ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE)  # of a coefficient of a fresh encr
 _CONFIDENCE = 7.0  # of N values none is further off, once in 10^7 sessions
 _MARGIN = 0.25  # by so much a sum may miss an integer; half of it is planned for
 _SIGN_BITS = 2
-_NO_SUM = (
-    "the result is not a sum of integers within bounds: pooled rows are more than max_rows, the aggregator has not "
-    "computed what it should, a message is damaged or a key is wrong"
+NO_SUM = (
+    "the result is not a sum of integers within bounds: pooled rows are more than max_rows (--max-rows), "
+    "the aggregator has not computed what it should, a message is damaged or a key is wrong"
 )
 
 
@@ -80,6 +80,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         largest = math.log2(self.max_total) + self.parameters.log2_scale
         if largest > EXACT_BITS or self.parameters.log2_scale % 1:
             raise CapacityError("the plan's sums are too large to be encoded exactly")
+        largest += math.log2(self.parties)  # no party has more: what is too large does not wrap, and shows
         if largest + self.shift_bits + self.parameters.log2_scale + _SIGN_BITS > self.parameters.log2_modulus:
             raise CapacityError("the plan's sums do not fit its modulus")
         if _CONFIDENCE * self.deviation > _MARGIN / 2:
@@ -156,12 +157,22 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         Raises `EvaluationError`: the slots are not those of sums within the plan's bounds: the keys are wrong, or the
         result is damaged.
         """
+        return self.within_bounds(self.sums_of_any_size(slots))
+
+    def within_bounds(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return these sums; raise `EvaluationError` where one is beyond `max_total`."""
+        if np.abs(sums).max() > self.max_total:
+            raise EvaluationError(NO_SUM)
+        return sums
+
+    def sums_of_any_size(self, slots: Slots) -> NDArray[np.int64]:
+        """As `sums`, up to `max_total` of each party: so that one beyond `max_total` is told from every other."""
         if not np.isfinite(slots).all():
-            raise EvaluationError(_NO_SUM)
+            raise EvaluationError(NO_SUM)
         found = coefficients_of(slots, self.parameters) / 2.0**self.shift_bits
         nearest = np.rint(found)
-        if not (np.abs(found - nearest) <= _MARGIN).all() or np.abs(nearest).max() > self.max_total:
-            raise EvaluationError(_NO_SUM)
+        if not (np.abs(found - nearest) <= _MARGIN).all() or np.abs(nearest).max() > self.parties * self.max_total:
+            raise EvaluationError(NO_SUM)
         if nearest[self.integers :].any():
             raise EvaluationError("the result has numbers where there are none to be added")
         return np.asarray(nearest[: self.integers].reshape(self.vectors, self.thresholds), np.int64)

@@ -24,11 +24,10 @@ from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.manifest import Manifest
-from fhe_auc.protocol import Request
+from fhe_auc.protocol import Request, check_rows, too_many_rows
 from fhe_auc.rounds import R
-from fhe_auc_keys.encrypted_protocol import check_rows
 from fhe_auc_protocols.ckks_protocol import CkksProtocol
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
+from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 
@@ -81,10 +80,10 @@ class CountsTask(PartyTask[Slots, Slots, R]):
         self.party = data.name
         self.masked = manifest.min_parties == len(manifest.parties)
         self.plan = manifest.decoded_plan(SumPlan)
-        self._readout, self._manifest = readout, manifest
+        self._readout, self._manifest, self._noisy = readout, manifest, bool(room_for_noise)
         if self.plan.vectors != vectors(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
-        check_rows(data, self.plan.max_total - room_for_noise)
+        check_rows(data.rows, self.plan.max_total - room_for_noise, party=data.name)
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
     def encode(self, common_secret: bytes) -> list[Slots]:
@@ -109,9 +108,10 @@ class CountsTask(PartyTask[Slots, Slots, R]):
     def levels(self, decrypted: Slots) -> list[NDArray[np.int64]]:
         """Return the pooled counts of each level, highest first; errors as `SumPlan.sums`.
 
-        Raise `ResultCheckError`, too, where there are counts where none belong.
+        Raise `ResultCheckError`, too, where there are counts where none belong, and where they are those of too many
+        rows, which is not told of noisy ones.
         """
-        sums = self.plan.sums(decrypted).ravel()
+        sums = self.plan.sums_of_any_size(decrypted).ravel()
         ends = np.cumsum([level.size for level in self._own])
         *levels, rest = np.split(sums, ends)
         if rest.any():
@@ -119,6 +119,14 @@ class CountsTask(PartyTask[Slots, Slots, R]):
                 "the sum has counts where none belong: the aggregator has not computed what it should",
                 check="unused slots",
             )
+        rows, most = int(levels[-1].sum()), self.plan.max_total
+        if not self._noisy and rows > most:
+            can_be = rows <= self.plan.parties * most  # no party has more
+            raise ResultCheckError(
+                f"no number is given: {too_many_rows(rows, most)}" if can_be else NO_SUM,
+                check="rows" if can_be else "range",
+            )
+        self.plan.within_bounds(sums)
         return levels
 
     def outcome(self, levels: list[NDArray[np.int64]], parties: int, **noise: Any) -> R:

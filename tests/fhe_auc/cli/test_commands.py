@@ -311,7 +311,7 @@ def test_a_single_party_is_pointed_at_the_site_column(hospitals: list[str]) -> N
         ("evaluate north.csv --thresholds none.txt", r"thresholds file 'none\.txt' does not exist"),
         ("evaluate north.csv --max-rows ten", "'--max-rows': 'ten' is not a valid integer"),
         ("evaluate north.csv --max-rows 10 --min-rows 20", "--min-rows is 20, but --max-rows 10"),
-        ("evaluate north.csv --max-rows 59 --min-rows 2", "party 'north' has more rows"),
+        ("evaluate north.csv --max-rows 59 --min-rows 2", "60 rows in all, 1 more than max_rows = 59"),
         ("evaluate north.csv --round-scores 7", "'--round-scores': 7 is not in the range"),
         ("evaluate north.csv --round-scores 3 -o round_scores=4", "given twice, as --round-scores and with -o"),
         ("evaluate north.csv -o release_digits=4", "protocol 'verified' has no option 'release_digits'"),

@@ -48,12 +48,12 @@ def test_the_auc_of_the_integers_is_that_of_the_trapezoid_and_of_scikit_learn(
     rows: tuple[list[int], list[int]],
 ) -> None:
     ones, zeros = sum(rows[0]), sum(rows[1])
-    found = auc_of_sums(sums_of(*rows)[:2], ones, zeros, 100, 10**6)
+    found = auc_of_sums(sums_of(*rows)[:2], ones, zeros, 10**6)
     expected = trapezoid(counts_of(*rows))
     four = (expected.fraction, Fraction(expected.tie, expected.den), ones, zeros)
     assert found == (*four, None, None)
     with_interval = sums_of(*rows, interval=True)[:4]
-    assert auc_of_sums(with_interval, ones, zeros, 100, 10**6) == (*four, *with_interval[2:])
+    assert auc_of_sums(with_interval, ones, zeros, 10**6) == (*four, *with_interval[2:])
     assert found.auc is not None
     labels = np.repeat([1, 0], [sum(rows[0]), sum(rows[1])])
     scores = np.concatenate([np.repeat(np.arange(len(side)), side) for side in rows])
@@ -78,16 +78,12 @@ def test_sums_of_so_many_rows_take_as_many_values_as_the_modulus_must_tell_apart
 
 @pytest.mark.parametrize("ones", [0, 5])
 def test_rows_of_one_class_have_no_auc(ones: int) -> None:
-    assert auc_of_sums([0, 0], ones, 5 - ones, 10, 101) == (None, 0, ones, 5 - ones, None, None)
+    assert auc_of_sums([0, 0], ones, 5 - ones, 101) == (None, 0, ones, 5 - ones, None, None)
 
 
 @pytest.mark.parametrize(
     ("sums", "shown"),
     [
-        ([0, 0, 6, 5], "more than max_rows = 10"),
-        ([0, 0, 10**12, 5], "more than max_rows = 10"),
-        ([0, 0, -1, 5], "more than max_rows = 10"),
-        ([0, 0, 5, -1], "more than max_rows = 10"),
         ([26, 0, 5, 5], "not an AUC"),
         ([-26, 0, 5, 5], "not an AUC"),
         ([25, 1, 5, 5], "not an AUC"),
@@ -105,6 +101,5 @@ def test_rows_of_one_class_have_no_auc(ones: int) -> None:
 def test_integers_of_no_rows_give_no_number_and_are_not_told(sums: list[int], shown: str) -> None:
     difference, ties, positives, negatives, *squares = sums
     with pytest.raises(ResultCheckError, match=shown) as caught:
-        auc_of_sums([difference, ties, *squares], positives % 10**15, negatives % 10**15, 10, 10**15)
-    assert str(10**12) not in str(caught.value)
+        auc_of_sums([difference, ties, *squares], positives, negatives, 10**15)
     assert caught.value.check == "range"

@@ -166,8 +166,20 @@ def test_submissions_are_as_large_as_planned_and_there_are_no_rotation_keys(back
 def test_sums_beyond_the_bound_give_no_number(backend):
     chosen = planned(backend, parties=2, max_total=100)
     summands = np.full((2, 2, 50), 60)
+    slots = summed(chosen, summands)
     with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
-        chosen.sums(summed(chosen, summands))
+        chosen.sums(slots)
+    assert np.array_equal(chosen.sums_of_any_size(slots), summands.sum(axis=0))
+
+
+@backends
+def test_sums_of_all_that_parties_can_have_do_not_wrap(backend):
+    chosen = planned(backend, parties=3, max_total=2**26)
+    most = np.full((2, 50), chosen.max_total)
+    assert np.array_equal(chosen.sums_of_any_size(summed(chosen, [most, most, most])), 3 * most)
+    assert np.array_equal(chosen.sums_of_any_size(summed(chosen, [-most, -most, -most])), -3 * most)
+    with pytest.raises(CapacityError, match="do not fit its modulus"):
+        msgspec.structs.replace(chosen, parties=2**100)
 
 
 @backends

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fhe_auc import ckks, datasets, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData, count
-from fhe_auc.errors import EvaluationError, InputError, UndefinedAucError
+from fhe_auc.errors import EvaluationError, InputError, ResultCheckError, UndefinedAucError
 from fhe_auc.messages import Message
 from fhe_auc.metrics import Histogram, recall_score
 from fhe_auc.plan import EncodedPlan
@@ -119,14 +119,37 @@ def test_a_pool_of_one_class_has_no_auc():
 
 
 def test_a_party_with_more_rows_than_the_session_may_have_is_refused_by_name():
-    with pytest.raises(InputError, match="party 'site 0' has more rows than the session's max_rows = 20"):
-        evaluated(random_sites(2), thresholds="uniform:10", max_rows=20, min_rows=2)
+    with pytest.raises(InputError, match="party 'site 0' alone has 30 rows, 10 more than max_rows = 20;"):
+        between_sites(random_sites(2), max_rows=20)
 
 
-def test_more_pooled_rows_than_the_bound_give_no_number():
-    sites = [([1] * 15, [0.5] * 15), ([1] * 15, [0.5] * 15), ([0], [0.1])]
-    with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
-        evaluated(sites, thresholds="uniform:10", max_rows=20, min_rows=2)
+def between_sites(sites, max_rows):
+    """What the first site reads, where nobody can count all rows beforehand."""
+    plugin, names = HistogramFederated(), tuple(site.name for site in sites)
+    prepared = plugin.prepare(
+        Request(parties=names, thresholds=thresholds.uniform(10), max_rows=max_rows, min_rows=2, backend=BACKENDS[0])
+    )
+    delivery = plugin.local_delivery(prepared)
+    aggregator = plugin.aggregator(prepared.manifest, delivery.aggregator)
+    roles = [plugin.party(prepared.manifest, delivery.parties[site.name], site) for site in sites]
+    message = aggregator.start()
+    for role in roles:
+        aggregator.receive(role.name, role.respond(message))
+    roles[0].respond(aggregator.finish_round())
+    return roles[0].result()
+
+
+@pytest.mark.parametrize("scores", [[0.5] * 15, np.linspace(0, 1, 15)], ids=["in one bin", "in many"])
+def test_more_pooled_rows_than_the_bound_give_no_number_wherever_they_lie(scores):
+    sites = [PartyData.from_arrays(f"site {number}", [0, *[1] * 14], scores) for number in range(2)]
+    assert between_sites(sites, 30).histogram.positives.sum() == 28
+    with pytest.raises(ResultCheckError) as caught:
+        between_sites(sites, 29)
+    assert caught.value.check == "rows"
+    assert str(caught.value) == (
+        "no number is given: the parties have 30 rows in all, 1 more than max_rows = 29; give --max-rows 30 "
+        "(max_rows=30) or more"
+    )
 
 
 @pytest.mark.parametrize("bins", [[[1, -1], [2, 2]], [[0, 3], [-1, 2]]])
