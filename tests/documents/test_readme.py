@@ -26,6 +26,9 @@ def test_it_is_short() -> None:
 def test_the_demo_prints_what_is_shown() -> None:
     (shown,) = re.findall(r"```\n(.*?)```", section("One command"), re.DOTALL)
     result = CliRunner().invoke(main, ["demo"], env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+    assert len(lines) <= 20 + 2  # what it is of, and a blank line
+    assert max(map(len, lines)) <= 80
     table, warning = result.stdout.split("\n\n")[1:]
     assert table.splitlines() == shown.splitlines()
     assert warning.startswith("warning: 36 of 78 parties")

@@ -31,6 +31,7 @@ from fhe_auc.estimates import Estimate, too_few
 from fhe_auc.heterogeneity import SiteSummary
 from fhe_auc.intervals import Interval
 from fhe_auc.metrics import Histogram
+from fhe_auc.report import page as page_module
 from fhe_auc.report.figures import FIGURES, _shares, png, svg
 from fhe_auc.report.tripod import items
 from fhe_auc_protocols.histograms import hierarchical_counts as hierarchy
@@ -95,6 +96,13 @@ class Page(HTMLParser):
         self.texts.append(data)
 
 
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of which only the words are read: drawing six figures takes most of a second."""
+    monkeypatch.setattr(page_module, "draw", lambda card, name: name)
+    monkeypatch.setattr(page_module, "svg", str.encode)
+
+
 def test_the_json_holds_what_the_metrics_say() -> None:
     ours = card()
     plain = json.loads(json.dumps(report.as_dict(ours, FACTS), allow_nan=False))
@@ -133,6 +141,7 @@ def test_the_json_holds_what_the_metrics_say() -> None:
     assert plain["session"]["limit"] == "inf"
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_the_page_holds_the_numbers_of_the_json() -> None:
     ours = card()
     texts = Page(report.render(ours, FACTS)).texts
@@ -161,6 +170,7 @@ def test_the_page_holds_the_numbers_of_the_json() -> None:
     assert "yes" in texts
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_every_text_passed_in_is_escaped() -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=y>\"'&amp;$title ${privacy}"
     facts = dataclasses.replace(
@@ -173,6 +183,7 @@ def test_every_text_passed_in_is_escaped() -> None:
     assert {attributes["src"][:26] for tag, attributes in page.tags if tag == "img"} == {"data:image/svg+xml;base64,"}
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_what_a_page_cannot_hold_is_replaced() -> None:
     facts = dataclasses.replace(
         FACTS, title="a\x1b\udcff", privacy="b\x00", session={"c\udcff": "d\x7f"}, warnings=("e\x85",)
@@ -210,6 +221,7 @@ def test_tables_have_captions_and_scopes_and_figures_have_words() -> None:
     assert len(set(alternatives)) == 5
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("there", [True, False])
 def test_the_table_of_tripod_names_places_that_are_on_the_page(there: bool) -> None:
     panels = {"groups": GROUPS, "sites": SITES} if there else {}
@@ -238,6 +250,7 @@ def test_saving_writes_page_json_and_figures(tmp_path: Path) -> None:
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files[2:])
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_nothing_predicted_positive_is_said_so() -> None:
     data = rows("rare")
     ours = report.report_card(Histogram.from_rows(data, [0, 0.01, 0.05, 1]), threshold=1.5)
@@ -247,11 +260,13 @@ def test_nothing_predicted_positive_is_said_so() -> None:
     assert "there are no such rows" in Page(report.render(ours, FACTS)).texts
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_no_warnings_leave_no_empty_box() -> None:
     facts = dataclasses.replace(FACTS, warnings=())
     assert "Read this first" not in report.render(card(), facts)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_exact_counts_say_that_nothing_is_open() -> None:
     texts = Page(report.render(report.report_card(Histogram([0, 0.5, 1], [0, 4], [6, 0])), FACTS)).texts
     assert "the bins leave nothing open" in texts
@@ -268,6 +283,7 @@ def test_scores_that_are_no_probabilities_have_no_report() -> None:
         report.report_card(Histogram([-1, 0, 1], [1, 2], [2, 1]))
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_noisy_counts_make_a_report() -> None:
     generator = np.random.default_rng(9)  # an experiment
     true = card().histogram
@@ -276,6 +292,7 @@ def test_noisy_counts_make_a_report() -> None:
     Page(report.render(report.report_card(Histogram(true.edges, *noisy)), FACTS))
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_the_interval_is_delongs_on_the_rows_as_the_bins_tell_them_apart() -> None:
     ours, data = card(), rows()
     at = np.searchsorted(ours.histogram.edges, data.y_score, side="right")
@@ -289,6 +306,7 @@ def test_the_interval_is_delongs_on_the_rows_as_the_bins_tell_them_apart() -> No
     assert f"{low:.3f} to {high:.3f} (DeLong)" in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_counts_that_allow_no_interval_have_none() -> None:
     for positives, negatives in (([0, 4], [6, 0]), ([1, 0], [3, 4]), ([1.5, 3], [4, 2])):
         ours = report.report_card(Histogram([0, 0.5, 1], positives, negatives))
@@ -296,6 +314,7 @@ def test_counts_that_allow_no_interval_have_none() -> None:
         assert "no confidence interval" in " ".join(Page(report.render(ours, FACTS)).texts)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_noise_is_said_so_and_no_range_is_claimed_to_hold() -> None:
     exact, noisy = (
         " ".join(" ".join(Page(report.render(card(noisy=noisy), FACTS)).texts).split()) for noisy in (False, True)
@@ -393,6 +412,7 @@ def test_no_count_in_the_json_is_small_and_it_says_what_was_merged(kind: str, th
         assert any(1 <= count < 10 for count in whole_counts(report.as_dict(card(kind, threshold), FACTS)))
 
 
+@pytest.mark.usefixtures("without_figures")
 @pytest.mark.parametrize("kind", ["plain", "rare"])
 def test_the_page_says_what_was_merged(kind: str) -> None:
     ours = card(kind, min_cell=10)
@@ -489,6 +509,7 @@ def test_calibration_intervals_are_walds() -> None:
     )
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_without_a_level_there_is_no_interval() -> None:
     ours = card(level=None)
     assert '"interval": {' not in json.dumps(report.as_dict(ours, FACTS))
