@@ -285,7 +285,7 @@ def _levels(name: str, found: Iterable[str | None]) -> tuple[str, ...]:
     if alike := [each for each, times in Counter(level.casefold() for level in levels).items() if times > 1]:
         raise InputError(
             f"column {name!r} has levels that differ in capitals only, such as {alike[0]!r}: write them alike, or name "
-            f"all levels (--by {name}=LEVEL,LEVEL)"
+            f"all levels (--by {name}=LEVEL,LEVEL, in Python by={{{name!r}: [LEVEL, LEVEL]}})"
         )
     if len(levels) > MOST_LEVELS_FOUND:
         raise InputError(

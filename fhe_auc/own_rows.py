@@ -108,8 +108,8 @@ def _remedy(found: _Range) -> str:
     if found.low >= -_ROUNDING and found.high <= 1 + _ROUNDING:
         return "if this is a rounding error, clip them to 0 and 1"
     return (
-        "check that this is the column of scores; then set the score scale (--score-scale percent or logit), or give "
-        "thresholds that span them"
+        "check that this is the column of scores; then set the score scale to percent or logit (--score-scale, in "
+        "Python score_scale=), or give thresholds that span them"
     )
 
 

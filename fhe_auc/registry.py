@@ -37,7 +37,9 @@ def names() -> tuple[str, ...]:
 
 def evaluating(name: str) -> Protocol[Evaluation]:
     """Return the installed protocol of that name, for evaluations; raise `UnknownProtocolError` as `load`."""
-    return _yielding(Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
+    return _yielding(
+        Evaluation, name, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it"
+    )
 
 
 def finding(name: str) -> Protocol[QuantileThresholds]:

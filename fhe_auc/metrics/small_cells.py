@@ -48,7 +48,7 @@ def merge_small_cells(histogram: Histogram, min_cell: int, *, keep: float | None
         if 0 < counts.sum() < min_cell:
             raise EvaluationError(
                 f"all bins together hold fewer than {min_cell} {name}, which is too few to show; if you may show small "
-                "counts, ask for a smaller minimum (--min-cell)"
+                "counts, ask for a smaller minimum (--min-cell, in Python min_cell=)"
             )
     sums = tuple(
         np.append(0, np.cumsum(counts.astype(np.int64))) for counts in (histogram.positives, histogram.negatives)

@@ -263,7 +263,7 @@ def _of_interval(card: ReportCard, wanted: float | None) -> tuple[str, ...]:
     if card.interval is None:
         return (
             "the AUC has no confidence interval: merging small counts has moved it too far, or pairs of rows do not "
-            "differ enough. `fhe-auc evaluate` gives AUC and interval without merging",
+            "differ enough. `fhe-auc evaluate` and federated_auc give AUC and interval without merging",
         )
     return (rarer,) if rarer else ()
 
@@ -298,7 +298,9 @@ def _of_small_cells(card: ReportCard, edges: NDArray[np.float64], threshold: flo
             "edge of the merged bins, stands for it",
         )
     if card.min_cell == 1 and not card.noisy:
-        return ("small counts are shown (--min-cell 1): a count from 1 to 9 may tell who is meant",)
+        return (
+            "small counts are shown (--min-cell 1, in Python min_cell=1): a count from 1 to 9 may tell who is meant",
+        )
     return ()
 
 

@@ -159,7 +159,9 @@ def test_every_command_names_site_column_and_remedy_and_takes_the_scale(
     assert (refused.exit_code, refused.stdout) == (2, "")
     told = " ".join(refused.stderr.split())
     assert re.search(
-        "party 'north', north.csv, line 2, column 'risk': score is .* score scale .--score-scale percent", told
+        "party 'north', north.csv, line 2, column 'risk': score is .* to percent or logit .--score-scale, "
+        "in Python score_scale=",
+        told,
     )
     assert CliRunner().invoke(main, [*asked, "--score-scale", "percent"]).exit_code == 0
 

@@ -236,7 +236,7 @@ def test_small_counts_are_merged_and_nothing_shown_is_of_the_bins_before(
 def test_small_counts_are_shown_where_that_is_asked_for_and_warned_of(folder: Path, pool: PartyData) -> None:
     options = ("--min-cell", "1", "--thresholds", "uniform:100", "--backend", "tenseal", "--no-interval")
     result = call(*CREDIT, *options)
-    assert "warning: small counts are shown (--min-cell 1)" in " ".join(result.stdout.split())
+    assert "warning: small counts are shown (--min-cell 1, in Python min_cell=1)" in " ".join(result.stdout.split())
     assert "interval" not in result.stdout
     said = json.loads((folder / "report" / "report.json").read_text())
     assert said["histogram"]["positives"] == Histogram.from_rows(pool, edges("uniform:100")).positives.tolist()

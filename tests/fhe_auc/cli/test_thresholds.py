@@ -105,7 +105,7 @@ def test_what_cannot_find_quantiles_says_so_before_a_file_is_read(truth: float) 
         dpauc, 2, "'dpauc-laplace' has no private way to find quantile thresholds; give thresholds that no data"
     )
     no_auc = call("evaluate", "absent.csv", "--protocol", "boundaries-federated")
-    assert_fails(no_auc, 2, "finds thresholds and gives no AUC; fhe-auc thresholds runs it")
+    assert_fails(no_auc, 2, "finds thresholds and gives no AUC; fhe-auc thresholds and federated_thresholds run it")
     no_thresholds = call("thresholds", "absent.csv", "--protocol", "semi-honest", "--out", "a.txt")
     assert_fails(no_thresholds, 2, "'semi-honest' finds no thresholds")
     assert_fails(call("evaluate", "absent.csv", "--thresholds", "quantile:1"), 2, "from 2 to 1,048,576, not 1")
@@ -117,7 +117,7 @@ def test_a_score_outside_0_to_1_is_one_line_with_the_remedy(truth: float) -> Non
     Path("logits.csv").write_text("y_true,y_score\n0,-1.5\n1,2.0\n")
     refused = call("evaluate", "logits.csv", "north.csv", "--thresholds", "quantile:20", *TENSEAL)
     named = "party 'logits', logits.csv, line 2, column 'y_score'"
-    assert_fails(refused, 2, f"{named}: score is -1.5, .* .--score-scale percent or logit")
+    assert_fails(refused, 2, f"{named}: score is -1.5, .* percent or logit .--score-scale, in Python score_scale=")
 
 
 def test_a_report_and_a_calibration_map_can_rest_on_quantiles(truth: float) -> None:

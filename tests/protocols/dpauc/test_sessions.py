@@ -659,7 +659,7 @@ def test_the_demo_refuses_to_draw_a_noisy_result_before_it_computes_one(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "epsilon has no default; give a privacy budget, as in fhe-auc evaluate … -o epsilon=1"),
+        ("", "give a privacy budget: -o epsilon=1, in Python as in protocol=DpaucLaplace(epsilon=1.0)"),
         ("-o epsilon=0", "epsilon must be positive and finite, got 0"),
         ("-o epsilon=nan", "epsilon must be positive and finite, got nan"),
         ("-o epsilon=one", "epsilon must be a number, got 'one'"),
