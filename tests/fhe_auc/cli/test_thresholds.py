@@ -157,6 +157,6 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_run(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
-    monkeypatch.setattr("fhe_auc.api.federated_thresholds", None)
+    monkeypatch.setattr("fhe_auc.cli.thresholds.federated_thresholds", None)
     refused = call("thresholds", *FILES, "--out", "new.txt")
     assert_fails(refused, 2, "'new.txt' cannot be written: No space left on device")
