@@ -8,6 +8,7 @@ What pooled counts make of it, the AUC: `fhe_auc.trapezoid`.
 
 from __future__ import annotations
 
+import re
 import reprlib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -255,6 +256,8 @@ class PartyData:
             def refused(row: int, what: str) -> InputError:
                 if refuse is not None:
                     return refuse(row, what, column)
+                if what.endswith(" is missing"):
+                    what += "; drop the row"
                 return InputError(f"party {name!r}, {place(row).text}: {what}", party=name, column=column or None)
 
             return refused
@@ -345,7 +348,7 @@ class _Known(dict[tuple[type, Any], int]):
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__()
-        self._index = {name: index for index, name in enumerate(names)}
+        self._index = {level_text(name): index for index, name in enumerate(names)}
 
     def __missing__(self, key: tuple[type, Any]) -> int:
         text = level_text(key[1])
@@ -354,13 +357,18 @@ class _Known(dict[tuple[type, Any], int]):
 
 
 def level_text(entry: object) -> str | None:
-    """Return a level or a class as text, 1.0 as "1" like 1; None where it is missing."""
+    """Return a level, a class or a site as text; None where it is missing.
+
+    1.0 is "1", like 1, and so is "1.0": pandas writes whole numbers so where one of the column is missing.
+    """
     if isinstance(entry, float):
         if entry != entry:
             return None
         if entry.is_integer():
             entry = int(entry)
     text = "" if entry is None else str(entry).strip()
+    if text.endswith(".0") and re.fullmatch(r"(0|-?[1-9][0-9]*)\.0", text):
+        text = text[:-2]
     return text if text.lower() not in _MISSING_TEXTS else None
 
 

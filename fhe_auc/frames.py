@@ -181,7 +181,9 @@ def _split(table: Any, columns: Columns) -> list[_Party | PartyData]:
         code = texts.get(entry)
         if code is None:
             if (name := level_text(entry)) is None:
-                raise InputError(f"the table, row {row}: the site is missing in column {site!r}", column=site)
+                raise InputError(
+                    f"the table, row {row}: the site is missing in column {site!r}; drop the row", column=site
+                )
             code = texts[entry] = codes.setdefault(name, len(codes))
         of_row[row] = code
     for name, values in read.items():
@@ -241,7 +243,9 @@ def _binary(tables: Iterable[_Party], column: str, pos_label: Label) -> dict[str
         if None in texts.values():
             row = next(row for row, entry in enumerate(entries) if level_text(entry) is None)
             raise InputError(
-                f"party {each.name!r}, {each.place(row).text}: label is missing", party=each.name, column=column
+                f"party {each.name!r}, {each.place(row).text}: label is missing; drop the row",
+                party=each.name,
+                column=column,
             )
         binary[each.name] = np.fromiter((texts[entry] == wanted for entry in entries), np.bool_, len(entries))
         seen.update(text for text in texts.values() if text is not None)

@@ -7,6 +7,7 @@ their number from 0. A missing entry is None, or NaN in a column of numbers.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
 import shutil
@@ -35,6 +36,7 @@ __all__ = ["SUFFIXES", "Piece", "TableFile", "TextFormat"]
 STDIN = Path("-")
 
 _BLOCK = 2**22  # bytes of text at a time
+_GZIP = b"\x1f\x8b"  # how its files begin
 _DELIMITERS = (",", ";", "\t", "|")
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 
@@ -95,7 +97,7 @@ class TableFile:
 
     def place(self, row: int, wanted: Sequence[str]) -> Place:
         """Return where a row, from 0, is; `wanted` are the columns that were read."""
-        line = self._line(row, wanted) if self._is_text else None
+        line = self._line(row, wanted) if self.is_text else None
         return Place(f"{self.name}, {f'row {row}' if line is None else f'line {line}'}", self.name, line)
 
     def pieces(self, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Piece]:
@@ -115,10 +117,13 @@ class TableFile:
         except FileNotFoundError:
             raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
-            raise InputError(f"file {self.name!r} cannot be read: {_reason(error)}", file=self.name) from None
+            raise InputError(
+                f"file {self.name!r} cannot be read: {_reason(error, self._encoding)}", file=self.name
+            ) from None
 
     @property
-    def _is_text(self) -> bool:
+    def is_text(self) -> bool:
+        """Whether it is CSV or its like."""
         return self.path == STDIN or self.suffix in _TEXT_SUFFIXES
 
     def open_bytes(self) -> Any:
@@ -130,7 +135,9 @@ class TableFile:
             kept = _standard_input()
             kept.flush()
             return pa.OSFile(f"/proc/self/fd/{kept.fileno()}")  # opened anew, from its beginning
-        return pa.input_stream(str(self.path), compression="detect")
+        with self.path.open("rb") as file:
+            zipped = file.read(2) == _GZIP  # whatever its name
+        return pa.input_stream(str(self.path), compression="gzip" if zipped else None)
 
     def open_text(self) -> IO[bytes]:
         """Return the bytes of a text file, decompressed, from the beginning."""
@@ -138,7 +145,7 @@ class TableFile:
             file = _standard_input()
             file.seek(0)
             return file
-        opened: IO[bytes] = pa.input_stream(str(self.path), compression="detect")
+        opened: IO[bytes] = self.open_bytes()
         return opened
 
     def blocks(self) -> Iterator[bytes]:
@@ -154,9 +161,11 @@ class TableFile:
         """Return the delimiter that was given, or that of the header with all these columns."""
         if self.form.delimiter is not None:
             return self.form.delimiter
+        if (stated := self.stated_delimiter()) is not None:
+            return stated
         if ".tsv" in self.suffix:
             return "\t"
-        header = next(iter(self._records(",")), [""])
+        header = self.header(",")
         line = ",".join(header)
         for delimiter in _DELIMITERS:
             names = {name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])}
@@ -164,9 +173,27 @@ class TableFile:
                 return delimiter
         return ","
 
-    def _records(self, delimiter: str) -> Iterator[list[str]]:
+    def stated_delimiter(self) -> str | None:
+        """Return what a first line such as "sep=;", which is for Excel, says that the delimiter is."""
         with self.decoded() as text:
-            yield from csv.reader(text, delimiter=delimiter)
+            stated = re.fullmatch(r"sep=(.)[\r\n]+", text.readline(7))
+        return stated and stated[1]
+
+    def header(self, delimiter: str) -> list[str]:
+        """Return the names of the columns as they stand there; none in an empty file."""
+        return next((names for _, names in self.records(delimiter)), [])
+
+    def records(self, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+        """Yield the header and each row, with the line on which it begins; blank lines are none."""
+        lines = 0 if self.stated_delimiter() is None else 1
+        with self.decoded() as text:
+            for _ in range(lines):
+                text.readline()
+            reader, before = csv.reader(text, delimiter=delimiter), 0
+            for record in reader:
+                if record:
+                    yield lines + before + 1, record
+                before = reader.line_num
 
     def decoded(self) -> io.TextIOWrapper:
         """Return the text of a text file, from the beginning."""
@@ -180,13 +207,9 @@ class TableFile:
     def _line(self, row: int, wanted: Sequence[str]) -> int | None:
         """Return the line on which a row begins; a row may take several. None where that cannot be told."""
         try:
-            with self.decoded() as text:
-                reader = csv.reader(text, delimiter=self.delimiter(wanted))
-                records = (reader.line_num for record in reader if record)
-                before = next(islice(records, row, None), None)  # the last line of the row before, or of the header
+            return next((line for line, _ in islice(self.records(self.delimiter(wanted)), row + 1, None)), None)
         except csv.Error:
             return None
-        return None if before is None else before + 1
 
     def line_at(self, offset: int) -> int:
         """Return the line of a byte of the `blocks`."""
@@ -217,6 +240,11 @@ def _standard_input() -> IO[bytes]:
     if not _STANDARD_INPUT:
         kept: Any = tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
         shutil.copyfileobj(sys.stdin.buffer, kept)
+        kept.seek(0)
+        if kept.read(2) == _GZIP:
+            kept.seek(0)
+            zipped, kept = kept, tempfile.SpooledTemporaryFile(max_size=_BLOCK)  # noqa: SIM115
+            shutil.copyfileobj(gzip.GzipFile(fileobj=zipped, mode="rb"), kept)
         _STANDARD_INPUT.append(kept)
     return _STANDARD_INPUT[0]
 
@@ -224,14 +252,15 @@ def _standard_input() -> IO[bytes]:
 _STANDARD_INPUT: list[IO[bytes]] = []
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception, encoding: str) -> str:
     """Return the first line of an error, but for the row that Arrow's CSV reader quotes: it is somebody's data."""
     text = (str(error) or type(error).__name__).splitlines()[0]
     if isinstance(error, UnicodeError) or (isinstance(error, pa.ArrowException) and "UTF8" in text):
-        return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
+        if encoding == "utf-8-sig":
+            return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
+        return f"it is not {encoding} text, and --encoding is that of all text files: save it again in that one"
     if isinstance(error, pa.ArrowException) and text.startswith("CSV"):
-        counts = re.search(r"Row #\d+: Expected \d+ columns, got \d+", text)
-        return f"{counts[0] if counts else 'it is no well-formed CSV'}; --delimiter says what stands between columns"
+        return "it is no well-formed CSV"
     return text
 
 
@@ -280,9 +309,15 @@ def _text_pieces(file: TableFile, numbers: tuple[str, ...], texts: tuple[str, ..
 def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapping[str, Any]) -> Iterator[Any]:
     given = {
         "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        "read_options": pa_csv.ReadOptions(block_size=_BLOCK, encoding=file.form.encoding),
+        "read_options": pa_csv.ReadOptions(
+            block_size=_BLOCK,
+            encoding=file.form.encoding,
+            skip_rows=0 if file.stated_delimiter() is None else 1,
+        ),
     }
-    header = next(iter(file._records(delimiter)), [])
+    header = file.header(delimiter)
+    if not header:
+        raise InputError("the file is empty")
     raw = {name.strip(): name for name in header}
     _require(wanted, [name.strip() for name in header])
     converting = pa_csv.ConvertOptions(
@@ -304,10 +339,25 @@ def _batches(file: TableFile, wanted: Sequence[str], delimiter: str, types: Mapp
             for batch in reader:
                 quotes.feed(next(blocks, b""))
                 yield batch.rename_columns(list(wanted))
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid as error:
         quotes.feed_all(blocks)  # what a quote does to the rows behind it is no fault of these
+        if "Empty CSV file" in str(error):  # a header that no line break ends
+            return
+        if re.search(r"Expected \d+ columns, got", str(error)):
+            _refuse_other_lengths(file, delimiter)
         raise
     quotes.feed_all(blocks)
+
+
+def _refuse_other_lengths(file: TableFile, delimiter: str) -> None:
+    """Raise `InputError` for the first row that is not as long as the header."""
+    records = file.records(delimiter)
+    _, header = next(records)
+    for number, (line, row) in enumerate(records):
+        if len(row) != len(header):
+            advice = "" if number else "; --delimiter says what stands between columns"
+            found = f"{len(row)} column{'s' * (len(row) != 1)}"
+            raise InputError(f"line {line}: {found}, and the header has {len(header)}{advice}", line=line)
 
 
 def _numbers_of(column: Any, decimal: str) -> NDArray[Any]:
@@ -322,6 +372,8 @@ def _number_or_text(text: str, decimal: str) -> float | str | None:
         return None
     if decimal == "." and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", text):
         raise InputError(f"{text.strip()!r} has a decimal comma; say so with --decimal ,")
+    if re.fullmatch(r"\s*[-+]?\d+([.,]\d+)?\s*%\s*", text):
+        raise InputError(f"{text.strip()!r} has a percent sign; remove it and give --score-scale percent")
     try:
         return text if "_" in text else float(text.replace(decimal, "."))  # Python reads 1_000 as a number
     except ValueError:

@@ -28,6 +28,9 @@ from fhe_auc.table_files import STDIN, SUFFIXES, Piece, TableFile, TextFormat
 __all__ = ["Entries", "read_columns", "read_for", "read_parties", "write_rows"]
 
 
+_DROP = "--drop-missing leaves such rows out"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Entries:
     """How files are written, and what entries mean.
@@ -190,8 +193,13 @@ class _Kept:
         def refuse(row: int, what: str, column: str) -> InputError:
             place = part.file.place(int(part.rows[row]), self._columns.names)
             party = part.sites.names[int(part.sites.codes[row])]
-            if column == label and re.match(r"label is (-1\.0;|.*not a number$)", what):
-                what += "; --positive-label names the label that counts as 1"
+            if re.match(r".* is (missing|nan\b)", what):
+                what += f"; {_DROP}"
+            elif column == label and not self._analysis.classes:
+                remedy = "; --positive-label names the label that counts as 1"
+                what = re.sub(r"(is not a number|must be 0 or 1)", rf"\1{remedy}", what)
+            elif column in scores and not part.file.is_text and isinstance(piece.numbers[column][row], str):
+                what = what.replace("is not a number", "is text in the file, not a number")
             message = f"party {party!r}, {place.text}, column {column!r}: {what}"
             return InputError(message, party=party, file=place.file, line=place.line, column=column)
 
@@ -229,7 +237,7 @@ class _Kept:
             if name is None:
                 place = part.file.place(int(part.rows[row]), self._columns.names)
                 raise InputError(
-                    f"{place.text}, column {self._columns.site!r}: the site is missing",
+                    f"{place.text}, column {self._columns.site!r}: the site is missing; {_DROP}",
                     file=place.file,
                     line=place.line,
                     column=self._columns.site,
@@ -238,7 +246,7 @@ class _Kept:
         return names
 
     def _label_values(self, part: _Part) -> Any:
-        coded, wanted = part.piece.texts[self._columns.label], self._entries.positive_label
+        coded, wanted = part.piece.texts[self._columns.label], level_text(self._entries.positive_label)
         if self._analysis.classes:
             return coded
         if wanted is None:

@@ -272,3 +272,54 @@ def test_quotes_that_swallow_nothing_are_read(folder: Path) -> None:
     rows[9] = '"1","0.045",""'
     Path("a.csv").write_text("\n".join(["died,risk,note", *rows, ""]))
     assert read("a.csv") == ([number % 2 for number in range(200)], [number / 200 for number in range(200)])
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "-"])
+def test_an_empty_file_is_called_so_and_a_header_alone_has_no_rows(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    header = b"died\trisk" if name == "a.tsv" else b"died,risk"
+    for content, told in ((b"", "the file is empty"), (header, "there are no rows"), (header + b"\n", "no rows")):
+        packed = gzip.compress(content) if name.endswith(".gz") else content
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+        monkeypatch.setattr(table_files, "_STANDARD_INPUT", [])
+        if name != "-":
+            Path(name).write_bytes(packed)
+        with pytest.raises(InputError, match=rf"^file '({name}|standard input)': .*{told}$"):
+            read(name)
+
+
+def test_gzip_is_read_under_any_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(table().encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    Path("a.csv").write_bytes(packed)
+    Path("b.csv.gz").write_text(table())
+    for file in ("a.csv", "b.csv.gz", "-"):
+        assert read(file) == (LABELS, SCORES)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_excels_first_line_says_the_delimiter_and_is_no_row(folder: Path, encoding: str) -> None:
+    form = TextFormat(encoding=encoding)
+    Path("a.csv").write_text("sep=~\n" + table(between="~"), encoding)
+    assert read("a.csv", form=form) == (LABELS, SCORES)
+    Path("a.csv").write_bytes(("sep=;\n" + table(between=";") + "\nx;0.5\n").replace("\n", "\r\n").encode(encoding))
+    with pytest.raises(InputError, match=r"a\.csv, line 8, column 'died': label is 'x'"):
+        read("a.csv", form=form)
+
+
+def test_a_percent_sign_is_refused_with_the_remedy(folder: Path) -> None:
+    Path("a.csv").write_text("died,risk\n1,49.15%\n0,5 %\n")
+    with pytest.raises(InputError, match=r"'49\.15%' has a percent sign; remove it and give --score-scale percent$"):
+        read("a.csv")
+    Path("a.csv").write_text("died,risk\n1,49.15\n0,5\n")
+    assert read("a.csv", score_scale="percent") == ([1, 0], [0.4915, 0.05])
+
+
+def test_a_file_that_is_not_in_the_encoding_given_is_not_said_to_be_in_another(folder: Path) -> None:
+    Path("a.csv").write_bytes("died,risk,ort\n1,0.5,Ábel\n".encode())  # its bytes are not all in windows-1252
+    form = TextFormat(encoding="windows-1252")
+    with pytest.raises(
+        InputError, match=r"^file 'a\.csv' cannot be read: it is not windows-1252 text, and --encoding "
+    ):
+        read("a.csv", form=form)

@@ -122,8 +122,13 @@ def test_one_column_cannot_be_both_label_and_score(folder: Path) -> None:
 
 
 def test_a_line_with_too_many_fields_is_refused(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"file 'a\.csv' cannot be read: .*Expected 2 columns, got 3"):
-        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "1,0,5")])
+    with pytest.raises(InputError, match=r"^file 'a\.csv': line 4: 3 columns, and the header has 2$") as told:
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "", "1,0,5")])
+    assert (told.value.file, told.value.line) == ("a.csv", 4)
+    with pytest.raises(InputError, match=r"line 3: 1 column, and the header has 2$"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0.5", "1")])
+    with pytest.raises(InputError, match=r"line 2: 3 columns, .*; --delimiter says what stands between columns$"):
+        read_parties([write("a.csv", "y_true,y_score", "1,0,5", "1,0.5")])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,11 @@ def test_a_bad_csv_entry_is_named_with_party_row_file_and_value(folder: Path, li
         ([0, 1], [0.5, None], "a.parquet, row 1, column 'y_score': score is missing"),
         ([0, 1], [0.5, float("nan")], "a.parquet, row 1, column 'y_score': score is nan"),
         ([0, 3], [0.5, 0.6], "a.parquet, row 1, column 'y_true': label is 3.0;"),
-        ([0, 1], ["0.5", "0.6"], "a.parquet, row 0, column 'y_score': score is '0.5', which is not a number"),
+        (
+            [0, 1],
+            ["0.5", "0.6"],
+            "a.parquet, row 0, column 'y_score': score is '0.5', which is text in the file, not a number",
+        ),
         ([0, 1], [[0.5], [0.6]], r"a.parquet, row 0, column 'y_score': score is \[0.5\], which is not a number"),
         (pa.array([], pa.int64()), pa.array([], pa.float64()), "there are no rows"),
     ],
@@ -171,7 +180,11 @@ def test_a_bad_parquet_entry_is_named_with_party_row_file_and_value(
     [
         ([0, 5], [0.5, 0.6], "^party 'a', a.npz, row 1, column 'y_true': label is 5.0;"),
         ([0, 1], [0.5, np.inf], "^party 'a', a.npz, row 1, column 'y_score': score is inf;"),
-        ([0, 1], ["0.5", "x"], "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is not a number"),
+        (
+            [0, 1],
+            ["0.5", "x"],
+            "^party 'a', a.npz, row 0, column 'y_score': score is '0.5', which is text in the file, not a number",
+        ),
         ([0, 1], [0.5], "^file 'a.npz': the columns differ in length: y_true 2, y_score 1"),
         ([0, 1], [[0.5], [0.6]], r"^file 'a.npz': column 'y_score' must be one-dimensional, but has shape \(2, 1\)"),
         ([0, 1], np.array([0.5, None]), "^file 'a.npz': column 'y_score' cannot be read: Object arrays"),
@@ -211,6 +224,41 @@ def test_a_file_given_twice_is_refused(folder: Path, site_column: str | None) ->
     write("a.csv", "y_true,y_score,site", "1,0.5,x")
     with pytest.raises(InputError, match=r"file '\./a\.csv' is given twice|file 'a\.csv' is given twice"):
         read_parties(["a.csv", folder / "a.csv"][::-1], site_column=site_column)
+
+
+def test_what_is_missing_is_refused_with_the_option_that_leaves_it_out(folder: Path) -> None:
+    header = "site,y_true,y_score"
+    for row, what in ((",1,0.5", "the site"), ("x,,0.5", "label"), ("x,1,", "score")):
+        with pytest.raises(InputError, match=rf"line 2, .*{what} is missing; --drop-missing leaves such rows out$"):
+            read_parties([write("a.csv", header, row, "x,0,0.5")], site_column="site")
+    file = write_parquet("a.parquet", y_true=[0, 1], y_score=[0.5, float("nan")])
+    with pytest.raises(InputError, match=r"score is nan; scores must be finite; --drop-missing leaves such rows out$"):
+        read_parties([file])
+
+
+@pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (2, 1)])
+def test_two_other_labels_are_refused_with_the_option_that_names_one_first(
+    folder: Path, labels: tuple[int, int]
+) -> None:
+    file = write("a.csv", "y_true,y_score", *(f"{label},0.5" for label in labels))
+    with pytest.raises(InputError, match=r"labels must be 0 or 1; --positive-label names .* 1\. Survival .* classes"):
+        read_parties([file])
+    assert plain(read_parties([file], entries=Entries(positive_label=str(labels[0]))))["a"][0] == [1, 0]
+
+
+def test_whole_numbers_are_one_site_and_one_label_as_pandas_writes_them_too(folder: Path) -> None:
+    """It writes 1.0 for 1 where an entry of the column is missing."""
+    first = write("a.csv", "site,y_true,y_score", "1,2,0.1", "2,1,0.2", "01,2,0.3", "1.50,1,0.4")
+    second = write("b.csv", "site,y_true,y_score", "1.0,2.0,0.5", "2.0,1.0,0.6", ",2.0,0.7", "0.0,2.0,0.8")
+    for positive in ("2", "2.0"):
+        entries = Entries(positive_label=positive, drop_missing=True)
+        assert plain(read_parties([first, second], site_column="site", entries=entries)) == {
+            "1": ([1, 1], [0.1, 0.5]),
+            "2": ([0, 0], [0.2, 0.6]),
+            "01": ([1], [0.3]),
+            "1.50": ([0], [0.4]),
+            "0": ([1], [0.8]),
+        }
 
 
 @pytest.mark.parametrize("site", ["", "  ", '""'])
@@ -346,7 +394,7 @@ def test_csv_notes_may_run_over_lines_across_the_blocks_of_the_reader(folder: Pa
 def test_the_row_of_a_malformed_csv_is_named_and_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "patients.csv"
     path.write_text("name,diagnosis,y_true,y_score\nJane,none,1,0.9\nJohn, Roe,flu,0,0.1\n")
-    with pytest.raises(InputError, match="Expected 4 columns, got 5") as caught:
+    with pytest.raises(InputError, match=r"line 3: 5 columns, and the header has 4$") as caught:
         read_parties([path])
     assert "Roe" not in str(caught.value)
     assert "flu" not in str(caught.value)
