@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,17 +16,60 @@ from fhe_auc import registry
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import DEFAULT_MIN_CELL, Analysis, Questions
 from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError, UnknownProtocolError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation, QuantileThresholds, preceded
 from fhe_auc.frames import Columns, Label, Rows, parties_of
 from fhe_auc.intervals import DEFAULT_LEVEL
-from fhe_auc.options import Options, given
+from fhe_auc.options import Options, example, given
 from fhe_auc.own_rows import warnings_of
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL, Protocol, Request, check_rows
 from fhe_auc.rounds import R, conduct
 from fhe_auc.score_scale import DEFAULT_SCALE
+from fhe_auc.suggestions import known_names
 from fhe_auc.terminal import Progress, shown
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
+
+def with_remedy(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return the function, whose error about an argument that it does not have then names what may be meant."""
+    known = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def call(*args: _P.args, **values: _P.kwargs) -> _T:
+        for name in values:
+            if name not in known:
+                remedy = _as_option(name, values) or known_names(name, known, most=len(known))
+                raise TypeError(f"{function.__name__} has no argument {name!r}{remedy}")
+        return function(*args, **values)
+
+    return call
+
+
+def _as_option(name: str, values: Mapping[str, Any]) -> str:
+    """Return how to give an option of a protocol, of the one that `values` ask for if it has it; "" for no option."""
+    kinds = {}
+    for protocol in registry.names():
+        try:
+            kinds[protocol] = registry.load(protocol).options
+        except UnknownProtocolError:  # of a plug-in that does not load
+            continue
+    having = {protocol: kind for protocol, kind in kinds.items() if name in [each.name for each in fields(kind)]}
+    if not having:
+        return ""
+    asked = values.get("protocol")
+    chosen = having.get(asked if isinstance(asked, str) else getattr(asked, "protocol", ""))
+    if chosen is None and len(having) == 1:
+        chosen = next(iter(having.values()))
+    if chosen is None:
+        names = ", ".join(kind.__name__ for kind in having.values())
+        return f"; it is an option of protocols, to be given as in protocol=NAME({name}=...), NAME one of {names}"
+    how = example(chosen, **{name: values[name]})
+    return f"; it is an option of a protocol: protocol={how}, from {chosen.__module__}"
+
+
+@with_remedy
 def federated_auc(
     rows: Rows,
     *,
@@ -160,7 +205,14 @@ def federated_auc(
 
 
 def named(protocol: str | Options) -> tuple[str, dict[str, Any]]:
-    """Return a protocol's name, and the options that are given."""
+    """Return a protocol's name, and the options that are given; raise `InputError` for what is neither."""
+    asked: object = protocol
+    if isinstance(asked, type) and issubclass(asked, Options):
+        raise InputError(f"protocol={asked.__name__} is a class, not its options: protocol={example(asked)}")
+    if not isinstance(asked, (str, Options)):
+        raise InputError(
+            f"protocol must be a name or options, as in protocol=DpaucLaplace(epsilon=1.0), not {type(asked).__name__}"
+        )
     return (protocol, {}) if isinstance(protocol, str) else (protocol.protocol, given(protocol))
 
 
@@ -203,6 +255,7 @@ def evaluated(
     return run_on_quantiles(plugin, request, bins, parties, progress, cheat)
 
 
+@with_remedy
 def federated_thresholds(
     rows: Rows,
     bins: int,

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc import __version__, registry
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
-from fhe_auc.api import evaluated, levels_of, named
+from fhe_auc.api import evaluated, levels_of, named, with_remedy
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.evaluation import Evaluation, QuantileThresholds, verified_as_dict
@@ -73,6 +73,7 @@ class Report:
         return save(self.card, self.facts, folder)
 
 
+@with_remedy
 def federated_report(
     rows: Rows,
     *,

@@ -1,0 +1,87 @@
+"""An argument that a public function does not have: one sentence says which one is meant, or where it belongs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+from fhe_auc import InputError, federated_auc, federated_report, federated_thresholds
+from fhe_auc_protocols import options
+from fhe_auc_protocols.options import DpaucGaussian, DpaucLaplace, Malicious
+
+ROWS = [([0, 1], [0.2, 0.9])]
+FUNCTIONS: list[Any] = [federated_auc, federated_report, federated_thresholds]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_typo_is_a_type_error_with_the_argument_that_is_meant(function: Any) -> None:
+    told = f"^{function.__name__} has no argument 'lable'; did you mean 'label'\\? .*there are: rows, .*progress"
+    with pytest.raises(TypeError, match=told):
+        function(ROWS, lable="died")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            {"executions": 4},
+            r"an option of a protocol: protocol=Malicious\(executions=4\), from fhe_auc_protoc",
+        ),
+        (
+            {"epsilon": 1.0, "protocol": "dpauc-laplace"},
+            r"protocol=DpaucLaplace\(epsilon=1.0\), from fhe_auc_protocols",
+        ),
+        ({"delta": 0.1, "protocol": "dpauc-gaussian"}, r"protocol=DpaucGaussian\(epsilon=..., delta=0.1\)"),
+        ({"clip": False, "protocol": DpaucLaplace(epsilon=1.0)}, r"protocol=DpaucLaplace\(epsilon=..., clip=False\)"),
+        ({"epsilon": 1.0}, r"as in protocol=NAME\(epsilon=...\), NAME one of .*DpaucLaplace, .*UstatKrr$"),
+    ],
+)
+def test_a_protocols_option_is_shown_where_it_belongs(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(TypeError, match=f"^federated_auc has no argument '{next(iter(values))}'; it is .*{told}"):
+        federated_auc(ROWS, **values)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_signatures_are_those_of_the_source(function: Any) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    assert {each.kind for each in parameters} <= {
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.KEYWORD_ONLY,
+    }
+    assert all(each.annotation is not inspect.Parameter.empty for each in parameters)
+
+
+def test_a_typo_in_an_option_is_a_type_error_with_the_option_that_is_meant() -> None:
+    with pytest.raises(
+        TypeError, match=r"^Malicious has no option 'execution'; did you mean 'executions'\? \(there are"
+    ):
+        Malicious(execution=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'epsilon'"):
+        DpaucLaplace()  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("name", options.__all__)
+def test_the_signature_of_options_is_their_fields(name: str) -> None:
+    kind = getattr(options, name)
+    assert list(inspect.signature(kind).parameters) == [each.name for each in dataclasses.fields(kind)]
+
+
+def test_options_are_copied_pickled_and_replaced() -> None:
+    chosen = DpaucGaussian(epsilon=1.0, delta=1e-6)
+    assert pickle.loads(pickle.dumps(chosen)) == copy.deepcopy(chosen) == chosen  # noqa: S301 - our own bytes
+    assert dataclasses.replace(chosen, delta=1e-5) == DpaucGaussian(epsilon=1.0, delta=1e-5)
+
+
+@pytest.mark.parametrize("function", [federated_auc, federated_report])
+def test_what_is_no_protocol_is_one_sentence(function: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"^protocol=DpaucLaplace is a class, .*: protocol=DpaucLaplace\(epsilon=...\)$"
+    ):
+        function(ROWS, protocol=DpaucLaplace)
+    with pytest.raises(InputError, match=r"^protocol must be a name or options, .*, not int$"):
+        function(ROWS, protocol=3)
