@@ -237,7 +237,7 @@ class Evaluation(Outcome):
             line += f" ({100 * self.interval.level:.6g} % interval {ends(self.interval)}, {self.interval.method})"
         if self.positives is not None and self.negatives is not None:
             line += f"; n {self.positives + self.negatives:,}, events {self.positives:,}"
-        return f"{line}; protocol {self.protocol}, {self.parties:,} {'party' if self.parties == 1 else 'parties'}"
+        return f"{line}; protocol {self.protocol}, {_parties(self)}"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the line, tables of estimates and comparisons, sites, warnings."""
@@ -250,6 +250,10 @@ class Evaluation(Outcome):
             *(f"warning: {warning}" for warning in self.warnings),
         ]
         return html(str(self), tables, lines)
+
+
+def _parties(outcome: Outcome) -> str:
+    return f"{outcome.parties:,} {'party' if outcome.parties == 1 else 'parties'}"
 
 
 def verified_as_dict(*, aggregation: bool) -> dict[str, bool]:
@@ -274,6 +278,11 @@ class QuantileThresholds(Outcome):
 
     grid: NDArray[np.float64]
     rows_above: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return one line: how many there are, from where to where, protocol and parties."""
+        span = f"{len(self.grid):,} from {self.grid[0]:g} to {self.grid[-1]:g}"
+        return f"<QuantileThresholds: {span}; protocol {self.protocol}, {_parties(self)}>"
 
     def require(self, grid: ArrayLike, *, party: str) -> None:
         """Check the thresholds of the evaluation's manifest, which its key holder has made, against those found.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fhe_auc import __version__, registry
+from fhe_auc import __version__, notebook, registry
 from fhe_auc import thresholds as grids
 from fhe_auc.analysis import DEFAULT_MIN_CELL, MOST_MIN_CELL, PLAIN, Analysis, Questions
 from fhe_auc.api import evaluated, levels_of, named, with_remedy
@@ -22,13 +22,14 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.evaluation import Evaluation, QuantileThresholds, verified_as_dict
 from fhe_auc.frames import Columns, Label, Rows, parties_of
-from fhe_auc.intervals import DEFAULT_LEVEL, few_rows
+from fhe_auc.intervals import DEFAULT_LEVEL, Interval, few_rows
 from fhe_auc.metrics import Histogram
 from fhe_auc.options import Options
 from fhe_auc.own_rows import warnings_of
 from fhe_auc.protocol import DEFAULT_MAX_ROWS, DEFAULT_MIN_ROWS, DEFAULT_PROTOCOL
 from fhe_auc.report.card import Facts, ReportCard, as_dict, report_card
 from fhe_auc.report.page import render, save
+from fhe_auc.result_tables import TextTable, ends, of_estimates, of_sites
 from fhe_auc.score_scale import DEFAULT_SCALE
 from fhe_auc.terminal import Progress, shown
 
@@ -59,6 +60,42 @@ class Report:
     card: ReportCard
     facts: Facts
     own_warnings: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return one line: title, AUC, interval, rows and share of positive ones."""
+        card, interval = self.card, self.card.interval
+        within = "" if interval is None else f" ({_level(interval)} {ends(interval)}, {interval.method})"
+        total = (
+            f"{'about ' * card.noisy}{card.histogram.counts.sum():,.0f} rows, {100 * card.prevalence:.3g} % positive"
+        )
+        return f"{self.facts.title}: AUC {card.auc.value:.4f}{within}; {total}"
+
+    def __repr__(self) -> str:
+        return f"<Report: {self}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the line, tables of metrics and groups, sites, warnings; not `own_warnings`."""
+        measures = [*self.card.measures, *self.card.calibration_measures]
+        level = next((_level(each.interval) for each in measures if each.interval is not None), "interval")
+        rows = (
+            (
+                each.title,
+                "undefined" if each.estimate is None else f"{each.estimate.value:.4f}",
+                "" if each.interval is None else ends(each.interval),
+                each.meaning,
+            )
+            for each in measures
+        )
+        tables = [TextTable(("metric", "value", level, ""), tuple(rows), 1)]
+        if self.facts.groups:
+            tables.append(of_estimates(self.facts.groups))
+        sites = () if self.facts.sites is None else of_sites([self.facts.sites])
+        lines = [
+            *(f"{label} {value}: {note}" for label, value, note in sites),
+            *(f"warning: {warning}" for warning in self.facts.warnings),
+            "save(folder) writes the page with its figures",
+        ]
+        return notebook.html(str(self), tables, lines)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole content as plain types, ready for ``json.dumps``."""
@@ -169,6 +206,10 @@ def _described(thresholds: str | ArrayLike | QuantileThresholds) -> str:
     if isinstance(thresholds, QuantileThresholds):
         return f"quantile:{len(thresholds.grid)}"
     return thresholds if isinstance(thresholds, str) else "of one's own"
+
+
+def _level(interval: Interval) -> str:
+    return f"{100 * interval.level:.6g} % interval"
 
 
 def refuse_noisy_panels(questions: Questions, options: Mapping[str, object]) -> None:

@@ -19,7 +19,11 @@ HEAVY = {"flwr", "matplotlib", "numpy", "opendp", "openfhe", "pandas", "pyarrow"
 def test_every_public_name_is_documented(name: str) -> None:
     assert f"`{name}`" in (fhe_auc.__doc__ or "")
     assert inspect.getdoc(getattr(fhe_auc, name))
-    assert name in dir(fhe_auc)
+
+
+def test_what_is_listed_is_what_is_public() -> None:
+    assert [name for name in dir(fhe_auc) if not name.startswith("__")] == sorted(fhe_auc.__all__)
+    assert {"__all__", "__doc__", "__version__"} <= set(dir(fhe_auc))
 
 
 @pytest.mark.parametrize("name", [name for name in fhe_auc.__all__ if name.startswith("federated_")])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,30 @@ def test_the_report_is_of_the_rows(rows: pd.DataFrame, report: Report) -> None:
     assert [each.auc for each in report.facts.groups] == pytest.approx(expected, abs=1e-12)
     assert report.facts.title == "Sepsis"
     assert "<title>Sepsis" in report.html()
+
+
+def test_it_shows_itself_in_one_line(rows: pd.DataFrame, report: Report) -> None:
+    auc, share = roc_auc_score(rows["died"], rows["risk"]), 100 * rows["died"].mean()
+    line = rf"Sepsis: AUC {auc:.4f} \(95 % interval 0\.\d{{4}} to 0\.\d{{4}}, .*\); 1,500 rows, {share:.3g} % positive"
+    assert re.fullmatch(line, str(report))
+    assert repr(report) == f"<Report: {report}>"
+
+
+def test_a_notebook_shows_metrics_groups_and_warnings_but_not_what_is_told_of_ones_own_rows(
+    rows: pd.DataFrame, report: Report
+) -> None:
+    odd = "<script>alert(1)</script>"
+    facts = replace(report.facts, title=odd, warnings=(odd,))
+    shown = replace(report, facts=facts, own_warnings=("party 'north' has few rows",))._repr_html_()
+    assert odd not in shown
+    assert "few rows" not in shown
+    cells = [re.findall("<t[dh][^>]*>([^<]*)<", row) for row in shown.split("<tr>")]
+    brier, sexes = report.as_dict()["metrics"]["brier"]["value"], rows["sex"].value_counts()
+    assert [row[1] for row in cells if row[:1] == ["Brier score"]] == [f"{brier:.4f}"]
+    assert [row[:2] for row in cells if row and row[0].startswith("sex: ")] == [
+        [f"sex: {sex}", f"{sexes[sex]:,}"] for sex in ("F", "M")
+    ]
+    assert f"warning: {escape(odd)}" in shown
 
 
 def test_it_is_saved_as_the_commands(report: Report, tmp_path: Path) -> None:
