@@ -118,8 +118,15 @@ class TableFile:
             raise InputError(f"file {self.name!r} does not exist", file=self.name) from None
         except Exception as error:  # what the libraries raise on damaged files has no end
             raise InputError(
-                f"file {self.name!r} cannot be read: {_reason(error, self._encoding)}", file=self.name
+                f"file {self.name!r} cannot be read: {_reason(error, self.wrong_encoding)}", file=self.name
             ) from None
+
+    @property
+    def wrong_encoding(self) -> str:
+        """What to say of a text file that is not in the encoding given."""
+        if self._encoding == "utf-8-sig":
+            return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
+        return f"it is not {self._encoding} text, and --encoding is that of all text files: save it again in that one"
 
     @property
     def is_text(self) -> bool:
@@ -183,10 +190,13 @@ class TableFile:
         """Return the names of the columns as they stand there; none in an empty file."""
         return next((names for _, names in self.records(delimiter)), [])
 
-    def records(self, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-        """Yield the header and each row, with the line on which it begins; blank lines are none."""
+    def records(self, delimiter: str, errors: str = "replace") -> Iterator[tuple[int, list[str]]]:
+        """Yield the header and each row, with the line on which it begins; blank lines are none.
+
+        `errors` is what to do with text in another encoding, as for `open`.
+        """
         lines = 0 if self.stated_delimiter() is None else 1
-        with self.decoded() as text:
+        with self.decoded(errors) as text:
             for _ in range(lines):
                 text.readline()
             reader, before = csv.reader(text, delimiter=delimiter), 0
@@ -195,10 +205,10 @@ class TableFile:
                     yield lines + before + 1, record
                 before = reader.line_num
 
-    def decoded(self) -> io.TextIOWrapper:
+    def decoded(self, errors: str = "replace") -> io.TextIOWrapper:
         """Return the text of a text file, from the beginning."""
         buffered = io.BufferedReader(_Unclosed(self.open_text()))
-        return io.TextIOWrapper(buffered, self._encoding, newline="", errors="replace")
+        return io.TextIOWrapper(buffered, self._encoding, newline="", errors=errors)
 
     @property
     def _encoding(self) -> str:
@@ -252,13 +262,11 @@ def _standard_input() -> IO[bytes]:
 _STANDARD_INPUT: list[IO[bytes]] = []
 
 
-def _reason(error: Exception, encoding: str) -> str:
+def _reason(error: Exception, wrong_encoding: str) -> str:
     """Return the first line of an error, but for the row that Arrow's CSV reader quotes: it is somebody's data."""
     text = (str(error) or type(error).__name__).splitlines()[0]
     if isinstance(error, UnicodeError) or (isinstance(error, pa.ArrowException) and "UTF8" in text):
-        if encoding == "utf-8-sig":
-            return "it is not UTF-8 text; say its encoding, as in --encoding windows-1252"
-        return f"it is not {encoding} text, and --encoding is that of all text files: save it again in that one"
+        return wrong_encoding
     if isinstance(error, pa.ArrowException) and text.startswith("CSV"):
         return "it is no well-formed CSV"
     return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
@@ -16,12 +16,12 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fhe_auc.errors import InputError
 from fhe_auc.files import replacing
+from fhe_auc.table_files import TableFile, TextFormat
 
 __all__ = ["add_column"]
 
@@ -29,7 +29,12 @@ _Column = NDArray[np.float64]
 
 
 def add_column(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], name: str, values: NDArray[np.float64]
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    name: str,
+    values: NDArray[np.float64],
+    form: TextFormat | None = None,
+    read: Sequence[str] = (),
 ) -> None:
     """Write a table again, with one column more at its end.
 
@@ -43,6 +48,10 @@ def add_column(
         The new column's, which the table must not have.
     values : ndarray of float64, shape (n,)
         One for each row.
+    form : TextFormat, optional
+        How a text file is written, and its copy too.
+    read : sequence of str
+        Columns that were read, by which the delimiter is found.
 
     Raises
     ------
@@ -60,7 +69,7 @@ def add_column(
         )
     try:
         with replacing(wanted) as file:
-            writer(given, file, name, values)
+            writer(TableFile(given, form or TextFormat()), read, file, name, values)
     except InputError as error:
         raise error.within(f"file {str(given)!r}", file=str(given)) from None
 
@@ -70,29 +79,37 @@ def _refuse_same(name: str, there: list[str]) -> None:
         raise InputError(f"there is a column {name!r} already")
 
 
-def _add_to_csv(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
-    parsing = pa_csv.ParseOptions(newlines_in_values=True)
-    with pa_csv.open_csv(source, parse_options=parsing) as head:
-        names = head.schema.names
-    _refuse_same(name, [there.strip() for there in names])
-    as_text = pa_csv.ConvertOptions(column_types=dict.fromkeys(names, pa.large_string()), strings_can_be_null=False)
-    table = pa_csv.read_csv(source, parse_options=parsing, convert_options=as_text)
-    text = TextIOWrapper(target, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*names, name])
-    writer.writerows(zip(*(column.to_pylist() for column in table.columns), values.tolist(), strict=True))
-    text.detach()
+def _add_to_csv(source: TableFile, read: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    delimiter = source.delimiter(read)
+    text = TextIOWrapper(target, encoding=source.form.encoding, newline="")
+    if source.stated_delimiter() is not None:
+        text.write(f"sep={delimiter}\n")
+    writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
+    records = source.records(delimiter, errors="strict")
+    try:
+        _, names = next(records)
+        _refuse_same(name, [there.strip() for there in names])
+        writer.writerow([*names, name])
+        for (_, row), value in zip(records, values.tolist(), strict=True):
+            writer.writerow([*row, str(value).replace(".", source.form.decimal)])
+        text.detach()
+    except UnicodeEncodeError:
+        raise InputError(f"column {name!r} cannot be written in its encoding, {source.form.encoding}") from None
+    except UnicodeDecodeError:
+        raise InputError(source.wrong_encoding) from None
+    except csv.Error as error:
+        raise InputError(f"it is no well-formed CSV: {error}") from None
 
 
-def _add_to_parquet(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
-    with pq.ParquetFile(source) as file:
+def _add_to_parquet(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    with pq.ParquetFile(source.path) as file:
         table = file.read()
     _refuse_same(name, table.column_names)
     pq.write_table(table.append_column(name, pa.array(values)), target)
 
 
-def _add_to_npz(source: Path, target: BinaryIO, name: str, values: _Column) -> None:
-    with np.load(source, allow_pickle=False) as archive:
+def _add_to_npz(source: TableFile, _: Sequence[str], target: BinaryIO, name: str, values: _Column) -> None:
+    with np.load(source.path, allow_pickle=False) as archive:
         _refuse_same(name, archive.files)
         arrays = {}
         for there in archive.files:
@@ -107,6 +124,6 @@ def _add_to_npz(source: Path, target: BinaryIO, name: str, values: _Column) -> N
                 np.lib.format.write_array(file, array, allow_pickle=False)  # type: ignore[no-untyped-call, unused-ignore]
 
 
-_WRITERS: Mapping[str, Callable[[Path, BinaryIO, str, _Column], None]] = MappingProxyType(
+_WRITERS: Mapping[str, Callable[[TableFile, Sequence[str], BinaryIO, str, _Column], None]] = MappingProxyType(
     {".csv": _add_to_csv, ".parquet": _add_to_parquet, ".npz": _add_to_npz}
 )

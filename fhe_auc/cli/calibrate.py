@@ -19,6 +19,7 @@ from fhe_auc.evaluation import verified_as_dict
 
 if TYPE_CHECKING:
     from fhe_auc.metrics import CalibrationMap
+    from fhe_auc.table_files import TextFormat
 
 _METHOD = "bbq"
 
@@ -95,6 +96,7 @@ def fit(files: inputs.PartyFiles, session: SessionOptions, out: Path, force: boo
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--score-column", metavar="NAME", default="y_score", help="Column of scores.")
 @inputs.score_scale_option
+@inputs.text_options
 @click.option("--column", metavar="NAME", default="y_calibrated", help="Name of the column that is added.")
 @out_file_options("The copy to write, of the same kind: .csv, .parquet or .npz.")
 @output.json_option
@@ -103,6 +105,7 @@ def apply(
     file: Path,
     score_column: str,
     score_scale: str,
+    form: TextFormat,
     column: str,
     out: Path,
     force: bool,
@@ -124,9 +127,9 @@ def apply(
     if out.exists() and file.exists() and out.samefile(file):
         raise InputError(f"file {str(out)!r} would be overwritten by its own copy; choose another --out", file=str(out))
     found = calibration_file.load(map_file)
-    scores = to_probabilities(read_columns([file], [score_column])[:, 0], score_scale)
+    scores = to_probabilities(read_columns([file], [score_column], form)[:, 0], score_scale)
     _require_covered(found, scores, file)
-    add_column(file, out, column, found(scores))
+    add_column(file, out, column, found(scores), form, [score_column])
     if as_json:
         output.print_json({"file": str(out), "column": column, "rows": len(scores)})
     else:

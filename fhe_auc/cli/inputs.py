@@ -26,6 +26,7 @@ from fhe_auc.thresholds import MAX_PLACES
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
+    from fhe_auc.table_files import TextFormat
     from fhe_auc.tables import Entries
 
 
@@ -68,6 +69,46 @@ score_scale_option = click.option(
 )
 
 
+def text_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that reads text files: it receives ``form``, a `fhe_auc.table_files.TextFormat`."""
+
+    @click.option(
+        "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
+    )
+    @click.option(
+        "--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text files."
+    )
+    @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
+    @functools.wraps(command)
+    def with_form(*args: Any, delimiter: str | None, decimal: str, encoding: str, **values: Any) -> Any:
+        from fhe_auc.table_files import TextFormat
+
+        return command(*args, form=TextFormat(delimiter=delimiter, decimal=decimal, encoding=encoding), **values)
+
+    return with_form
+
+
+def entry_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command that reads labels and scores: it receives ``entries``, a `fhe_auc.tables.Entries`."""
+
+    @click.option(
+        "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
+    )
+    @click.option(
+        "--drop-missing", is_flag=True, help="Leave out rows with a missing entry, and say how many. Default: refuse."
+    )
+    @score_scale_option
+    @text_options
+    @functools.wraps(command)
+    def with_entries(*args: Any, form: TextFormat, **values: Any) -> Any:
+        from fhe_auc.tables import Entries
+
+        means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
+        return command(*args, entries=Entries(form=form, **means), **values)
+
+    return with_entries
+
+
 def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command that takes FILE…: it receives one keyword argument ``files``, a `PartyFiles`."""
 
@@ -82,29 +123,11 @@ def party_files(command: Callable[..., Any]) -> Callable[..., Any]:
         default="y_score",
         help="Column of the classifier's scores; higher means likelier 1.",
     )
-    @click.option(
-        "--positive-label", metavar="TEXT", help="The label that counts as 1, where labels are not 0 and 1: yes, say."
-    )
-    @click.option(
-        "--drop-missing", is_flag=True, help="Leave out rows with a missing entry, and say how many. Default: refuse."
-    )
-    @score_scale_option
-    @click.option(
-        "--delimiter", metavar="CHAR", help="Between columns of text files. Default: , ; | or tab, whichever fits."
-    )
-    @click.option(
-        "--decimal", type=click.Choice([".", ","]), default=".", help="Decimal mark of numbers in text files."
-    )
-    @click.option("--encoding", metavar="NAME", default="utf-8", help="Of text files: windows-1252, utf-16, …")
+    @entry_options
     @functools.wraps(command)
-    def with_files(*args: Any, **values: Any) -> Any:
-        from fhe_auc.table_files import TextFormat
-        from fhe_auc.tables import Entries
-
-        form = TextFormat(**{name: values.pop(name) for name in ("delimiter", "decimal", "encoding")})
-        means = {name: values.pop(name) for name in ("positive_label", "drop_missing", "score_scale")}
+    def with_files(*args: Any, entries: Entries, **values: Any) -> Any:
         named = {each.name: values.pop(each.name) for each in fields(PartyFiles) if each.name != "entries"}
-        return command(*args, files=PartyFiles(**named, entries=Entries(form=form, **means)), **values)
+        return command(*args, files=PartyFiles(**named, entries=entries), **values)
 
     return with_files
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fhe_auc.cli import output
+from fhe_auc.cli import inputs, output
 from fhe_auc.extras import require
 
 if TYPE_CHECKING:
     from fhe_auc.counts import PartyData
+    from fhe_auc.tables import Entries
     from fhe_auc_protocols.u_statistics.kernels import Floats
     from fhe_auc_protocols.u_statistics.statistics import Result
 
@@ -68,6 +69,7 @@ def _numbers(
 )
 @click.option("--label-column", metavar="NAME", default="y_true", help="For auc: labels, 0 or 1.")
 @click.option("--score-column", metavar="NAME", default="y_score", help="For auc: scores.")
+@inputs.entry_options
 @click.option(
     "--values",
     metavar="A,B,...",
@@ -107,6 +109,7 @@ def ustat(
     columns: tuple[str, ...],
     label_column: str,
     score_column: str,
+    entries: Entries,
     exact: bool,
     seed: int | None,
     as_json: bool,
@@ -126,7 +129,7 @@ def ustat(
         raise InputError("step bfv draws from the operating system only: leave out --seed")
     if (exact and setting.name == "kendall") or (seed is None and (setting.method, setting.step) == _OPENDP):
         require("dp")
-    rows = _rows(paths, setting.name, columns, label_column, score_column)
+    rows = _rows(paths, setting.name, columns, label_column, score_column, entries)
     using = Randomness.secure() if seed is None else Randomness.seeded_experiment(seed)
     with output.progress("Users") as report:
         result = run(setting, rows, using, lambda done, total: report("reports", done, total))
@@ -142,7 +145,12 @@ def ustat(
 
 
 def _rows(
-    paths: tuple[Path, ...], statistic: str, columns: tuple[str, ...], label_column: str, score_column: str
+    paths: tuple[Path, ...],
+    statistic: str,
+    columns: tuple[str, ...],
+    label_column: str,
+    score_column: str,
+    entries: Entries,
 ) -> Floats:
     import numpy as np
 
@@ -152,12 +160,19 @@ def _rows(
     if statistic == "auc":
         if columns:
             raise InputError("--column is not for auc: name --label-column and --score-column")
-        parties: list[PartyData] = read_parties(paths, label_column=label_column, score_column=score_column)
+        parties: list[PartyData] = read_parties(
+            paths, label_column=label_column, score_column=score_column, entries=entries
+        )
+        if dropped := sum(data.dropped for data in parties):
+            output.print_warning(f"{dropped:,} rows with a missing entry were left out")
         return np.concatenate([np.stack([data.y_score, data.y_true], axis=1) for data in parties])
+    for name in ("positive_label", "drop_missing", "score_scale"):
+        if inputs.given(name):
+            raise InputError(f"--{name.replace('_', '-')} is for auc")
     wanted = 2 if statistic == "kendall" else 1
     if len(columns) != wanted:
         raise InputError(f"{statistic} takes {wanted} of --column, got {len(columns)}")
-    return read_columns(paths, columns)
+    return read_columns(paths, columns, entries.form)
 
 
 def _print(result: Result, truth: dict[str, float]) -> None:

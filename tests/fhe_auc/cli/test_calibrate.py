@@ -185,6 +185,21 @@ def test_apply_takes_percentages_as_what_they_are(folder: Path, map_json: str) -
         assert [float(row["y_calibrated"]) for row in csv.DictReader(opened)] == CALIBRATED
 
 
+def test_apply_reads_text_as_evaluate_does_and_writes_its_copy_alike(folder: Path, map_json: str) -> None:
+    text = 'ort;y_score\nKöln;0,1\nBonn;0,25\n"A; B";0,9\n'
+    Path("in.csv").write_text("sep=;\n" + text, "windows-1252")
+    arguments = ["apply", map_json, "in.csv", "--out", "out.csv", "--decimal", ","]
+    assert_refused(call(*arguments), "'in.csv': it is not UTF-8 text; say its encoding, as in --encoding windows-1252")
+    assert not Path("out.csv").exists()
+    assert call(*arguments, "--encoding", "windows-1252").exit_code == 0
+    assert Path("out.csv").read_text("windows-1252") == (
+        'sep=;\nort;y_score;y_calibrated\nKöln;0,1;0,05\nBonn;0,25;0,4\n"A; B";0,9;0,3\n'
+    )
+    Path("in.csv").write_text(text.replace(";", "~"))
+    assert call(*arguments, "--delimiter", "~", "--force", "--column", "p~").exit_code == 0
+    assert Path("out.csv").read_text() == ('ort~y_score~"p~"\nKöln~0,1~0,05\nBonn~0,25~0,4\n"A~ B"~0,9~0,3\n')
+
+
 def test_json_of_apply_is_one_object(folder: Path, map_json: str) -> None:
     file = write_csv("in.csv", [0, 1, 1], SCORES)
     result = call("apply", map_json, file, "--out", "out.csv", "--json")

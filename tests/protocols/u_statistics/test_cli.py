@@ -202,6 +202,7 @@ def test_the_two_party_step_runs_on_ciphertexts(folder: Path) -> None:
             "flags.csv, line 2: 'flag' value is 'True', which is not a number",
         ),
         (["north.csv", "--statistic", "auc", "--column", "y_score"], "--column is not for auc"),
+        ([*RATINGS, "--statistic", "kendall", "--values", "0,1", "--drop-missing"], "--drop-missing is for auc"),
         (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--alpha", "21"], "alpha"),
         (["north.csv", "--statistic", "auc", "--method", "hierarchy", "--values", "0,1"], "a range, not values"),
         (
@@ -230,6 +231,18 @@ def test_an_epsilon_out_of_range_is_refused(epsilon: str, folder: Path) -> None:
     done = call(folder, *ALL["auc krr"], "--epsilon", epsilon)
     assert done.exit_code == 2
     assert "epsilon must lie between 0.000001 and 32" in done.stderr
+
+
+def test_files_are_read_as_evaluate_reads_them(folder: Path, tmp_path: Path) -> None:
+    rows = [line.split(",") for line in (folder / "north.csv").read_text().split("\n")[1:]]
+    text = "y_true;y_score\n" + "".join(f"{'ja' if y == '1' else 'nein'};{s.replace('.', ',')}\n" for y, s in rows)
+    (tmp_path / "north.csv").write_text(text + "ja;\n", "utf-16")
+    options = ["--statistic", "auc", "--epsilon", "4", "--seed", "1", "--json"]
+    form = ["--decimal", ",", "--encoding", "utf-16", "--positive-label", "ja", "--drop-missing"]
+    found = call(tmp_path, "north.csv", *options, *form)
+    assert found.exit_code == 0, found.stderr
+    assert "1 rows with a missing entry were left out" in found.stderr
+    assert found.stdout == call(folder, "north.csv", *options).stdout
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
