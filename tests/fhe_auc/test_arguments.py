@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -85,3 +86,22 @@ def test_what_is_no_protocol_is_one_sentence(function: Any) -> None:
         function(ROWS, protocol=DpaucLaplace)
     with pytest.raises(InputError, match=r"^protocol must be a name or options, .*, not int$"):
         function(ROWS, protocol=3)
+
+
+ALIKE = {"y_true": [0, 1] * 2, "y_score": [0.1, 0.2] * 2, "sex": ["f", "F"] * 2}
+
+
+@pytest.mark.parametrize(
+    ("rows", "values", "argument"),
+    [
+        ([([0, 1], [20.0, 90.0])], {}, "score_scale="),
+        (ROWS, {"protocol": "dpauc-laplace"}, "protocol=DpaucLaplace(epsilon=1.0)"),
+        (ROWS, {"protocol": "boundaries-federated"}, "federated_thresholds"),
+        ({"north": ALIKE}, {"by": "sex"}, "by={'sex': [LEVEL, LEVEL]}"),
+    ],
+)
+def test_an_error_that_names_an_option_of_the_command_names_the_argument_too(
+    rows: Any, values: dict[str, Any], argument: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(argument)):
+        federated_auc(rows, **values)
