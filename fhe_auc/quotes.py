@@ -93,10 +93,11 @@ class Quotes:
         quotes = np.flatnonzero(held == ord('"'))
         if not len(quotes) or len(quotes) % 2:
             return 0
-        before = held[quotes[::2] - 1]
-        if not np.isin(before, np.frombuffer(b'\r\n"' + self.delimiter, np.uint8)).all():
+        opening = np.zeros(256, np.bool_)
+        opening[list(b'\r\n"' + self.delimiter)] = True
+        if not opening[held[quotes[::2] - 1]].all():
             return 0
-        breaks = np.flatnonzero((held == ord("\n")) | (held == ord("\r")))
+        breaks = np.flatnonzero(held == ord("\n") if b"\r" not in text else (held == ord("\n")) | (held == ord("\r")))
         return 0 if (np.searchsorted(quotes, breaks) % 2).any() else end
 
     def _scan(self, text: bytes, at: int) -> int:

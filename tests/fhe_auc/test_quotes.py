@@ -90,6 +90,7 @@ def test_where_the_blocks_of_the_reader_end_does_not_matter(
     folder: Path, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_files, "_BLOCK", block)
+    monkeypatch.setattr(table_files, "_SMALL", block // 3)
     notes = ['"say ""A, B"""', '"a\nb"', "6'1\"", '""', '"c, d"', "well", '"\n\n"']
     random = np.random.default_rng(1)
     for every in (notes, ['"c, d"', '""', '""""']):  # these are the ones without lines, that are checked all at once
