@@ -532,17 +532,21 @@ def test_a_broken_protocol_is_reported_and_the_others_still_listed(monkeypatch: 
 
 
 def paths(group: click.Group) -> Iterator[tuple[str, ...]]:
-    """Every command that does something, by the words that call it."""
-    for name, command in group.commands.items():
+    """Every command that does something, by the words that call it; they are loaded as they are asked for."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         yield from ((name, *rest) for rest in paths(command)) if isinstance(command, click.Group) else [(name,)]
 
 
 def test_help_teaches_by_example() -> None:
-    for command in paths(main):
+    found = list(paths(main))
+    assert {("evaluate",), ("keys", "open"), ("flower", "simulate")} <= set(found)
+    for command in found:
         result = call(*command, "--help")
         assert result.exit_code == 0
         assert f"Examples:\n    fhe-auc {' '.join(command)}" in result.stdout
-        assert "--json" in result.stdout
+        assert ("--json" in result.stdout) is (command != ("flower", "supernode"))  # which runs until it is ended
     assert "fhe-auc demo" in call("--help").stdout
 
 

@@ -78,7 +78,7 @@ def test_a_score_that_is_no_probability_names_its_party(tmp_path: Path) -> None:
     file.write_text("y_true,y_score\n0,12.5\n1,87\n")
     told = failure(call("evaluate", str(file), "--json"), 2)
     assert told["party"] == "north"
-    assert "--score-scale percent" in str(told["error"])
+    assert "set the score scale to percent or logit (--score-scale" in str(told["error"])
 
 
 def test_an_evaluation_that_fails_is_an_object_with_status_1(tmp_path: Path) -> None:

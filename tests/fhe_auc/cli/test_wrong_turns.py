@@ -57,7 +57,7 @@ def test_percentages_are_named_by_file_and_line_with_the_option(files: list[str]
     line = 2 + int((percent["risk"] > 1).to_numpy().argmax())
     (told,) = call("evaluate", *files, *CHEAP).stderr.splitlines()
     assert told.startswith(f"error: party 'south', south.csv, line {line}, column 'risk': score is ")
-    assert "--score-scale percent" in told
+    assert "then set the score scale to percent or logit (--score-scale, in Python score_scale=)" in told
 
 
 def test_semicolons_are_read_and_decimal_commas_name_their_option(files: list[str]) -> None:
