@@ -710,7 +710,7 @@ def test_no_piece_of_a_secret_is_in_the_aggregator_s_bundle(consortium, sealed, 
     words[:, :7] = np.frombuffer(key[7000:7140], np.uint8).reshape(20, 7)
     assert shared(key, start + words.tobytes()) >= 40
     assert shared(key, start + key[333:350] + start) >= 12
-    assert shared(common_secret, start + common_secret[9:25]) == 11
+    assert shared(common_secret, start + common_secret[9:25]) >= 11  # 12, where the byte before happens to fit
 
 
 # --- Secrets stay secret, and cost ------------------------------------------------------------------------------------
