@@ -122,6 +122,10 @@ class SiteStorage(ABC):
         """Open a site's state as configured; raise `FheAucError` where that fails."""
 
     @abstractmethod
+    def shield(self, config: Mapping[str, Any]) -> None:
+        """Take out of this process's environment, which its children inherit, secrets that `config` has in files."""
+
+    @abstractmethod
     def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Return what the aggregator of a session starts from; raise `FheAucError` likewise."""
 

@@ -41,9 +41,7 @@ class Processes(AbstractContextManager["Processes"]):
         )
         home = Path(cleanup.home(self.folder))
         home.mkdir()
-        self.environment = {
-            **QUIET,
-            **os.environ,
+        self._variables = {
             "FLWR_HOME": str(home),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath))),
             "RAY_TMPDIR": str(self.folder),
@@ -56,6 +54,11 @@ class Processes(AbstractContextManager["Processes"]):
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of the processes started from now on: this process's, without what was taken out of it meanwhile."""
+        return {**QUIET, **os.environ, **self._variables}
 
     def start(self, name: str, command: Sequence[str], **variables: str) -> subprocess.Popen[bytes]:
         """Start a process whose output goes to a log in the folder."""

@@ -7,6 +7,7 @@ its version is pinned exactly, and checked here.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any
 
 from fhe_auc.errors import InputError
 from fhe_auc.flower import require_flower
+from fhe_auc.site_state import site_storage
 
 FLOWER = "1.30.0"
 """The version whose internals `run` relies on."""
@@ -27,7 +29,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     """
     require_flower()
     import flwr
-    from flwr.common.config import get_fab_config, get_metadata_from_config
+    from flwr.common.config import get_fab_config, get_metadata_from_config, parse_config_args
     from flwr.supernode import start_client_internal as internals
     from flwr.supernode.cli import flower_supernode
 
@@ -60,6 +62,10 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
         # By these names Flower looks up what it runs, among all that was ever installed at the site.
         return bool(get_metadata_from_config(get_fab_config(bundle.content)) == (run.fab_id, run.fab_version))
 
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--node-config")
+    given = parser.parse_known_args(arguments)[0].node_config
+    site_storage().shield(parse_config_args([given] if given else None))  # this process starts one for each run
     vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
     sys.argv = ["flower-supernode", *arguments]
     flower_supernode()

@@ -25,7 +25,7 @@ from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
-from fhe_auc_keys.vault import OWN, Vault, certified_identity
+from fhe_auc_keys.vault import OWN, Vault, certified_identity, drop_variable
 
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
@@ -80,6 +80,11 @@ class KeyStoreStorage(SiteStorage):
         """
         with _opened(config) as store:
             yield StoredState(store, _needed(config, "holder"))
+
+    def shield(self, config: Mapping[str, Any]) -> None:
+        """Take FHE_AUC_PASSPHRASE out of the environment where `config` names a ``passphrase-file``."""
+        if config.get("passphrase-file"):
+            drop_variable()
 
     def aggregator(self, config: Mapping[str, Any]) -> Joined:
         """Open what the key holder has sent to the aggregator.
@@ -143,6 +148,7 @@ class KeyStoreStorage(SiteStorage):
         aggregator, store = stored(len(sites), consortium.aggregator)
         store.close()
         write_atomically(folder / "session", document, mode=0o600)
+        self.shield(aggregator)
         config = {**aggregator, "session": str(folder / "session"), "late-opening": str(folder)}
         if not is_late(manifest):
             return LocalSites(config, sites)

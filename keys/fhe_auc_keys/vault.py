@@ -27,8 +27,8 @@ class Vault:
     """A key store that is not open yet.
 
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
-    Where neither has it, `ask` is given the question, and whether the passphrase is a new one, which a person should
-    type twice.
+    With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
+    given the question, and whether the passphrase is a new one, which a person should type twice.
     """
 
     directory: Path
@@ -67,9 +67,15 @@ class Vault:
 
     def _passphrase(self, *, new: bool) -> str:
         if self.passphrase_file is not None:
+            drop_variable()
             return _from_file(self.passphrase_file)
         kind = "Passphrase of the new key store" if new else "Passphrase of key store"
         return os.environ.get(PASSPHRASE_VARIABLE) or self.ask(f"{kind} {str(self.directory)!r}", new)
+
+
+def drop_variable() -> None:
+    """Take FHE_AUC_PASSPHRASE out of this process's environment, which its children would inherit."""
+    os.environ.pop(PASSPHRASE_VARIABLE, None)
 
 
 def certified_identity(store: KeyStore) -> Identity:

@@ -43,7 +43,7 @@ from fhe_auc_keys.joint_session import kept_joint_session
 from fhe_auc_keys.roster import PartyMaterial
 from fhe_auc_keys.session_keys import party_secrets, public_context
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.vault import OWN, certified_identity
+from fhe_auc_keys.vault import OWN, Vault, certified_identity
 from tests.support.certified import DAY, NOW, STUDY
 
 PASSPHRASE = "correct horse battery staple"  # noqa: S105
@@ -931,6 +931,15 @@ def test_a_passphrase_file(consortium: Path, monkeypatch: pytest.MonkeyPatch) ->
     for bad in (b"", b"\n", b"two\nlines\n", b"\xff\xfe"):
         path.write_bytes(bad)
         assert_fails(call(*show), 2, "'passphrase' is not one line of text")
+
+
+def test_children_inherit_no_passphrase_where_a_file_is_given(consortium: Path) -> None:
+    Path("passphrase").touch(mode=0o600)
+    Path("passphrase").write_text(PASSPHRASE)
+    for file, inherits in ((None, True), (Path("passphrase"), False)):
+        Vault(Path("north/store"), file).open().close()
+        with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+            assert (PASSPHRASE.encode() in Path(f"/proc/{child.pid}/environ").read_bytes()) is inherits
 
 
 def test_the_passphrase_is_asked_for_twice_for_a_new_store_and_never_shown(

@@ -43,7 +43,7 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
         "--passphrase-file",
         metavar="FILE",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help=f"Read the passphrase from FILE (mode 600). Default: {PASSPHRASE_VARIABLE}, else it is asked for.",
+        help=f"Read the passphrase from FILE (mode 600). Without: {PASSPHRASE_VARIABLE}, else it is asked for.",
     )
     @functools.wraps(command)
     def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:

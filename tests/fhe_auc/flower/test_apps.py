@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -651,6 +652,38 @@ def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
             trusted_entities=None,
         )
     assert (begun, len(replies)) == ((["runs"], 0) if runs else ([], 1))
+
+
+@pytest.mark.parametrize(
+    ("given", "inherits"),
+    [
+        (("--node-config", "store='s' passphrase-file='p' holder='north'"), False),
+        (("--node-config=store='s' passphrase-file='p'",), False),
+        (("--node-config", "node.toml"), False),
+        (("--node-config", "store='s' holder='north'"), True),
+        ((), True),
+    ],
+)
+def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
+    given: tuple[str, ...], inherits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Told by the kernel, of a child that a SuperNode's process starts once it runs."""
+    monkeypatch.chdir(tmp_path)
+    write_config(Path("node.toml"), {"store": "s", "passphrase-file": "p"})
+    monkeypatch.setenv("FHE_AUC_PASSPHRASE", "four words of a song")
+    environments: list[bytes] = []
+
+    def start_child() -> None:
+        with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+            environments.append(Path(f"/proc/{child.pid}/environ").read_bytes())
+
+    for name in ("_pull_and_store_message", "_verify_fab"):
+        monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back
+    monkeypatch.setattr("sys.argv", ["test"])
+    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", start_child)
+    supernode.run(["--superlink", "127.0.0.1:1", *given], bundle_sha256="0" * 64)
+    assert len(environments) == 1
+    assert (b"four words" in environments[0]) is inherits
 
 
 def test_a_nodes_configuration_survives_any_path(tmp_path: Path) -> None:
