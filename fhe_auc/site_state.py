@@ -100,6 +100,10 @@ class SiteState(ABC):
     def spend(self, session: bytes) -> None:
         """Erase what the site's party needed to submit, and needs no more; there may be nothing."""
 
+    @abstractmethod
+    def close(self, session: bytes) -> None:
+        """Erase the keys of a session that has ended here, but not its state; there may be none."""
+
 
 @dataclass(frozen=True)
 class LocalSites:
@@ -193,13 +197,13 @@ def answer(
         The site is not in that session; or (`InputError`) its rows have changed, or are more than its cap.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
-    joined = site.session(session)
     kept = site.state(session)
     last = None if kept is None else decode(kept, _Answered, "answer kept")
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
         site.spend(session)  # a crash may have come between the two
         return last.submission
+    joined = site.session(session)
     data = rows(site.name, joined.analysis)
     digest, question, size = _digest(data), _question(joined.manifest), data.rows
     party = joined.party(data)
@@ -220,7 +224,16 @@ def answer(
         done(party)
     site.keep(session, encode(_Answered(asked, submission, digest, party.saved(), question, size)))
     site.spend(session)
+    if party.ended:
+        site.close(session)
     return submission
+
+
+def without_secrets(state: bytes, *, answer: bool) -> bytes:
+    """Return a session's state without what its party would go on from; the last answer stays if `answer` is set."""
+    kept = decode(state, _Answered, "answer kept")
+    bare = {} if answer else {"message": b"", "submission": b""}
+    return encode(msgspec.structs.replace(kept, party=b"", **bare))
 
 
 def _question(manifest: Manifest) -> bytes:

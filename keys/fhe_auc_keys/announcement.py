@@ -31,7 +31,7 @@ from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import SKEW, check_time
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.session_signatures import SessionSignatures
-from fhe_auc_keys.signed_documents import Kind, open_signed, sign
+from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, sign
 
 MAX_LIFETIME = timedelta(days=31)
 """Longest validity of an announcement, and of what is sealed with it."""
@@ -172,6 +172,17 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
             f"the credentials are not those of the parties and the aggregator that {holder!r} announces"
         )
     return Announcement(manifest, manifest.study, _roster(peers, adder), adder, signer, ends)
+
+
+def claimed_end(data: bytes) -> datetime:
+    """Return until when an announcement says that it can be opened; for one that this site has verified and kept.
+
+    Raises `TamperedError` where it is none.
+    """
+    try:
+        return datetime.fromtimestamp(claimed_body(KIND, data, _Body).not_after, timezone.utc)
+    except (OverflowError, OSError, ValueError):
+        raise TamperedError("the session announcement has no end that a clock could show") from None
 
 
 def require_grid(manifest: Manifest, expected: bytes | None) -> None:

@@ -29,6 +29,7 @@ from fhe_auc_keys import sealing
 from fhe_auc_keys.announcement import Announcement, announce, open_announcement, require_grid, require_study
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import (
+    ClosedError,
     ExpiredError,
     ReplayedError,
     SecretInBundleError,
@@ -122,12 +123,14 @@ class _PartyBody(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
     sealed: bytes
 
 
-class _Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a party's key store has of a session with sealed keys, and of any session that is closed."""
+
     announcement: bytes
-    material: bytes
+    material: bytes  # `PartySecrets`; empty once the session is closed
 
     def __repr__(self) -> str:
-        return "_Kept(...)"
+        return "Kept(...)"
 
 
 def seal_session(
@@ -306,10 +309,12 @@ def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: st
     """Return what `keep_party_bundle` put into `store`; raise `MissingError` where it has no keys of this session.
 
     The announcement is verified again: nobody goes on with a session that has ended, or whose holder was revoked.
-    Errors as `open_announcement` and `fhe_auc_keys.store.KeyStore.get`.
+    Errors as `open_announcement` and `fhe_auc_keys.store.KeyStore.get`, and `ClosedError` where it has been closed.
     """
     name = session.hex()
-    kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
+    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    if not kept.material:
+        raise ClosedError(f"session {name} has been closed here: its keys are destroyed, and it answers nothing new")
     announcement = open_announcement(kept.announcement, trust, holder=holder, at=at)
     return PartyKeys(announcement, kept.material)
 
@@ -317,7 +322,9 @@ def kept_party_keys(store: KeyStore, session: bytes, trust: Trust, *, holder: st
 def spend_seed(store: KeyStore, session: bytes) -> None:
     """Take the party's seed, if there is one, out of what `keep_party_bundle` put into `store`: it has submitted."""
     name = session.hex()
-    kept = parsed(store.get("bundle", name), _Kept, f"bundle {name}")
+    kept = parsed(store.get("bundle", name), Kept, f"bundle {name}")
+    if not kept.material:
+        return
     secret = decode(kept.material, PartySecrets, "secret key material")
     if secret.seed:
         material = encode(msgspec.structs.replace(secret, seed=b""))
@@ -333,7 +340,7 @@ def _opened(
     session: bytes | None,
     context: bytes | None,
     at: datetime,
-) -> tuple[_Header, _Kept, PartyKeys]:
+) -> tuple[_Header, Kept, PartyKeys]:
     signer, body = open_signed(PARTY_KIND, data, _PartyBody, trust, signer=holder, at=at)
     header = parsed(body.header, _Header, PARTY_KIND.name)
     me = verify(identity.credential, trust, at=at)
@@ -348,7 +355,7 @@ def _opened(
         raise TamperedError("the bundle's header names another key holder, or has a malformed id")
     digest = announcement_digest(body.announcement)
     material = unseal_for_party(body.header, body.sealed, announcement, digest, identity, me)
-    return header, _Kept(body.announcement, material), PartyKeys(announcement, material)
+    return header, Kept(body.announcement, material), PartyKeys(announcement, material)
 
 
 def unseal_for_party(

@@ -57,6 +57,14 @@ class ReplayedError(KeysError):
     """A bundle has been opened before."""
 
 
+class ClosedError(KeysError):
+    """A session has been closed here: its keys are destroyed."""
+
+
+class NotEndedError(KeysError):
+    """A session that can still yield its result is not closed unasked."""
+
+
 class StoreError(KeysError):
     """A key store cannot do what was asked; base class of the errors below."""
 

@@ -18,6 +18,7 @@ from fhe_auc.protocol import Session
 from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
+from fhe_auc_keys.closing import destroy_keys
 from fhe_auc_keys.errors import LockedError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
@@ -66,6 +67,10 @@ class StoredState(SiteState):
         """Take the party's seed out of the key store, where sealed keys brought one."""
         if not is_joint(self._store.get("bundle", session.hex())):
             spend_seed(self._store, session)
+
+    def close(self, session: bytes) -> None:
+        """Destroy what opened the session; that it was opened stays known, and so does what it has answered."""
+        destroy_keys(self._store, session)
 
 
 class KeyStoreStorage(SiteStorage):

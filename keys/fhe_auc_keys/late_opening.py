@@ -41,7 +41,7 @@ from fhe_auc_keys.errors import ExpiredError, MissingError, ReplayedError, Tampe
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, parsed, sign
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store import KeyStore, session_ids
 
 _REQUEST, _OPENING = ".request", ".opening"
 _PAUSE = 0.2  # seconds between looks for a file
@@ -113,10 +113,11 @@ def open_late(store: KeyStore, holder: Identity, trust: Trust, data: bytes, *, a
         The session has ended; the seeds are erased.
     """
     purge(store, at=at)
-    name = claimed_body(REQUEST_KIND, data, _Request).session.hex()
+    session = claimed_body(REQUEST_KIND, data, _Request).session
+    name = session.hex()
     if name not in store.names("late"):
         raise MissingError(f"the key store holds no seeds of a session {name}: it is another, or has ended")
-    held = parsed(store.get("late", name), _Held, f"session {name}")
+    held = _held(store, session)
     announced = open_announcement(held.announcement, trust, holder=holder.name, at=at)
     found, asked = open_signed(REQUEST_KIND, data, _Request, trust, signer=announced.aggregator.name, at=at)
     if found.fingerprint != announced.aggregator.fingerprint:
@@ -216,10 +217,41 @@ def _files(folder: Path, manifest: Manifest) -> tuple[Path, Path]:
 
 def purge(store: KeyStore, *, at: datetime) -> None:
     """Erase seeds and secret key of all sessions that have ended, whatever became of anybody's certificate."""
-    for name in store.names("late"):
-        held = parsed(store.get("late", name), _Held, f"session {name}")
-        if held.seeds and at.timestamp() > held.not_after:
-            store.put("late", name, encode(_Held(held.announcement, held.not_after, b"", ())), replace=True)
+    for session in session_ids(store, "late"):
+        if at > end(store, session):
+            erase(store, session)
+
+
+def end(store: KeyStore, session: bytes) -> datetime:
+    """Return until when a session held here can be opened; errors as `fhe_auc_keys.store.KeyStore.get`."""
+    return datetime.fromtimestamp(_held(store, session).not_after, timezone.utc)
+
+
+def is_held(store: KeyStore, session: bytes) -> bool:
+    """Return whether a session can still be opened late, from here."""
+    return session.hex() in store.names("late") and bool(_held(store, session).seeds)
+
+
+def is_opened(store: KeyStore, session: bytes) -> bool:
+    """Return whether a session has been opened late, from here."""
+    return session.hex() in store.names("late") and bool(_held(store, session).opening)
+
+
+def erase(store: KeyStore, session: bytes) -> None:
+    """Erase a session's seeds and secret key, where they are held here; an opening that was made stays."""
+    if is_held(store, session):
+        held = _held(store, session)
+        store.put("late", session.hex(), encode(_Held(held.announcement, held.not_after, b"", ())), replace=True)
+
+
+def verify_held(store: KeyStore, session: bytes, holder: Identity, trust: Trust, *, at: datetime) -> None:
+    """Raise where a session that is held here could not be opened late; errors as `open_announcement`."""
+    if is_held(store, session):
+        open_announcement(_held(store, session).announcement, trust, holder=holder.name, at=at)
+
+
+def _held(store: KeyStore, session: bytes) -> _Held:
+    return parsed(store.get("late", session.hex()), _Held, f"session {session.hex()}")
 
 
 def _computation(manifest: Manifest) -> SealedComputation[Any, Any, Any, Any] | None:

@@ -50,16 +50,15 @@ def check_not_revoked(
         raise UnknownIssuerError(
             f"no revocation list of {shown(issuer.subject)} for the key that signed {who}: ask the authority for it"
         )
-    # A list without an end never becomes outdated, so that an attacker could show it for ever.
-    current = [
-        found
-        for found in mine
-        if found.last_update_utc <= at and found.next_update_utc is not None and at < found.next_update_utc
-    ]
-    if not current:
+    if not any(is_current(found, at=at) for found in mine):
         raise ExpiredError(
             f"the revocation list of {shown(issuer.subject)} is outdated or not yet valid: get a new one"
         )
+
+
+def is_current(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+    """Whether a list is valid at that time; one without an end never is, as an attacker could show it for ever."""
+    return found.next_update_utc is not None and found.last_update_utc <= at < found.next_update_utc
 
 
 def newer_list(

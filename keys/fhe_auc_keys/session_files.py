@@ -15,6 +15,7 @@ from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import (
     PARTY_KIND,
     AggregatorKeys,
+    Kept,
     announced_in_bundle,
     keep_party_bundle,
     kept_party_keys,
@@ -24,6 +25,8 @@ from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.roster import PartyMaterial
+from fhe_auc_keys.session_keys import party_secrets
+from fhe_auc_keys.signed_documents import claimed_signer, parsed
 from fhe_auc_keys.store import KeyStore
 
 
@@ -96,13 +99,38 @@ def kept_for_party(
 ) -> tuple[Announcement, bytes]:
     """Return what `keep_for_party` put into `store`, verified again, and the party's material.
 
-    Errors as `fhe_auc_keys.bundles.kept_party_keys` and `fhe_auc_keys.joint_session.kept_joint_session`.
+    Errors as `fhe_auc_keys.bundles.kept_party_keys`, of a closed session always, and
+    `fhe_auc_keys.joint_session.kept_joint_session`.
     """
     if not is_joint(store.get("bundle", session.hex())):
         opened = kept_party_keys(store, session, trust, holder=holder, at=at)
         return opened.announcement, opened.material
     joined = kept_joint_session(store, session, trust, signer=holder, at=at)
     return joined, encode(PartyMaterial(joined.roster, identity.to_bytes()))
+
+
+def kept(store: KeyStore, session: bytes) -> Kept:
+    """Return what `store` has of a session that was opened, unverified; without a key holder, twice the document.
+
+    It is for the announcement, and to see whether the session is closed: then there is no material. Raises
+    `TamperedError` where it is malformed; else as `fhe_auc_keys.store.KeyStore.get`.
+    """
+    name = session.hex()
+    data = store.get("bundle", name)
+    return Kept(data, data) if is_joint(data) else parsed(data, Kept, f"bundle {name}")
+
+
+def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trust, *, at: datetime) -> None:
+    """Raise where the party `identity` could not go on with a session that was opened, by whatever holder.
+
+    Errors as `kept_for_party` and `keep_for_party`.
+    """
+    holder = verify(claimed_signer(announcement.KIND, kept(store, session).announcement), trust, at=at).name
+    announced, material = kept_for_party(store, session, identity, trust, holder=holder, at=at)
+    announced.require_party(verify(identity.credential, trust, at=at))
+    _check_plan(announced.manifest)
+    if announced.manifest.context:
+        party_secrets(material, announced.manifest.context)
 
 
 def _check_plan(manifest: Manifest) -> None:

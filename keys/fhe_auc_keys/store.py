@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import stat
 import unicodedata
@@ -31,6 +32,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.files import TEMPORARY, write_atomically
+from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import (
     DamagedFileError,
@@ -38,7 +40,6 @@ from fhe_auc_keys.errors import (
     LockedError,
     MissingError,
     ReplayedError,
-    StoreError,
     UnfitNameError,
     UnsafeModeError,
     WrongPassphraseError,
@@ -57,6 +58,7 @@ _HEADER, _LOCK = "store.header", "lock"
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
+_SESSION = re.compile(f"[0-9a-f]{{{2 * SESSION_BYTES}}}")
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -183,20 +185,20 @@ class KeyStore:
         self._path(kind, "any")
         return tuple(sorted(each.name for each in (self._directory / kind).iterdir() if each.name[0] != "."))
 
-    def damaged(self) -> dict[tuple[Kind, str], str]:
-        """Read everything; return what is wrong with each entry that cannot be used, by kind and name.
+    def strangers(self) -> tuple[str, ...]:
+        """Return the files and folders in the store that no command has put there, from its own folder on, sorted."""
+        self._check_open()
+        found = (each.relative_to(self._directory) for each in self._directory.rglob("*"))
+        return tuple(sorted(str(each) for each in found if not self._is_own(each)))
 
-        Raises `DamagedFileError` where the list of opened bundles is damaged: then nothing guards against replays.
-        """
-        found: dict[tuple[Kind, str], str] = {}
-        for kind in _KINDS:
-            for name in self.names(kind):
-                try:
-                    self.get(kind, name)
-                except StoreError as error:
-                    found[kind, name] = str(error)
-        self._seen_bundles()
-        return found
+    def _is_own(self, path: Path) -> bool:
+        match path.parts:
+            case [top]:
+                return top in (*_KINDS, _SEEN, _HEADER, _LOCK)
+            case [top, name] if top in _KINDS:
+                return _is_fit(name)
+            case _:
+                return path.parts == (_SEEN, _BUNDLES)
 
     def register(self, bundle_id: bytes) -> None:
         """Remember an opened bundle for good; raise `ReplayedError` where it is known already."""
@@ -225,20 +227,21 @@ class KeyStore:
             raise ExistsError(f"the key store has another {kind} {name!r} already, from another bundle")
         self.register(bundle_id)
 
-    def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
-        """Return the ids seen so far; raise `ReplayedError` where `bundle_id` is one of them."""
-        seen = self._seen_bundles()
-        if bundle_id in seen:
-            raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
-        return seen
-
-    def _seen_bundles(self) -> tuple[bytes, ...]:
+    def opened_bundles(self) -> tuple[bytes, ...]:
+        """Return the ids of all bundles opened so far; raise `DamagedFileError` where the list cannot be read."""
         self._check_open()
         data = _decrypted(self._key, _SEEN, _BUNDLES, _read(self._directory / _SEEN / _BUNDLES))
         try:
             return decode(data, tuple[bytes, ...], "list of bundles")
         except DeserialisationError:
             raise DamagedFileError("the key store's list of opened bundles is malformed") from None
+
+    def _unseen(self, bundle_id: bytes) -> tuple[bytes, ...]:
+        """Return the ids seen so far; raise `ReplayedError` where `bundle_id` is one of them."""
+        seen = self.opened_bundles()
+        if bundle_id in seen:
+            raise ReplayedError(f"bundle {bundle_id.hex()} has been opened before")
+        return seen
 
     def _has(self, kind: Kind, name: str) -> bool:
         return os.path.lexists(self._path(kind, name))
@@ -247,9 +250,7 @@ class KeyStore:
         self._check_open()
         if kind not in _KINDS:
             raise UnfitNameError(f"a key store has no kind {kind!r}, only {', '.join(_KINDS)}")
-        allowed = all(each.isalnum() or each in " ._@-" for each in name)
-        fits = 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES and name == unicodedata.normalize("NFC", name)
-        if not allowed or not fits or name[0] in " ." or name[-1] in " .":
+        if not _is_fit(name):
             raise UnfitNameError(
                 f"{name[:40]!a} is no name for an entry: letters, digits, blanks and ._@-, no blank or dot at an end"
             )
@@ -260,9 +261,22 @@ class KeyStore:
             raise LockedError("the key store has been closed")
 
 
+def session_ids(store: KeyStore, *kinds: Kind) -> tuple[bytes, ...]:
+    """Return the sessions that a store has entries of these kinds for, which bear their ids as names, sorted."""
+    names = sorted({name for kind in kinds for name in store.names(kind)})
+    return tuple(bytes.fromhex(name) for name in names if _SESSION.fullmatch(name))
+
+
 def is_in(directory: Path) -> bool:
     """Return whether a key store is there: it is, from the moment its header is."""
     return os.path.lexists(directory / _HEADER)
+
+
+def _is_fit(name: str) -> bool:
+    """Whether an entry may have this name."""
+    allowed = all(each.isalnum() or each in " ._@-" for each in name)
+    fits = 0 < len(name.encode(errors="replace")) <= _MAX_NAME_BYTES and name == unicodedata.normalize("NFC", name)
+    return allowed and fits and name[0] not in " ." and name[-1] not in " ."
 
 
 def _tidy(folder: Path) -> None:

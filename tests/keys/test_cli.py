@@ -11,9 +11,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,6 @@ from fhe_auc_keys import trusted_authorities as trusting
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.bundles import kept_party_keys
-from fhe_auc_keys.cli import common
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import kept_joint_session
@@ -45,159 +43,26 @@ from fhe_auc_keys.session_keys import party_secrets, public_context
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN, Vault, certified_identity
 from tests.support.certified import DAY, NOW, STUDY
+from tests.support.keys_commands import (
+    ADDER,
+    PASSPHRASE,
+    SITES,
+    SMALL,
+    Clock,
+    assert_fails,
+    at_site,
+    call,
+    fingerprint_in,
+    make_site,
+    ok,
+    open_as,
+    open_as_aggregator,
+    refresh,
+    request_fingerprint,
+    write_study,
+)
 
-PASSPHRASE = "correct horse battery staple"  # noqa: S105
-SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
-SITES = ("north", "south")
 needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
-
-
-class Clock:
-    """The time that the commands see."""
-
-    def __init__(self) -> None:
-        self.at = NOW
-
-    def __call__(self) -> datetime:
-        return self.at
-
-
-ADDER = "coordinator"
-
-
-def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **changes: str) -> None:
-    """A study file as a person writes it: `STUDY`, but for the changes."""
-    words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
-    lines = [f'{name} = "{text}"' for name, text in words.items()]
-    lines += ["[row-caps]", *(f"{party} = {cap}" for party, cap in (row_caps or {}).items())]
-    Path(path).write_text("\n".join(lines))
-
-
-def call(*arguments: str, **options: str) -> Result:
-    if arguments[:1] == ("session",) and "--aggregator" not in arguments:
-        arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
-    if arguments[:1] == ("session",) and "--study" not in arguments:
-        arguments = (*arguments, "--study", "study.toml")
-    return CliRunner().invoke(main, ["keys", *arguments], **options)
-
-
-def ok(*arguments: str, **options: str) -> Result:
-    result = call(*arguments, **options)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def assert_fails(result: Result, status: int, message: str) -> None:
-    told = f"error: {json.loads(result.stdout)['error']}" if result.stdout else result.stderr.splitlines()[-1]
-    assert (result.exit_code, told) == (status, result.stderr.splitlines()[-1])  # with --json the same as an object
-    assert re.fullmatch(rf"error: .*{message}.*", result.stderr.splitlines()[-1]), result.stderr
-
-
-def fingerprint_in(folder: str = "authority") -> str:
-    return x509.load_pem_x509_certificate(Path(folder, "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
-
-
-def request_fingerprint(path: str) -> str:
-    der = x509.load_pem_x509_csr(Path(path).read_bytes()).public_bytes(serialization.Encoding.DER)
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(der)
-    return digest.finalize().hex()
-
-
-def at_site(name: str, *more: str) -> tuple[str, ...]:
-    """The arguments of a site that takes its certificate in."""
-    files = (
-        "--certificate",
-        f"{name}/{name}.pem",
-        "--authority",
-        "authority/ca.pem",
-        "--revocation-list",
-        "authority/ca.crl",
-    )
-    return ("enrol", name, "--store", f"{name}/store", "--out", name, *files, *more)
-
-
-def make_site(name: str, stem: str | None = None) -> list[Result]:
-    stem = stem or name
-    Path(name).mkdir(exist_ok=True)
-    first = ok("enrol", stem, "--store", f"{name}/store", "--out", name)
-    request = next(Path(name).glob("*.csr"))
-    asked = ("--fingerprint", request_fingerprint(str(request)))
-    issued = ok("issue", str(request), stem, "--store", "authority/store", "--out", name, *asked)
-    certificate = str(request.with_suffix(".pem"))
-    files = ("--certificate", certificate, "--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
-    trusted = ("--fingerprint", fingerprint_in())
-    return [first, issued, ok("enrol", stem, "--store", f"{name}/store", "--out", name, *files, *trusted)]
-
-
-def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
-    """A time that tests set, wide lines, and key stores whose scrypt is quick."""
-    patch.setenv("COLUMNS", "110")
-    patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
-    patch.delenv("FHE_AUC_STORE", raising=False)
-    patch.setattr(common, "now", clock)
-    patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
-    """A folder of a consortium: an authority, two sites, a session; and what every command said."""
-    folder = tmp_path_factory.mktemp("consortium")
-    with pytest.MonkeyPatch.context() as patch:
-        settings(patch, Clock())
-        patch.chdir(folder)
-        Path("authority").mkdir()
-        write_study("study.toml")
-        said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
-        for name in (*SITES, ADDER):
-            said += make_site(name)
-        said.append(
-            ok(
-                "session",
-                *(f"{name}/{name}.credential" for name in SITES),
-                "--store",
-                "north/store",
-                "--out",
-                "week",
-                *SMALL,
-            )
-        )
-    return folder, said
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def consortium(
-    template: tuple[Path, list[Result]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
-) -> Path:
-    """A fresh copy of the consortium's folder, as the current one."""
-    shutil.copytree(template[0], tmp_path / "here")
-    settings(monkeypatch, clock)
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path / "here"
-
-
-def open_as(
-    name: str, bundle: str | None = None, *more: str, holder: str = "north", study: str = "study.toml"
-) -> Result:
-    at = ("--holder", holder, "--store", f"{name}/store", "--study", study)
-    return call("open", bundle or f"week/{name}.bundle", *at, *more)
-
-
-def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
-    at = ("--holder", "north", "--store", f"{ADDER}/store")
-    return call("open", bundle, *at, "--out", "evaluation.keys", *more)
-
-
-def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
-    """Let time go by and the authority write a fresh list; return the option that passes it on."""
-    clock.at += after
-    ok("revoke", "--refresh", "--store", "authority/store", "--out", "authority")
-    return "--revocation-list", "authority/ca.crl"
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------
@@ -487,7 +352,7 @@ def test_a_tampered_bundle(consortium: Path) -> None:
     path.write_bytes(data)
     assert_fails(open_as("north"), 1, "week/north.bundle: .*(damaged|forged)")
     assert_fails(open_as("north", "week/session.announcement"), 1, "made by a key holder: open its bundle")
-    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
+    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == {}
 
 
 def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
@@ -498,28 +363,9 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
         refused = "backend '(openfhe|tenseal)' cannot be imported here"
         assert_fails(open_as("north"), 2, refused)
         assert_fails(open_as_aggregator(), 2, refused)
-        assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == []
+        assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == {}
     assert open_as("north").exit_code == 0
     assert open_as_aggregator().exit_code == 0
-
-
-def test_a_damaged_entry_of_a_store_is_shown_with_the_remedy(consortium: Path) -> None:
-    assert open_as("north").exit_code == 0
-    (bundle,) = Path("north/store/bundle").iterdir()
-    whole = bundle.read_bytes()
-    bundle.write_bytes(b"")
-    shown = call("show", "--store", "north/store")
-    assert shown.exit_code == 1
-    assert "DAMAGED: restore it from the backup" in shown.stdout
-    assert "opened; what" not in shown.stdout
-    told = json.loads(call("show", "--store", "north/store", "--json").stdout)
-    assert (told["damaged"], told["sessions"]) == ([f"bundle/{bundle.name}"], [bundle.name])
-    bundle.write_bytes(whole)
-    assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["damaged"] == []
-    Path("north/store/state", bundle.name).touch(mode=0o600)
-    assert f"state/{bundle.name}" in call("show", "--store", "north/store").stdout
-    Path("north/store/identity/own").write_bytes(b"")
-    assert_fails(call("show", "--store", "north/store"), 1, "identity/own is damaged.*restore it from the backup")
 
 
 def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:
@@ -602,7 +448,7 @@ def test_nothing_is_opened_unless_the_study_is_confirmed(consortium: Path, keys:
     assert_fails(call(*ask), 2, "nobody is there to confirm the study: give --study")
     for said in ("n\n", "\n"):
         assert_fails(call(*ask, input=said), 1, f"{file}: the study is not confirmed; nothing was kept.*")
-    assert json.loads(ok("show", "--store", "south/store", "--json").stdout)["sessions"] == []
+    assert json.loads(ok("show", "--store", "south/store", "--json").stdout)["sessions"] == {}
     opened = ok(*ask, "--json", input="y\n")
     assert json.loads(opened.stdout)["study"] == STUDY.as_dict()
     for name in ("model", "outcome", "cohort", "period"):

@@ -56,6 +56,9 @@ class Failing(SiteState):
     def spend(self, session: bytes) -> None:
         self._site.spend(session) if self._spend is None else self._spend()
 
+    def close(self, session: bytes) -> None:
+        self._site.close(session)
+
 
 class Consortium:
     """A session on this machine, its sites and its aggregator."""

@@ -7,6 +7,8 @@ import click
 from fhe_auc.cli import output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc_keys.cli.authority import ca_init, issue, revoke
+from fhe_auc_keys.cli.check import check
+from fhe_auc_keys.cli.close import close
 from fhe_auc_keys.cli.enrol import enrol
 from fhe_auc_keys.cli.late import late
 from fhe_auc_keys.cli.opening import open_bundle
@@ -37,6 +39,8 @@ each party    open                 opens its bundle, once; the aggregator opens 
 authority     revoke               ends a certificate; with --refresh, weekly, a fresh list
 key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
+everybody     check                verifies everything in its key store
+everybody     close                destroys the keys of sessions that have ended
 
 Private keys stay in key stores, which a passphrase encrypts. Whatever is sent is public or sealed to one recipient;
 fingerprints, compared by telephone, keep the post from being tampered with.
@@ -57,5 +61,5 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, late, revoke, show):
+for _command in (ca_init, enrol, issue, session, open_bundle, late, revoke, show, check, close):
     keys.add_command(_command)

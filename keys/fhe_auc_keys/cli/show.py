@@ -16,6 +16,7 @@ from fhe_auc.cli import failures, output
 from fhe_auc.errors import FheAucError
 from fhe_auc.files import read_from_others
 from fhe_auc.rlwe import container
+from fhe_auc_keys import closing
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
@@ -24,7 +25,7 @@ from fhe_auc_keys.certificates import MAGIC as CREDENTIAL_MAGIC
 from fhe_auc_keys.certificates import claimed, credential, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import optional_key_store
-from fhe_auc_keys.errors import DamagedFileError, KeysError, TamperedError, UnfitCertificateError, UnfitNameError
+from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError, UnfitNameError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.public_keys import (
     MALFORMED,
@@ -40,7 +41,7 @@ from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
 from fhe_auc_keys.signed_documents import Kind, claimed_signer
 from fhe_auc_keys.store import MAGIC as STORE_MAGIC
-from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.store import KeyStore, session_ids
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 from fhe_auc_keys.vault import OWN, Vault
 
@@ -92,10 +93,11 @@ def show(
     lists: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """Tell what each FILE is, or without one what is in the key store, all of which is read; never a secret.
+    """Tell what each FILE is, or without one what is in the key store; never a secret.
 
     Without --store, and without --authority and --revocation-list, a file's own claims are shown. With them, they are
-    verified against the authorities trusted there. Exit status 1: something is wrong with a file, or in the store.
+    verified against the authorities trusted there. Exit status 1: something is wrong with a file. Whether all is well
+    in the key store is what `check` finds out.
     """
     if vault is None and not files:
         raise click.UsageError("name a file, or a key store with --store")
@@ -287,11 +289,7 @@ def _validity(certificate: x509.Certificate) -> str:
 
 
 def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
-    """Print what a key store holds, but for the keys; end with status 1 where something in it is damaged."""
-    damaged = store.damaged()
-    for kind in ("trust", "authority", "identity"):  # without these there is nothing more to say
-        if wrong := damaged.get((kind, OWN)):
-            raise DamagedFileError(wrong)
+    """Print what a key store holds, but for the keys."""
     trusted = Trusted.stored(store)
     rows: list[tuple[output.Cell, ...]] = [("key store", output.styled(str(directory), "bold"), "passphrase is right")]
     facts: dict[str, Any] = {"store": str(directory), "site": None, "authority": None}
@@ -307,19 +305,24 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         state = described.wrong or described.verified or "not certified yet: send the request to the authority"
         rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
-    sessions = [bytes.fromhex(name) for name in store.names("bundle")]
-    opened = dict.fromkeys(sessions, "opened; what it needs is here")
-    opened |= {each: "DAMAGED: restore it from the backup" for each in sessions if ("bundle", each.hex()) in damaged}
-    rows += [
-        *trust.rows(trusted),
-        *(("session", common.spelled(each), state) for each, state in opened.items()),
-        *(("damaged", f"{kind}/{name}", "restore it from the backup") for kind, name in damaged if kind != "bundle"),
-    ]
-    useless = [f"{kind}/{name}" for kind, name in damaged]
-    facts |= {**trust.as_dict(trusted), "sessions": [each.hex() for each in sessions], "damaged": useless}
+    sessions = {each: _state(store, each) for each in session_ids(store, "bundle", "late")}
+    rows += [*trust.rows(trusted), *(("session", common.spelled(each), state) for each, state in sessions.items())]
+    facts |= {**trust.as_dict(trusted), "sessions": {each.hex(): state for each, state in sessions.items()}}
     common.report(rows, facts, as_json=as_json)
-    if damaged:
-        click.get_current_context().exit(failures.FAILED)
+
+
+def _state(store: KeyStore, session: bytes) -> str:
+    """Say what has become of a session."""
+    try:
+        if closing.is_closed(store, session):
+            return "closed; its keys are destroyed"
+        ends = closing.end(store, session)
+    except KeysError:
+        return "DAMAGED: see `fhe-auc keys check`"
+    if common.now() > ends:
+        return f"ended on {common.moment(ends)}: `fhe-auc keys close --ended` destroys its keys"
+    made = "opened" if session.hex() in store.names("bundle") else "made here, to be opened late"
+    return f"{made}; what it needs is here, until {common.moment(ends)}"
 
 
 def _authority_rows(authority: Authority, rows: list[tuple[output.Cell, ...]]) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""``fhe-auc keys close``: destroy the keys of sessions that have ended."""
+
+from __future__ import annotations
+
+import click
+
+from fhe_auc.cli import output
+from fhe_auc.manifest import SESSION_BYTES
+from fhe_auc_keys import closing
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.errors import KeysError
+from fhe_auc_keys.store import KeyStore, session_ids
+from fhe_auc_keys.vault import Vault
+
+
+@click.command(
+    short_help="Destroy the keys of sessions that have ended.",
+    epilog=output.examples(
+        "fhe-auc keys close --ended --store keystore                 all that are past their validity",
+        'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8"   one, as `show` writes it',
+        "fhe-auc keys close 31c4ce5c3af100a30dd3d4d0b7191bc8 --lose-result   it was replaced by another",
+    ),
+)
+@click.argument("sessions", metavar="[SESSION]...", nargs=-1)
+@key_store
+@click.option("--ended", is_flag=True, help="All sessions in the key store that are past their validity.")
+@click.option(
+    "--lose-result",
+    is_flag=True,
+    help="Also a session that can still go on: this site then gets no result of it, nor does anybody where all must "
+    "answer.",
+)
+@output.json_option
+def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: bool, as_json: bool) -> None:
+    """Destroy the keys of each SESSION, named by its id, in the key store.
+
+    The secret key goes, a party's seed, its share of joint keys, and what a key holder keeps for `open-late`. A site
+    closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
+    again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
+
+    A session that has not ended is refused. Backups hold keys that were there when they were made, encrypted.
+    """
+    if bool(sessions) is ended:
+        raise click.UsageError("name a session, or give --ended, and not both")
+    if ended and lose_result:
+        raise click.UsageError("--lose-result is for sessions that are named")
+    named = [common.hexadecimal(each, 2 * SESSION_BYTES) for each in sessions]
+    with vault.open() as store:
+        closed = _ended(store) if ended else named
+        for session in closed:
+            closing.close(store, session, at=common.now(), lose_result=lose_result)
+    rows: list[tuple[output.Cell, ...]] = [
+        ("closed", common.spelled(each), "its keys are destroyed") for each in closed
+    ]
+    facts = {"store": str(vault.directory), "closed": [each.hex() for each in closed]}
+    common.report(rows or [("closed", "none", "no session here has ended that is not closed")], facts, as_json=as_json)
+
+
+def _ended(store: KeyStore) -> list[bytes]:
+    """Return what is past its validity and has not been closed; a damaged entry is named and does not keep others."""
+    found = []
+    for session in session_ids(store, "bundle", "late"):
+        try:
+            if common.now() > closing.end(store, session) and not closing.is_closed(store, session):
+                found.append(session)
+        except KeysError as error:
+            output.print_warning(f"session {session.hex()} is left as it is: {error}")
+    return found

@@ -1,0 +1,79 @@
+"""Sessions that have ended leave no keys behind: what opened them is destroyed, what answers for them stays.
+
+bundle    the secret key, the common secret and the seed go; the announcement stays, and says that it was closed
+late      the key holder's seeds and secret key go; an opening that was made stays
+state     what the party would go on from goes; the bytes that answered last stay while anybody can ask for them
+seen      stays: a bundle opens once, whatever has become of it
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fhe_auc.serialise import encode
+from fhe_auc.site_state import without_secrets
+from fhe_auc_keys import late_opening
+from fhe_auc_keys.announcement import claimed_end
+from fhe_auc_keys.bundles import Kept
+from fhe_auc_keys.errors import MissingError, NotEndedError
+from fhe_auc_keys.session_files import kept
+from fhe_auc_keys.store import KeyStore
+
+
+def end(store: KeyStore, session: bytes) -> datetime:
+    """Return until when a session can go on; errors as `is_closed`."""
+    name = session.hex()
+    if name in store.names("bundle"):
+        return claimed_end(kept(store, session).announcement)
+    if name in store.names("late"):
+        return late_opening.end(store, session)
+    raise MissingError(f"the key store has no session {name}: `fhe-auc keys show` lists them")
+
+
+def is_closed(store: KeyStore, session: bytes) -> bool:
+    """Return whether nothing is left of a session that decrypts, or could open it.
+
+    Raises `MissingError` where the store has no such session; `DamagedFileError` or `TamperedError` where it cannot be
+    read.
+    """
+    end(store, session)
+    name = session.hex()
+    opened = name in store.names("bundle") and bool(kept(store, session).material)
+    return not opened and not late_opening.is_held(store, session)
+
+
+def destroy_keys(store: KeyStore, session: bytes) -> None:
+    """Destroy what opens a session as a party, whatever has become of the session; there may be nothing.
+
+    Copies of the folder that were made before, and what a disk has not overwritten, still hold it, encrypted.
+    """
+    name = session.hex()
+    if name in store.names("bundle"):
+        found = kept(store, session)
+        if found.material:
+            store.put("bundle", name, encode(Kept(found.announcement, b"")), replace=True)
+
+
+def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
+    """Destroy all that a store could go on with in a session: as a party, and as its key holder.
+
+    The bytes that answered last stay until the session's end, for those who still ask. Done again, it does the rest.
+
+    Raises
+    ------
+    NotEndedError
+        The session can still go on, and `lose_result` is not set.
+    MissingError, DamagedFileError, TamperedError
+        As `is_closed`.
+    """
+    ends, name = end(store, session), session.hex()
+    ended = at > ends
+    if not (ended or lose_result or is_closed(store, session)):
+        raise NotEndedError(
+            f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, this site gets no result "
+            "of it, and where all must answer nobody does; --lose-result closes it all the same"
+        )
+    destroy_keys(store, session)
+    late_opening.erase(store, session)
+    if name in store.names("state"):
+        store.put("state", name, without_secrets(store.get("state", name), answer=not ended), replace=True)

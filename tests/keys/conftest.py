@@ -1,0 +1,53 @@
+"""A consortium's folders, as ``fhe-auc keys`` leaves them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests.support.keys_commands import ADDER, SITES, SMALL, Clock, make_site, ok, settings, write_study
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result]]:
+    """A folder of a consortium: an authority, two sites, a session; and what every command said."""
+    folder = tmp_path_factory.mktemp("consortium")
+    with pytest.MonkeyPatch.context() as patch:
+        settings(patch, Clock())
+        patch.chdir(folder)
+        Path("authority").mkdir()
+        write_study("study.toml")
+        said = [ok("ca-init", "Heart Study", "--store", "authority/store", "--out", "authority")]
+        for name in (*SITES, ADDER):
+            said += make_site(name)
+        said.append(
+            ok(
+                "session",
+                *(f"{name}/{name}.credential" for name in SITES),
+                "--store",
+                "north/store",
+                "--out",
+                "week",
+                *SMALL,
+            )
+        )
+    return folder, said
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def consortium(
+    template: tuple[Path, list[Result]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> Path:
+    """A fresh copy of the consortium's folder, as the current one."""
+    shutil.copytree(template[0], tmp_path / "here")
+    settings(monkeypatch, clock)
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"

@@ -1,0 +1,131 @@
+"""``fhe-auc keys`` called as the engineers of a consortium call it, at a time that tests set."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from fhe_auc.cli import main
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.store import KeyStore
+from tests.support.certified import NOW, STUDY
+
+PASSPHRASE = "correct horse battery staple"  # noqa: S105
+SMALL = ("--thresholds", "uniform:16", "--backend", "tenseal")
+SITES = ("north", "south")
+
+
+class Clock:
+    """The time that the commands see."""
+
+    def __init__(self) -> None:
+        self.at = NOW
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+ADDER = "coordinator"
+
+
+def write_study(path: str, *, row_caps: Mapping[str, int] | None = None, **changes: str) -> None:
+    """A study file as a person writes it: `STUDY`, but for the changes."""
+    words = {name: getattr(STUDY, name) for name in ("model", "outcome", "cohort", "period")} | changes
+    lines = [f'{name} = "{text}"' for name, text in words.items()]
+    lines += ["[row-caps]", *(f"{party} = {cap}" for party, cap in (row_caps or {}).items())]
+    Path(path).write_text("\n".join(lines))
+
+
+def call(*arguments: str, **options: str) -> Result:
+    if arguments[:1] == ("session",) and "--from" not in arguments:
+        if "--aggregator" not in arguments:
+            arguments = (*arguments, "--aggregator", f"{ADDER}/{ADDER}.credential")
+        if "--study" not in arguments:
+            arguments = (*arguments, "--study", "study.toml")
+    return CliRunner().invoke(main, ["keys", *arguments], **options)
+
+
+def ok(*arguments: str, **options: str) -> Result:
+    result = call(*arguments, **options)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def assert_fails(result: Result, status: int, message: str) -> None:
+    told = f"error: {json.loads(result.stdout)['error']}" if result.stdout else result.stderr.splitlines()[-1]
+    assert (result.exit_code, told) == (status, result.stderr.splitlines()[-1])  # with --json the same as an object
+    assert re.fullmatch(rf"error: .*{message}.*", result.stderr.splitlines()[-1]), result.stderr
+
+
+def fingerprint_in(folder: str = "authority") -> str:
+    return x509.load_pem_x509_certificate(Path(folder, "ca.pem").read_bytes()).fingerprint(hashes.SHA256()).hex()
+
+
+def request_fingerprint(path: str) -> str:
+    der = x509.load_pem_x509_csr(Path(path).read_bytes()).public_bytes(serialization.Encoding.DER)
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(der)
+    return digest.finalize().hex()
+
+
+def at_site(name: str, *more: str) -> tuple[str, ...]:
+    """The arguments of a site that takes its certificate in."""
+    files = (
+        "--certificate",
+        f"{name}/{name}.pem",
+        "--authority",
+        "authority/ca.pem",
+        "--revocation-list",
+        "authority/ca.crl",
+    )
+    return ("enrol", name, "--store", f"{name}/store", "--out", name, *files, *more)
+
+
+def make_site(name: str, stem: str | None = None) -> list[Result]:
+    stem = stem or name
+    Path(name).mkdir(exist_ok=True)
+    first = ok("enrol", stem, "--store", f"{name}/store", "--out", name)
+    request = next(Path(name).glob("*.csr"))
+    asked = ("--fingerprint", request_fingerprint(str(request)))
+    issued = ok("issue", str(request), stem, "--store", "authority/store", "--out", name, *asked)
+    certificate = str(request.with_suffix(".pem"))
+    files = ("--certificate", certificate, "--authority", "authority/ca.pem", "--revocation-list", "authority/ca.crl")
+    trusted = ("--fingerprint", fingerprint_in())
+    return [first, issued, ok("enrol", stem, "--store", f"{name}/store", "--out", name, *files, *trusted)]
+
+
+def settings(patch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
+    """A time that tests set, wide lines, and key stores whose scrypt is quick."""
+    patch.setenv("COLUMNS", "110")
+    patch.setenv("FHE_AUC_PASSPHRASE", PASSPHRASE)
+    patch.delenv("FHE_AUC_STORE", raising=False)
+    patch.setattr(common, "now", clock)
+    patch.setattr(KeyStore, "create", functools.partial(KeyStore.create, log2_cost=10))
+
+
+def open_as(
+    name: str, bundle: str | None = None, *more: str, holder: str = "north", study: str = "study.toml"
+) -> Result:
+    at = ("--holder", holder, "--store", f"{name}/store", "--study", study)
+    return call("open", bundle or f"week/{name}.bundle", *at, *more)
+
+
+def open_as_aggregator(*more: str, bundle: str = "week/aggregator.bundle") -> Result:
+    at = ("--holder", "north", "--store", f"{ADDER}/store")
+    return call("open", bundle, *at, "--out", "evaluation.keys", *more)
+
+
+def refresh(clock: Clock, after: timedelta) -> tuple[str, str]:
+    """Let time go by and the authority write a fresh list; return the option that passes it on."""
+    clock.at += after
+    ok("revoke", "--refresh", "--store", "authority/store", "--out", "authority")
+    return "--revocation-list", "authority/ca.crl"
