@@ -414,7 +414,7 @@ def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(
     for node in first.nodes.values():
         node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
     evaluate(first, consortium.config())
-    with pytest.raises(TooFewPartiesError, match="(Message|Closed)Error"):  # they are beyond the first round
+    with pytest.raises(TooFewPartiesError, match=r"(Message|Closed)Error"):  # they are beyond the first round
         evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
     assert len(sent) == 6
 
