@@ -28,6 +28,9 @@ from fhe_auc_keys.public_keys import (
     whole_bytes,
 )
 
+LIST_DAYS = 30
+"""How long a revocation list is accepted: so long can one who withholds the next hide what was revoked since."""
+
 _MAGIC = b"fheauth"
 
 
@@ -149,7 +152,7 @@ class Authority:
             for line in self.register
         )
 
-    def revocation_list(self, *, days: int = 7, at: datetime) -> bytes:
+    def revocation_list(self, *, days: int = LIST_DAYS, at: datetime) -> bytes:
         """Return the signed revocation list (X.509 CRL, PEM), accepted for `days` days from `at`.
 
         A party that has not heard of a revocation is safe again after that many days at the latest.

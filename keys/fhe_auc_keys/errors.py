@@ -25,6 +25,10 @@ class OutdatedListError(ExpiredError):
     """A revocation list is older than the one that is there already."""
 
 
+class FetchError(KeysError):
+    """A revocation list cannot be fetched from where it is published."""
+
+
 class UnfitCertificateError(KeysError):
     """A certificate or certificate request does not hold what this package needs."""
 

@@ -7,7 +7,7 @@ counts for that key alone; where a list names none, its signature says whose it 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, TamperedError, UnknownIssuerError
 from fhe_auc_keys.public_keys import MALFORMED, shown, whole_bytes
 
+_LAST_WEEK = timedelta(days=7)
 _UNDERSTOOD = {x509.CRLNumber.oid, x509.AuthorityKeyIdentifier.oid}
 
 
@@ -59,6 +60,12 @@ def check_not_revoked(
 def is_current(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
     """Whether a list is valid at that time; one without an end never is, as an attacker could show it for ever."""
     return found.next_update_utc is not None and found.last_update_utc <= at < found.next_update_utc
+
+
+def ends_soon(found: x509.CertificateRevocationList, *, at: datetime) -> bool:
+    """Whether a list is in its last week, in the last quarter of a shorter validity, or past it."""
+    ends = found.next_update_utc
+    return ends is not None and at > ends - min(_LAST_WEEK, (ends - found.last_update_utc) / 4)
 
 
 def newer_list(

@@ -29,6 +29,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     authorities: tuple[bytes, ...]  # DER, as are the others
     intermediates: tuple[bytes, ...]
     lists: tuple[bytes, ...]
+    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Trusted:
     authorities: tuple[x509.Certificate, ...] = ()
     intermediates: tuple[x509.Certificate, ...] = ()  # of the site's own chain: for nothing but their revocation lists
     lists: tuple[x509.CertificateRevocationList, ...] = ()  # the newest of each authority
+    places: tuple[str, ...] = ()  # where lists are fetched from: URLs and folders
 
     @classmethod
     def stored(cls, store: KeyStore) -> Trusted:
@@ -50,6 +52,7 @@ class Trusted:
                 tuple(x509.load_der_x509_certificate(each) for each in found.authorities),
                 tuple(x509.load_der_x509_certificate(each) for each in found.intermediates),
                 tuple(x509.load_der_x509_crl(each) for each in found.lists),
+                found.places,
             )
         except (DeserialisationError, *MALFORMED):
             raise DamagedFileError(f"trust/{OWN} is malformed; restore it from the backup") from None
@@ -60,6 +63,7 @@ class Trusted:
             tuple(each.public_bytes(Encoding.DER) for each in self.authorities),
             tuple(each.public_bytes(Encoding.DER) for each in self.intermediates),
             tuple(each.public_bytes(Encoding.DER) for each in self.lists),
+            self.places,
         )
         store.put("trust", OWN, frame(_MAGIC, stored), replace=True)
 
@@ -78,7 +82,7 @@ class Trusted:
         Raise `UnknownIssuerError` where it is of nobody trusted here; `OutdatedListError` or `TamperedError` where it
         is older than the one already here, or not genuine.
         """
-        issuer = next((each for each in self.known() if is_of(new, each)), None)
+        issuer = self._issuer(new)
         if issuer is None:
             name = subject_name(new.issuer)
             of_a_key = any(each.subject == new.issuer for each in self.known())
@@ -89,19 +93,36 @@ class Trusted:
                 else f"a revocation list of {name!r}, which is no authority trusted here: add its certificate with "
                 "--authority"
             )
-        old = next((each for each in self.lists if is_of(each, issuer)), None)
+        old = self._list_of(issuer)
         others = tuple(each for each in self.lists if each is not old)
         return replace(self, lists=(*others, newer_list(new, old, issuer)))
+
+    def wants(self, new: x509.CertificateRevocationList) -> bool:
+        """Whether a list, which need not be genuine, says that it is of somebody trusted here, and newer than ours."""
+        issuer = self._issuer(new)
+        old = None if issuer is None else self._list_of(issuer)
+        return issuer is not None and (old is None or new.last_update_utc > old.last_update_utc)
+
+    def _issuer(self, found: x509.CertificateRevocationList) -> x509.Certificate | None:
+        return next((each for each in self.known() if is_of(found, each)), None)
+
+    def _list_of(self, issuer: x509.Certificate) -> x509.CertificateRevocationList | None:
+        return next((each for each in self.lists if is_of(each, issuer)), None)
 
 
 def read_certificates(path: Path) -> list[x509.Certificate]:
     """Return the certificates (PEM) in a file; `InputError` where there are none."""
-    return _read(path, _load_certificates, "certificate in PEM")
+    return _loaded(read_from_others(path), path, _load_certificates, "certificate in PEM")
 
 
 def read_list(path: Path) -> x509.CertificateRevocationList:
     """Return the revocation list in a file: PEM as we write it, or DER as most other authorities do."""
-    return _read(path, _load_list, "revocation list")
+    return parse_list(read_from_others(path), path)
+
+
+def parse_list(data: bytes, place: str | Path) -> x509.CertificateRevocationList:
+    """Return a revocation list as `read_list` does; `place` is for the error."""
+    return _loaded(data, place, _load_list, "revocation list")
 
 
 def _load_list(data: bytes) -> x509.CertificateRevocationList:
@@ -116,9 +137,10 @@ def _load_certificates(data: bytes) -> list[x509.Certificate]:
     return found
 
 
-def _read(path: Path, load: Callable[[bytes], T], what: str) -> T:
-    data = read_from_others(path)
+def _loaded(data: bytes, place: str | Path, load: Callable[[bytes], T], what: str) -> T:
     try:
         return load(data)
     except MALFORMED:
-        raise InputError(f"{str(path)!r} is no {what}; `fhe-auc keys show` tells what it is", file=str(path)) from None
+        raise InputError(
+            f"{str(place)!r} is no {what}; `fhe-auc keys show` tells what a file is", file=str(place)
+        ) from None

@@ -28,12 +28,14 @@ class Vault:
 
     The passphrase is in `passphrase_file`, one line of text, mode 600; without it in the variable FHE_AUC_PASSPHRASE.
     With a file the variable is not read, and leaves the environment (`drop_variable`). Where neither has it, `ask` is
-    given the question, and whether the passphrase is a new one, which a person should type twice.
+    given the question, and whether the passphrase is a new one, which a person should type twice. `kind` is what `open`
+    makes of it.
     """
 
     directory: Path
     passphrase_file: Path | None = None
     ask: Callable[[str, bool], str] = _nobody
+    kind: type[KeyStore] = KeyStore
 
     def exists(self) -> bool:
         """Return whether a key store is there."""
@@ -49,7 +51,7 @@ class Vault:
                 f"no key store in {str(self.directory)!r}: `fhe-auc keys enrol NAME` makes a site's, "
                 "`fhe-auc keys ca-init NAME` an authority's"
             )
-        return KeyStore(self.directory, self._passphrase(new=False))
+        return self.kind(self.directory, self._passphrase(new=False))
 
     def open_or_make(self) -> KeyStore:
         """Open the store, or make it where there is none.

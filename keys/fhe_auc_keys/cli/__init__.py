@@ -36,7 +36,7 @@ authority     issue                certifies a site's name and keys; NAME.pem go
 each site     enrol --certificate  takes it in; NAME.credential goes to the key holder
 key holder    session              makes a session's keys; one sealed bundle for each party
 each party    open                 opens its bundle, once; the aggregator opens its own
-authority     revoke               ends a certificate; with --refresh, weekly, a fresh list
+authority     revoke               ends a certificate; with --refresh, regularly, a fresh list
 key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
 everybody     check                verifies everything in its key store

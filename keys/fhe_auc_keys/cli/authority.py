@@ -39,7 +39,7 @@ def ca_init(name: str, vault: Vault, folder: Path, force: bool, as_json: bool) -
     """Make the consortium's authority, called NAME.
 
     Its private key goes into a new key store, best on a machine that does nothing else. Written for publication:
-    ca.pem, the authority's certificate, and ca.crl, its revocation list, which everybody needs anew each week. For an
+    ca.pem, the authority's certificate, and ca.crl, its revocation list, which everybody needs anew each month. For an
     authority that is there already only the two files are written.
     """
     check_name(name)
@@ -144,7 +144,7 @@ def issue(
     epilog=output.examples(
         "fhe-auc keys revoke south --store keystore           laptop lost, or left the study",
         "fhe-auc keys revoke 5bd2...01 --store keystore       one certificate, by its serial number",
-        "fhe-auc keys revoke --refresh --store keystore       every week: lists are accepted for 7 days",
+        "fhe-auc keys revoke --refresh --store keystore       every week or two: lists are accepted for 30 days",
     ),
 )
 @click.argument("serial_or_name", metavar="SERIAL_OR_NAME", required=False)

@@ -111,7 +111,7 @@ def report(rows: list[tuple[output.Cell, ...]], facts: dict[str, Any], *, as_jso
 
 
 @contextmanager
-def about(path: Path) -> Iterator[None]:
+def about(path: Path | str) -> Iterator[None]:
     """Let a refusal of this package say which file it is about."""
     try:
         yield

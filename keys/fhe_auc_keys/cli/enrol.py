@@ -19,6 +19,7 @@ from fhe_auc_keys.cli.key_store import ask_hidden, key_store
 from fhe_auc_keys.errors import ExistsError, KeysError, MissingError
 from fhe_auc_keys.existing_certificate import CertifiedKey
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.list_places import is_standing, is_url
 from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, check_name, fingerprint
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
@@ -33,7 +34,9 @@ from fhe_auc_keys.vault import OWN, Vault
         "fhe-auc keys enrol north --certificate north.pem --authority ca.pem --revocation-list ca.crl",
         "        takes in what came back; north.credential goes to the key holder",
         "fhe-auc keys enrol north --revocation-list ca.crl",
-        "        takes in the next revocation list: one each week",
+        "        takes in the next revocation list",
+        "fhe-auc keys enrol north --revocation-list https://study.example.org/ca.crl",
+        "        and from then on `session`, `open` and `open-late` fetch the next ones there",
         "fhe-auc keys enrol north.example --chain chain.pem --key key.pem \\",
         "                   --authority realca.pem --revocation-list realca.crl",
         "        with a certificate that the site has already",
@@ -64,7 +67,7 @@ def enrol(
     chain: Path | None,
     key: Path | None,
     authorities: tuple[Path, ...],
-    lists: tuple[Path, ...],
+    lists: tuple[str, ...],
     fingerprints: tuple[bytes, ...],
     folder: Path,
     force: bool,
@@ -78,6 +81,9 @@ def enrol(
 
     An authority that is new is trusted only once its fingerprint has been compared by telephone. A store keeps the
     private keys when a certificate is renewed.
+
+    A URL or a folder given with --revocation-list is remembered, in place of those before: `session`, `open` and
+    `open-late` look there for newer lists, and go on with a warning where there is none.
     """
     if (chain is None) is not (key is None) or (chain is not None and certificate is not None):
         raise click.UsageError("give --certificate alone, or --chain together with --key")
@@ -96,6 +102,10 @@ def enrol(
         if chain is not None:
             trusted = replace(trusted, intermediates=tuple(read_certificates(chain)[1:]))
         trusted = trust.extended(trusted, authorities, lists, fingerprints)
+        if standing := tuple(
+            place if is_url(place) else str(Path(place).absolute()) for place in lists if is_standing(place)
+        ):
+            trusted = replace(trusted, places=standing)
         if certificate is not None:
             with common.about(certificate):
                 identity = identity.certified(read_from_others(certificate))

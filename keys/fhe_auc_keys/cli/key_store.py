@@ -6,12 +6,20 @@ import functools
 import getpass
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fhe_auc.cli import output
 from fhe_auc.errors import InputError
+from fhe_auc_keys.cli import common
+from fhe_auc_keys.errors import StoreError
+from fhe_auc_keys.public_keys import subject_name
+from fhe_auc_keys.revocation import ends_soon
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import PASSPHRASE_VARIABLE, Vault
 
 STORE_VARIABLE = "FHE_AUC_STORE"
@@ -47,7 +55,7 @@ def _with_store(command: Callable[..., Any], *, required: bool) -> Callable[...,
     )
     @functools.wraps(command)
     def with_store(*args: Any, store: Path | None, passphrase_file: Path | None, **options: Any) -> Any:
-        vault = None if store is None else Vault(store, passphrase_file, _ask)
+        vault = None if store is None else Vault(store, passphrase_file, _ask, _Watched)
         return command(*args, vault=vault, **options)
 
     return with_store
@@ -58,6 +66,21 @@ key_store = functools.partial(_with_store, required=True)
 
 optional_key_store = functools.partial(_with_store, required=False)
 """Decorator: the command receives ``vault``, a `Vault` or None."""
+
+
+class _Watched(KeyStore):
+    """A key store that says, once a command is done with it, which revocation lists end soon."""
+
+    def __exit__(self, *error: object) -> None:
+        with suppress(StoreError):  # a damaged store is another matter
+            for found in Trusted.stored(self).lists:
+                if ends_soon(found, at=common.now()):
+                    output.print_warning(
+                        f"the revocation list of {subject_name(found.issuer)!r} counts until "
+                        f"{common.moment(found.next_update_utc)}, and without one no session can go on: take the next "
+                        "one in by `fhe-auc keys enrol NAME --revocation-list`"
+                    )
+        super().__exit__(*error)
 
 
 def _ask(question: str, new: bool) -> str:

@@ -35,7 +35,7 @@ from fhe_auc_keys.vault import Vault, certified_identity
 )
 @common.force_option
 @output.json_option
-def late(file: Path, vault: Vault, lists: tuple[Path, ...], target: Path, force: bool, as_json: bool) -> None:
+def late(file: Path, vault: Vault, lists: tuple[str, ...], target: Path, force: bool, as_json: bool) -> None:
     """Open the sum of the pads of the parties that count.
 
     Needed where a session was made with --min-parties and what parties send is padded (exact, verified). The aggregator

@@ -78,7 +78,7 @@ def open_bundle(
     expected: bytes | None,
     agreed: Path | None,
     study_file: Path | None,
-    lists: tuple[Path, ...],
+    lists: tuple[str, ...],
     target: Path | None,
     force: bool,
     as_json: bool,

@@ -84,7 +84,7 @@ def session(
     min_parties: int | None,
     average_precision: bool,
     days: int,
-    lists: tuple[Path, ...],
+    lists: tuple[str, ...],
     folder: Path | None,
     as_json: bool,
 ) -> None:

@@ -90,7 +90,7 @@ def show(
     files: tuple[Path, ...],
     vault: Vault | None,
     authorities: tuple[Path, ...],
-    lists: tuple[Path, ...],
+    lists: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Tell what each FILE is, or without one what is in the key store; never a secret.

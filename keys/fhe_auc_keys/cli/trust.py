@@ -10,10 +10,21 @@ from typing import Any
 import click
 
 from fhe_auc.cli import output
+from fhe_auc.errors import FheAucError
 from fhe_auc_keys.cli import common
+from fhe_auc_keys.list_places import is_url, with_lists_of
 from fhe_auc_keys.public_keys import fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
-from fhe_auc_keys.trusted_authorities import Trusted, read_certificates, read_list
+from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
+
+
+_EXISTING = click.Path(exists=True)
+
+
+def _places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return places of revocation lists: URLs, and files and folders that exist."""
+    return tuple(each if is_url(each) else str(_EXISTING.convert(each, param, ctx)) for each in values)
+
 
 authority_option = click.option(
     "--authority",
@@ -28,16 +39,17 @@ authority_option = click.option(
 list_option = click.option(
     "--revocation-list",
     "lists",
-    metavar="FILE",
+    metavar="PLACE",
     multiple=True,
-    type=common.FILE,
-    help="Revocation list of an authority that is trusted; an older one is refused. May be repeated.",
+    callback=_places,
+    help="Newer revocation list of an authority that is trusted: a file, a folder of lists (*.crl) or a URL (https:, "
+    "file:). May be repeated.",
 )
-"""Decorator: the command receives ``lists``, a tuple of Path."""
+"""Decorator: the command receives ``lists``, a tuple of str, for `extended` and `renewed`."""
 
 
 def extended(
-    trusted: Trusted, authorities: Sequence[Path], lists: Sequence[Path], fingerprints: Sequence[bytes]
+    trusted: Trusted, authorities: Sequence[Path], lists: Sequence[str], fingerprints: Sequence[bytes]
 ) -> Trusted:
     """Return `trusted` with more authorities, each confirmed by its fingerprint, and with newer revocation lists.
 
@@ -50,18 +62,25 @@ def extended(
                 what = f"authority {subject_name(each.subject)!r} ({path})"
                 common.confirm(what, fingerprint(each), fingerprints, teller="the authority")
                 trusted = replace(trusted, authorities=(*trusted.authorities, each))
-    for path in lists:
-        new = read_list(path)
-        with common.about(path):
-            trusted = trusted.with_list(new)
+    for place in lists:
+        with common.about(place):
+            trusted = with_lists_of(trusted, place)
     return trusted
 
 
-def renewed(store: KeyStore, lists: Sequence[Path]) -> Trusted:
-    """Return whom a store trusts, after taking newer revocation lists into it."""
-    trusted = Trusted.stored(store)
-    if lists:
-        trusted = extended(trusted, (), lists, ())
+def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
+    """Return whom a store trusts, after taking newer revocation lists into it: these, and from where it fetches them.
+
+    Where nothing can be fetched, there is a warning, and what is in the store counts.
+    """
+    before = trusted = Trusted.stored(store)
+    for place in trusted.places:
+        try:
+            trusted = with_lists_of(trusted, place)
+        except (FheAucError, OSError) as error:
+            output.print_warning(f"no newer revocation list: {error}")
+    trusted = extended(trusted, (), lists, ())
+    if trusted != before:
         trusted.keep(store)
     return trusted
 
@@ -81,6 +100,7 @@ def rows(trusted: Trusted) -> list[tuple[output.Cell, ...]]:
             )
             for each in trusted.lists
         ),
+        *(("lists come from", place, "fetched by `session`, `open` and `open-late`") for place in trusted.places),
     ]
 
 
@@ -103,4 +123,5 @@ def as_dict(trusted: Trusted) -> dict[str, Any]:
             }
             for each in trusted.lists
         ],
+        "revocation_list_places": list(trusted.places),
     }
