@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc_keys import list_places
@@ -160,8 +162,9 @@ def test_a_folder_yields_what_is_newer_and_of_those_who_are_trusted(consortium: 
     assert open_as("north").exit_code == 0
     assert lists_of() == {"Heart Study": "2030-06-02 12:00 UTC"}
     refresh(clock, DAY)
-    forged = bytearray(Path("authority/ca.crl").read_bytes())
-    forged[-60] ^= 1
+    newest = x509.load_pem_x509_crl(Path("authority/ca.crl").read_bytes())
+    forged = bytearray(newest.public_bytes(Encoding.DER))
+    forged[-1] ^= 1  # of the signature
     Path("lists/3.crl").write_bytes(forged)
     assert re.search("no newer revocation list: .* is forged or not a full list", open_as("north").stderr)
     assert lists_of() == {"Heart Study": "2030-06-02 12:00 UTC"}

@@ -17,7 +17,6 @@ from fhe_auc_keys.public_keys import fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
 
-
 _EXISTING = click.Path(exists=True)
 
 
