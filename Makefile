@@ -1,4 +1,4 @@
-# Needs only a POSIX shell and a Python from 3.10 to 3.13, best 3.10 (scripts/choose_python.sh says why).
+# Needs only a POSIX shell and a Python from 3.10 to 3.13, best 3.12 (scripts/choose_python.sh says why).
 # Another interpreter: make PYTHON=/path/to/python …     Some of the tests: make test ARGS='tests/fhe_auc/test_counts.py -k ties'
 
 BIN := .venv/bin
@@ -10,10 +10,10 @@ ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
-.PHONY: help demo test test-all bench lint types docs format clean run-venv dev-venv
+.PHONY: help demo test test-openfhe test-all bench lint types docs format clean run-venv dev-venv openfhe-venv
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: run-venv ## install, then compute an encrypted AUC on real data from several clinics
 	@$(BIN)/fhe-auc demo $(ARGS)
@@ -21,7 +21,10 @@ demo: run-venv ## install, then compute an encrypted AUC on real data from sever
 test: dev-venv ## run the tests, but for the slow ones
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
-test-all: dev-venv ## run all tests
+test-openfhe: openfhe-venv ## run the tests of OpenFHE, on a Python on which it loads, in .venv-openfhe
+	$(ONE_THREAD) .venv-openfhe/bin/python -m pytest -n $(JOBS) --dist loadfile -m "openfhe and not slow" $(ARGS)
+
+test-all: dev-venv ## run all tests; with OpenFHE: make test-openfhe ARGS='-m openfhe'
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "" $(ARGS)
 
 bench: dev-venv ## run the benchmark suites; fhe-auc benchmark compares with peers
@@ -44,7 +47,7 @@ format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff format .
 
 clean: ## remove all that make, Python and the tools made, .venv too
-	rm -rf .venv build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-openfhe build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 run-venv:
@@ -52,3 +55,6 @@ run-venv:
 
 dev-venv:
 	@scripts/make_venv.sh dev
+
+openfhe-venv:
+	@scripts/make_venv.sh openfhe

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Prints the interpreter that .venv is made with, and says on stderr which it is and why.
+# choose_python.sh [openfhe]: prints the interpreter to make an environment with, and says on stderr which it is and
+# what is missing there; with `openfhe`, one on which OpenFHE loads.
 #
-# First choice: one that OpenFHE's wheels load on, 3.10 before 3.12. Else any from 3.10 to 3.13, with TenSEAL alone.
-# PYTHON=/path/to/python overrides the search. pyenv and uv are searched for what is installed; nothing is downloaded.
+# 3.12 is what we recommend; 3.10, past its end of life, comes last. PYTHON=/path/to/python overrides the search for
+# .venv's. pyenv and uv are searched for what is installed; nothing is downloaded.
 set -eu
 
 # Run by each candidate. Says "openfhe" or "tenseal" (what will load), its own path, and the reason; or "no", "-", the
@@ -47,10 +48,12 @@ except ImportError:
 # Out of an activated environment, which may be gone tomorrow, to the interpreter behind it.
 path = sys.executable if sys.prefix == sys.base_prefix else os.path.realpath(sys.executable)
 reason = missing()
+if sys.version_info[:2] == (3, 10):
+    name += ", past its end of life"
 if reason:
-    print("tenseal", path, name + ", with TenSEAL alone: " + reason, sep="\n")
+    print("tenseal", path, name + ", with TenSEAL alone: " + reason + "; joint keys are not available here", sep="\n")
 else:
-    print("openfhe", path, name + ", on which both OpenFHE and TenSEAL load", sep="\n")
+    print("openfhe", path, name + ": both OpenFHE and TenSEAL load", sep="\n")
 '
 
 refused=
@@ -69,7 +72,8 @@ $answer
 EOF
     case $2:$backend in
         *:no) note_refusal "$1: $reason" ;;
-        openfhe:openfhe | anything:*)
+        openfhe:tenseal) note_refusal "$1: ${reason#*TenSEAL alone: }" ;;
+        *)
             echo "fhe-auc: chose $path ($reason)" >&2
             echo "$path"
             exit
@@ -92,18 +96,21 @@ search() {
     done
 }
 
+if [ "${1:-}" = openfhe ]; then
+    search openfhe 3.12 3.10
+    echo "fhe-auc: found no Python on which OpenFHE loads: 3.12 with glibc 2.38 or later (Debian 13), or 3.10.$refused" >&2
+    exit 1
+fi
+
 if [ -n "${PYTHON:-}" ]; then
     consider "$PYTHON" anything
     echo "fhe-auc: PYTHON=$PYTHON cannot be used:${refused:- there is no such command}" >&2
     exit 1
 fi
 
-search openfhe 3.10 3.12
-refused=
-consider python3 anything
-search anything 3.13 3.12 3.11 3.10
+search anything 3.12 3.13 3.11 3.10
 cat >&2 <<EOF
 fhe-auc: found no Python from 3.10 to 3.13 to make .venv with.$refused
-Install one, 3.10 for choice (\`pyenv install 3.10\`, \`uv python install 3.10\`), or name one: make PYTHON=/path/to/python
+Install one, 3.12 for choice (\`pyenv install 3.12\`, \`uv python install 3.12\`), or name one: make PYTHON=/path/to/python
 EOF
 exit 1

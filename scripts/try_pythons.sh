@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The README's way to a result, on every other Python that is here (3.11 to 3.13): a clean environment, the base alone
-# and no more than 400 MB of it, three files, the AUC of their rows with its interval.
+# The README's way to a result, on every Python that is here, from 3.11 on: a clean environment, the base alone and no
+# more than 400 MB of it, three files, the AUC of their rows with its interval.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

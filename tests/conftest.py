@@ -31,13 +31,22 @@ _PARAMETERS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where what is tested does not depend on the library, the quick tests run on one, and the slow ones on the others.
 
-    A module says so by `pytestmark = pytest.mark.backends("one")`, a test that needs them all by "all".
+    A module says so by `pytestmark = pytest.mark.backends("one")`, a test that looks at them all by "all". What needs
+    OpenFHE is marked `openfhe` and skipped where it cannot be imported; what is told to use it, or looks at all, gets
+    the mark here: `make test-openfhe` runs what has it.
     """
+    available = ckks.available_backends()
     for item in items:
         marker, call = item.get_closest_marker("backends"), getattr(item, "callspec", None)
         given = {value for value in call.params.values() if isinstance(value, str)} if call else set()
-        if marker and marker.args == ("one",) and not given.isdisjoint(ckks.available_backends()[1:]):
+        which = marker.args if marker else ()
+        if which == ("one",) and not given.isdisjoint(available[1:]):
             item.add_marker(pytest.mark.slow)
+        if item.get_closest_marker("openfhe"):
+            if "openfhe" not in available:
+                item.add_marker(pytest.mark.skip(reason="OpenFHE cannot be imported here"))
+        elif "openfhe" in given or (which == ("all",) and given.isdisjoint(available)):
+            item.add_marker(pytest.mark.openfhe)
 
 
 @pytest.fixture(params=ckks.available_backends(), scope="session")

@@ -17,7 +17,6 @@ from click.testing import CliRunner
 from matplotlib.image import imread
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import ckks
 from fhe_auc.cli import main
 from fhe_auc.errors import EvaluationError, MessageError
 from fhe_auc.messages import Message
@@ -44,14 +43,12 @@ SMALL = Problem(3, 8)
 
 
 def published(problem: Problem) -> Contender:
-    pytest.importorskip("openfhe")
     from fhe_auc_benchmarks.runtime.peers.published import Published
 
     return Published(problem)
 
 
 def published_tuned(problem: Problem) -> Contender:
-    pytest.importorskip("openfhe")
     from fhe_auc_benchmarks.runtime.peers.published import PublishedTuned
 
     return PublishedTuned(problem)
@@ -77,7 +74,16 @@ def test_a_problem_repeats_the_rows_of_twenty_parties_and_knows_their_auc() -> N
     assert problem.auc == pytest.approx(truth, abs=1e-3)
 
 
-@pytest.mark.parametrize("make", [published, published_tuned, PlaintextCounts, PooledRows, paillier])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(published, marks=pytest.mark.openfhe),
+        pytest.param(published_tuned, marks=pytest.mark.openfhe),
+        PlaintextCounts,
+        PooledRows,
+        paillier,
+    ],
+)
 def test_a_peer_gets_the_auc_again_and_again(make: Any) -> None:
     contender = make(SMALL)
     for _ in range(1 if contender.once else 2):
@@ -128,7 +134,7 @@ def ckks_bytes(backend: str) -> int:
     return {"openfhe": 172_064, "tenseal": 163_872}[backend]
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="the published design needs OpenFHE")
+@pytest.mark.openfhe
 def test_the_published_design_has_the_parameters_of_the_paper() -> None:
     contender: Any = published(SMALL)
     context = contender._context
@@ -143,9 +149,8 @@ def test_the_published_design_has_the_parameters_of_the_paper() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.openfhe
 def test_tuning_spares_the_published_design_most_of_its_parsing() -> None:
-    if "openfhe" not in ckks.available_backends():
-        pytest.skip("the published design needs OpenFHE")
     plain, tuned = measure(Problem(10, 8), [published, published_tuned], runs=2)
     assert tuned.upload_bytes == plain.upload_bytes
     assert tuned.phases["ingest"].cpu < 0.6 * plain.phases["ingest"].cpu  # a third, as measured

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc import ckks
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.roster import Roster
 
@@ -87,7 +86,7 @@ def words(text: str) -> Counter[str]:
     return Counter(text.split())
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="the guide shows what openfhe prints")
+@pytest.mark.openfhe
 def test_the_walk_through(tmp_path: Path) -> None:
     steps = read_steps()
     assert len(steps) > 20

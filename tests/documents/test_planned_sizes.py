@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fhe_auc.ckks import available_backends
 from fhe_auc.cli import main
 from fhe_auc.quantities import bytes_text
 
 SECURITY = Path(__file__).parents[2] / "docs" / "security"
 
-pytestmark = pytest.mark.skipif("openfhe" not in available_backends(), reason="the documents are on both backends")
+pytestmark = pytest.mark.openfhe
 
 
 def said(page: str) -> str:

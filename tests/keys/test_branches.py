@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks, thresholds
+from fhe_auc import thresholds
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, TooFewPartiesError
 from fhe_auc.messages import Message
@@ -274,12 +274,15 @@ def test_a_branch_that_dies_is_an_error_and_the_rest_can_be_ingested_again(play:
     assert root.counted == NAMES
 
 
-def test_joint_sessions_and_protocols_without_sums_have_no_branches() -> None:
+def test_protocols_without_sums_have_no_branches() -> None:
     request = Request(parties=NAMES, thresholds=GRID, options={"epsilon": 1.0})
     session = DpaucLaplace().prepare(request)
     with pytest.raises(InputError, match="cannot be aggregated in branches"):
         DpaucLaplace().branch(session.manifest, b"", NAMES)
-    if "openfhe" in ckks.available_backends():
-        session = SemiHonest().prepare(Request(parties=NAMES, thresholds=GRID, keys="joint"))
-        with pytest.raises(InputError, match="joint keys cannot be aggregated in branches"):
-            SemiHonest().branch(session.manifest, b"", NAMES)
+
+
+@pytest.mark.openfhe
+def test_joint_sessions_have_no_branches() -> None:
+    session = SemiHonest().prepare(Request(parties=NAMES, thresholds=GRID, keys="joint"))
+    with pytest.raises(InputError, match="joint keys cannot be aggregated in branches"):
+        SemiHonest().branch(session.manifest, b"", NAMES)

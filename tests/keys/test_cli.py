@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from fhe_auc import bfv, ckks, registry, thresholds
+from fhe_auc import bfv, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
@@ -62,7 +62,7 @@ from tests.support.keys_commands import (
     write_study,
 )
 
-needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+needs_openfhe = pytest.mark.openfhe
 
 
 # --- The way it is meant ----------------------------------------------------------------------------------------------

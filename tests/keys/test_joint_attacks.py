@@ -28,9 +28,11 @@ from tests.support.pooled import exact_auc
 from tests.support.wire import changed, flipped, payload_of
 
 if "openfhe" not in ckks.available_backends():
-    pytest.skip("joint keys need OpenFHE", allow_module_level=True)
+    pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
 
 import openfhe
+
+pytestmark = pytest.mark.openfhe
 
 NAMES = ("north", "south", "east")
 RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3

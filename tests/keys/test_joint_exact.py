@@ -28,12 +28,14 @@ from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
 if "openfhe" not in ckks.available_backends():
-    pytest.skip("joint keys need OpenFHE", allow_module_level=True)
+    pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
 
 from fhe_auc.bfv import PublicContext
 from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc_keys.joint_roles import JointAggregator, JointParty
+
+pytestmark = pytest.mark.openfhe
 
 NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)

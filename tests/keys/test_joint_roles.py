@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks, datasets, thresholds
+from fhe_auc import datasets, thresholds
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, TooFewPartiesError, UndefinedAucError
 from fhe_auc.evaluation import Evaluation
@@ -24,7 +24,7 @@ from tests.support.joint_sessions import GRID, PRECISION, JointPlay
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
-pytestmark = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+pytestmark = pytest.mark.openfhe
 
 
 def played(sites: list[PartyData], grid: np.ndarray = GRID, **changes: Any) -> tuple[JointPlay, list[Evaluation]]:

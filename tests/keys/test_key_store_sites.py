@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, MessageError, UndefinedAucError
 from fhe_auc.messages import Message
@@ -51,7 +50,7 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
             {"keys": "joint"},
             marks=[
                 pytest.mark.slow,
-                pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE"),
+                pytest.mark.openfhe,
             ],
         ),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fhe_auc import ckks, registry
+from fhe_auc import registry
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.protocol import Request
@@ -54,7 +54,7 @@ def test_a_party_with_sealed_keys_refuses_a_result_made_from_public_information(
             party._computation.decrypt(party._keys, forged)
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+@pytest.mark.openfhe
 @pytest.mark.parametrize("second", SECOND)
 @pytest.mark.parametrize("protocol", ["semi-honest", "malicious", "histogram-federated", "exact"])
 def test_a_party_with_joint_keys_neither_decrypts_nor_reads_it(

@@ -15,7 +15,6 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
@@ -405,7 +404,7 @@ def test_a_partys_material_does_not_show_its_keys() -> None:
 
 # --- Who may take part at all -----------------------------------------------------------------------------------------
 
-joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+joint = pytest.mark.openfhe
 
 
 def roles(idle: JointPlay, manifest: Manifest, roster: Roster, identity: Identity) -> list[Callable[[], Any]]:

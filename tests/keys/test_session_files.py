@@ -88,10 +88,10 @@ def test_a_bundle_with_a_plan_that_cannot_be_read_is_not_used_up(
     keep(consortium, sealed(consortium, prepared).parties["north"], store)
 
 
+@pytest.mark.openfhe
 def test_a_joint_session_with_a_plan_that_cannot_be_read_is_not_used_up(
     consortium: Consortium, prepare: Callable[..., Session], store: KeyStore
 ) -> None:
-    pytest.importorskip("openfhe")
     manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
     newer = announced(consortium, of_a_newer_version(manifest))
     for _ in range(2):
@@ -117,12 +117,11 @@ def test_a_bundle_for_another_study_than_agreed_to_is_refused_and_not_used_up(
     keep(consortium, bundle, store)
 
 
-@pytest.mark.parametrize("keys", ["joint", "none"])
+@pytest.mark.parametrize("keys", [pytest.param("joint", marks=pytest.mark.openfhe), "none"])
 def test_a_session_without_a_key_holder_for_another_study_is_refused_and_not_used_up(
     consortium: Consortium, prepare: Callable[..., Session], store: KeyStore, keys: str
 ) -> None:
     if keys == "joint":
-        pytest.importorskip("openfhe")
         manifest = prepare("openfhe", keys="joint", min_parties=None).manifest
     else:
         request = Request(parties=PARTIES, thresholds=np.linspace(0, 1, 4), options={"epsilon": 1.0})

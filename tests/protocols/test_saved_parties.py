@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fhe_auc import ckks, registry
+from fhe_auc import registry
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import DeserialisationError, EvaluationError, MessageError
 from fhe_auc.evaluation import Evaluation
@@ -34,9 +34,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
 JOINT_BY_DEFAULT = "semi-honest"  # the others differ in what is encrypted, not in what a party keeps of its keys
 SESSIONS = [pytest.param(name, "sealed", id=f"{name}, sealed") for name in registry.names()]
 SESSIONS += [
-    pytest.param(name, "joint", id=f"{name}, joint", marks=() if name == JOINT_BY_DEFAULT else pytest.mark.slow)
+    pytest.param(
+        name,
+        "joint",
+        id=f"{name}, joint",
+        marks=[pytest.mark.openfhe, *([] if name == JOINT_BY_DEFAULT else [pytest.mark.slow])],
+    )
     for name in registry.names()
-    if registry.load(name).encrypts and "openfhe" in ckks.available_backends()
+    if registry.load(name).encrypts
 ]
 
 
@@ -142,7 +147,7 @@ def test_a_state_is_refused_that_is_damaged_or_another_partys_or_sessions(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+@pytest.mark.openfhe
 def test_a_share_of_a_joint_key_is_in_no_state_once_the_partial_decryption_is_made(site_rows: list[PartyData]) -> None:
     play = Play(site_rows, "semi-honest", "joint")
     message = play.aggregator.start()

@@ -34,7 +34,7 @@ from tests.support.blinded_auc import encoded
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+joint = pytest.mark.openfhe
 
 CLOSE = 1e-6
 

@@ -406,6 +406,7 @@ def test_every_strategy_can_be_asked_for_in_the_demo(protocol: str) -> None:
     assert list(registry.attacks(protocol).descriptions) == list(STRATEGIES)
 
 
+@pytest.mark.openfhe
 def test_with_joint_keys_no_attack_is_played() -> None:
     parties = ("a", "b")
     session = SemiHonest().prepare(Request(parties=parties, thresholds=np.linspace(0, 1, 16), keys="joint"))

@@ -107,12 +107,10 @@ def test_what_one_session_has_not_is_not_played_on_it(protocol: str) -> None:
     [
         ({"parties": ("a",)}, "two parties at least"),
         ({"parties": ("a", "b", "c"), "min_parties": 2}, "none of which may miss"),
-        ({"keys": "joint"}, "sealed keys only"),
+        pytest.param({"keys": "joint"}, "sealed keys only", marks=pytest.mark.openfhe),
     ],
 )
 def test_sessions_that_no_attack_is_for_are_refused(changed: dict[str, object], message: str) -> None:
-    if changed.get("keys") == "joint" and "openfhe" not in available_backends():
-        pytest.skip("joint keys need OpenFHE")
     arguments = {"parties": ("a", "b"), "thresholds": GRID, "max_rows": 100, **changed}
     session = registry.load("verified").prepare(Request(**arguments))  # type: ignore[arg-type]
     with pytest.raises(InputError, match=message):

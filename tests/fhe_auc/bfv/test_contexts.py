@@ -408,7 +408,7 @@ def test_the_libraries_take_the_ring_and_modulus_of_the_parameters(pair: bfv.Key
     assert all(modulus > 0.999999 * 2 ** modulus.bit_length() for modulus in shape.moduli)  # as capacity supposes
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="OpenFHE cannot be imported here")
+@pytest.mark.openfhe
 def test_openfhe_with_another_modulus_than_asked_for_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from fhe_auc.bfv import openfhe_backend
 
@@ -527,7 +527,7 @@ print(json.dumps([before, after, product.GetPackedValue(), [list(each) for each 
 """
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="OpenFHE cannot be imported here")
+@pytest.mark.openfhe
 def test_openfhe_key_maps_are_left_as_found(run_child: Any) -> None:
     before, after, theirs, found = run_child(_NEIGHBOUR)
     assert len(before) == 1

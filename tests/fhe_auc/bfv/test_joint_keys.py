@@ -43,6 +43,8 @@ from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.bfv.slots import phase_of
 from fhe_auc.rlwe.openfhe_library import save
 
+pytestmark = pytest.mark.openfhe
+
 SLOTS = 8192
 PRIMES = primes_above(2**41, 2, SLOTS)
 (CHAIN,) = CHAINS["openfhe"]

@@ -68,7 +68,7 @@ def test_a_result_under_another_key_is_refused(pair: ckks.KeyPair, other_pair: c
     assert caught.value.field == "fingerprint"
 
 
-@pytest.mark.skipif(len(ckks.available_backends()) < 2, reason="only one backend can be imported here")
+@pytest.mark.openfhe
 @pytest.mark.parametrize("relabelled", [False, True], ids=["as it is", "with our fingerprint forged onto it"])
 def test_a_ciphertext_of_the_other_backend_is_refused(pair: ckks.KeyPair, prepare: Any, relabelled: bool) -> None:
     (foreign,) = set(ckks.available_backends()) - {pair.public.parameters.backend}
@@ -125,6 +125,7 @@ def test_an_unknown_backend_is_named_with_what_there_is(name: str) -> None:
         ckks.choose_backend(name)
 
 
+@pytest.mark.backends("all")
 def test_the_default_backend_is_the_first_available() -> None:
     assert ckks.choose_backend() == ckks.available_backends()[0]
 
@@ -569,7 +570,7 @@ print(json.dumps([before, after, found.GetRealPackedValue(), abs(again - 1).max(
 """
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="OpenFHE cannot be imported here")
+@pytest.mark.openfhe
 def test_openfhe_key_maps_are_left_as_found(run_child: Any) -> None:
     before, after, theirs, error = run_child(_NEIGHBOUR)
     assert [len(part) for part in before] == [1, 1]

@@ -32,7 +32,7 @@ from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.workload import Workload
 
 if "openfhe" not in ckks.available_backends():
-    pytest.skip("joint keys need OpenFHE", allow_module_level=True)
+    pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
 
 import openfhe
 
@@ -41,6 +41,8 @@ from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
 from fhe_auc.rlwe.openfhe_joint_keys import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
+
+pytestmark = pytest.mark.openfhe
 
 N = 8192
 SLOTS = N // 2

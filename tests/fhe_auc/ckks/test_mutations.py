@@ -371,7 +371,7 @@ print(json.dumps([death, tried]))
 """
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="OpenFHE cannot be imported here")
+@pytest.mark.openfhe
 def test_openfhe_own_parser_can_be_killed_by_one_bit(run_child: Any) -> None:
     # Why foreign bytes never reach it: if this test skips one day, the guard may have become unnecessary.
     death, tried = run_child(_RAW_OPENFHE)

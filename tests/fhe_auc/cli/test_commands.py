@@ -77,7 +77,7 @@ ESCAPE = "\x1b"
 PROGRAM = [sys.executable, "-c", "from fhe_auc.cli import main; main()"]
 
 
-needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+needs_openfhe = pytest.mark.openfhe
 
 
 def call(*arguments: str) -> Result:
@@ -405,6 +405,7 @@ def test_what_is_no_bug_is_not_called_one(
 # --- plan, protocols, help --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.backends("all")
 def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
     result = call("plan", "--protocol", "semi-honest", "--parties", "10", "--thresholds", "uniform:100", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -419,6 +420,7 @@ def test_plan_shows_what_the_planner_picks_for_every_backend() -> None:
         assert shown["security_bits"] == 128
 
 
+@pytest.mark.backends("all")
 def test_plan_gives_a_reason_for_every_number() -> None:
     result = call("plan", "--protocol", "semi-honest")
     assert result.exit_code == 0
@@ -474,6 +476,7 @@ def test_plan_has_nothing_to_say_of_a_protocol_without_encryption() -> None:
     assert_fails(call("plan", "--protocol", "dpauc-laplace"), 2, "'dpauc-laplace' encrypts nothing")
 
 
+@needs_openfhe
 def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     real = planner.plan
 
@@ -483,7 +486,6 @@ def test_plan_goes_on_without_a_backend_that_does_not_fit(monkeypatch: pytest.Mo
         return real(workload, backend, **options)
 
     monkeypatch.setattr(planner, "plan", picky)
-    monkeypatch.setattr(ckks, "available_backends", lambda: ("openfhe", "tenseal"))
     result = call("plan", "--protocol", "semi-honest", "--json")
     assert (result.exit_code, result.stderr) == (0, "warning: openfhe: too large\n")
     answer = json.loads(result.stdout)

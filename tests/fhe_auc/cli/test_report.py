@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
 
-from fhe_auc import ckks, datasets, registry, thresholds
+from fhe_auc import datasets, registry, thresholds
 from fhe_auc.cli import main
 from fhe_auc.cli.histogram_session import pool as pool_rows
 from fhe_auc.counts import PartyData, count
@@ -37,7 +37,7 @@ AT = ("--threshold", "0.3")
 CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
-needs_openfhe = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+needs_openfhe = pytest.mark.openfhe
 
 
 def call(*arguments: str) -> Result:

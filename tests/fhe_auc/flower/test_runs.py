@@ -23,7 +23,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import ckks, datasets
+from fhe_auc import datasets
 from fhe_auc.counts import PartyData
 from tests.support.chosen import federated_auc
 
@@ -31,7 +31,7 @@ PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
 PRECISION = 1e-6
 GRID = "uniform:16"
 slow = partial(pytest.param, marks=pytest.mark.slow)
-JOINT = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+JOINT = pytest.mark.openfhe
 
 # One after the other: each of them wants all cores for itself.
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]

@@ -176,7 +176,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="of OpenFHE")
+@pytest.mark.openfhe
 def test_keys_and_parts_of_joint_keys_are_never_made_of_repeated_randomness(run_child: Any) -> None:
     # With the same share and errors under the `a` of two sessions their difference would tell the share.
     first, second = run_child(_FORKED_KEYS)

@@ -231,9 +231,8 @@ class TestPrecision:
         counts = counts_of(rng.integers(0, 2 * 10**8, 20), rng.integers(0, 2 * 10**8, 20))
         assert large.recover([counts, counts]).auc == pytest.approx(trapezoid(counts + counts).auc, abs=PRECISION)
 
+    @pytest.mark.openfhe
     def test_backends_agree(self):
-        if len(BACKENDS) < 2:
-            pytest.skip("only one backend can be imported here")
         parties = datasets.load("covid-clinics")[:20]
         first, second = (federated_auc(parties, backend=backend) for backend in BACKENDS)
         assert first.auc == pytest.approx(second.auc, abs=PRECISION)

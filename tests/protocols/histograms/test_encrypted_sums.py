@@ -31,7 +31,7 @@ from tests.support.encrypted_sums import result_of
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+joint = pytest.mark.openfhe
 
 
 @lru_cache(maxsize=8)

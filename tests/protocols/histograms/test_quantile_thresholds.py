@@ -53,7 +53,7 @@ from tests.support.encrypted_sums import sum_of_answers, telling
 from tests.support.pooled import pooled
 from tests.support.random_sites import sites
 
-joint = pytest.mark.skipif("openfhe" not in ckks.available_backends(), reason="joint keys need OpenFHE")
+joint = pytest.mark.openfhe
 PRIVATE = {"histogram-distributed-dp": HistogramDistributedDp(), "histogram-local-dp": HistogramLocalDp()}
 private = pytest.mark.parametrize("name", PRIVATE)
 

@@ -29,7 +29,7 @@ from tests.support.pooled import pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.skipif("openfhe" not in BACKENDS, reason="joint keys need OpenFHE")
+joint = pytest.mark.openfhe
 
 
 def evaluated(parties, **options):
