@@ -17,18 +17,19 @@ _LIBRARIES: dict[BackendName, str] = {"openfhe": "fhe_auc.rlwe.openfhe_library",
 
 
 @cache
-def _can_be_imported(name: BackendName) -> bool:
+def _why_not(name: BackendName) -> str | None:
+    """Return why a library cannot be imported here, or None where it can."""
     try:
         importlib.import_module(_LIBRARIES[name])
-    except (ImportError, OSError):
+    except (ImportError, OSError) as error:
         # OpenFHE's wheel is tagged for every Python and holds one CPython's binary: it installs, and fails here.
-        return False
-    return True
+        return str(error)
+    return None
 
 
 def available_backends() -> tuple[BackendName, ...]:
     """Return the backends that can be imported, the preferred one first."""
-    return tuple(name for name in BACKENDS if _can_be_imported(name))
+    return tuple(name for name in BACKENDS if _why_not(name) is None)
 
 
 def choose_backend(name: str | None = None) -> BackendName:
@@ -37,10 +38,12 @@ def choose_backend(name: str | None = None) -> BackendName:
     Raises `BackendUnavailableError` for an unknown name, or a library that cannot be imported here.
     """
     for backend in BACKENDS:
-        if name in (None, backend) and _can_be_imported(backend):
+        if name in (None, backend) and _why_not(backend) is None:
             return backend
     available = available_backends()
     here = f"{', '.join(available) or 'none'} on Python {sys.version_info.major}.{sys.version_info.minor}"
-    if name in BACKENDS:
-        raise BackendUnavailableError(f"backend {name!r} cannot be imported here (available: {here})")
+    for backend in BACKENDS:
+        if name == backend:
+            reason = _why_not(backend)
+            raise BackendUnavailableError(f"backend {name!r} cannot be imported here (available: {here}): {reason}")
     raise BackendUnavailableError(f"unknown backend {name!r} (available: {here})")

@@ -35,6 +35,15 @@ if not _threads_chosen:
     del os.environ["OMP_NUM_THREADS"]  # child processes are not ours to decide for
     threadpool_limits(limits=1, user_api="openmp")
 
+_TESTED_WITH = "1.6.1"
+_found = getattr(openfhe, "__version__", "of an old version")
+if not _found.startswith(f"{_TESTED_WITH}."):
+    # Its serialised keys and ciphertexts are read and written here, and their noise was measured: of this version.
+    raise ImportError(
+        f"OpenFHE {_found} is installed, and fhe-auc is tested with {_TESTED_WITH} alone: "
+        f"pip install 'openfhe=={_TESTED_WITH}.*'"
+    )
+
 TAG_LENGTH = 32
 """Of a key's name in OpenFHE: 128 random bits in hexadecimal."""
 

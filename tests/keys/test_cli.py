@@ -359,7 +359,7 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
     consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(backends, "_can_be_imported", lambda name: False)
+        elsewhere.setattr(backends, "_why_not", lambda name: "it is not installed")
         refused = "backend '(openfhe|tenseal)' cannot be imported here"
         assert_fails(open_as("north"), 2, refused)
         assert_fails(open_as_aggregator(), 2, refused)

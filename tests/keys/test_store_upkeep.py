@@ -160,7 +160,7 @@ def test_a_session_whose_encryption_library_is_missing_here_is_a_problem(
     consortium: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = opened()
-    monkeypatch.setattr(backends, "_can_be_imported", lambda name: False)
+    monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
     (found,) = problems()
     assert (found["entry"], found["remedy"]) == (
         f"bundle/{session}",

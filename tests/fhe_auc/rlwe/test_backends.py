@@ -1,0 +1,44 @@
+"""Which encryption library is taken where one of them is not as we need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_TAKEN = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from fhe_auc.errors import BackendUnavailableError
+from fhe_auc.rlwe.backends import available_backends, choose_backend
+try:
+    told = choose_backend("openfhe")
+except BackendUnavailableError as error:
+    told = str(error)
+print(json.dumps([available_backends(), choose_backend(), told]))
+"""
+
+
+@pytest.mark.parametrize("version", ["1.7.0.0", "1.6.10.0", "1.5.1.0", None])
+def test_another_version_of_openfhe_than_the_tested_one_gives_way_to_seal_and_is_named_with_the_remedy(
+    run_child: Callable[..., Any], tmp_path: Path, version: str | None
+) -> None:
+    (tmp_path / "openfhe.py").write_text("" if version is None else f"__version__ = {version!r}\n")
+    available, chosen, told = run_child(_TAKEN, str(tmp_path))
+    assert (available, chosen) == (["tenseal"], "tenseal")
+    assert told.endswith(
+        f": OpenFHE {version or 'of an old version'} is installed, and fhe-auc is tested with 1.6.1 alone: "
+        "pip install 'openfhe==1.6.1.*'"
+    )
+
+
+def test_a_library_that_does_not_load_gives_way_to_seal_and_says_why(
+    run_child: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "openfhe.py").write_text("raise ImportError('version GLIBCXX_3.4.32 not found')\n")
+    available, chosen, told = run_child(_TAKEN, str(tmp_path))
+    assert (available, chosen) == (["tenseal"], "tenseal")
+    assert told.startswith("backend 'openfhe' cannot be imported here (available: tenseal on Python 3.")
+    assert told.endswith("): version GLIBCXX_3.4.32 not found")
