@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -174,15 +175,24 @@ def open_announcement(data: bytes, trust: Trust, *, holder: str, at: datetime) -
     return Announcement(manifest, manifest.study, _roster(peers, adder), adder, signer, ends)
 
 
-def claimed_end(data: bytes) -> datetime:
-    """Return until when an announcement says that it can be opened; for one that this site has verified and kept.
+class Claimed(NamedTuple):
+    """What an announcement says, unverified."""
 
-    Raises `TamperedError` where it is none.
-    """
+    manifest: Manifest
+    credentials: Mapping[str, bytes]  # by party
+    aggregator: bytes  # its credential
+    not_after: datetime  # UTC
+
+
+def claimed(data: bytes) -> Claimed:
+    """Return what an announcement says that this site has made, or verified and kept; `TamperedError` for no such."""
+    body = claimed_body(KIND, data, _Body)
     try:
-        return datetime.fromtimestamp(claimed_body(KIND, data, _Body).not_after, timezone.utc)
-    except (OverflowError, OSError, ValueError):
-        raise TamperedError("the session announcement has no end that a clock could show") from None
+        manifest, ends = Manifest.from_bytes(body.manifest), datetime.fromtimestamp(body.not_after, timezone.utc)
+        *shown, aggregator = body.credentials
+        return Claimed(manifest, dict(zip(manifest.parties, shown, strict=True)), aggregator, ends)
+    except (DeserialisationError, OverflowError, OSError, ValueError):
+        raise TamperedError("a session announcement is malformed") from None
 
 
 def require_grid(manifest: Manifest, expected: bytes | None) -> None:

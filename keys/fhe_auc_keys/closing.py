@@ -13,7 +13,7 @@ from datetime import datetime
 from fhe_auc.serialise import encode
 from fhe_auc.site_state import without_secrets
 from fhe_auc_keys import late_opening
-from fhe_auc_keys.announcement import claimed_end
+from fhe_auc_keys.announcement import claimed
 from fhe_auc_keys.bundles import Kept
 from fhe_auc_keys.errors import MissingError, NotEndedError
 from fhe_auc_keys.session_files import kept
@@ -24,7 +24,7 @@ def end(store: KeyStore, session: bytes) -> datetime:
     """Return until when a session can go on; errors as `is_closed`."""
     name = session.hex()
     if name in store.names("bundle"):
-        return claimed_end(kept(store, session).announcement)
+        return claimed(kept(store, session).announcement).not_after
     if name in store.names("late"):
         return late_opening.end(store, session)
     raise MissingError(f"the key store has no session {name}: `fhe-auc keys show` lists them")

@@ -69,6 +69,10 @@ class NotEndedError(KeysError):
     """A session that can still yield its result is not closed unasked."""
 
 
+class ReleasedError(KeysError):
+    """A session has released its result, or may have: it is not made again without some of its parties."""
+
+
 class StoreError(KeysError):
     """A key store cannot do what was asked; base class of the errors below."""
 

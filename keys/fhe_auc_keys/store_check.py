@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.errors import BackendUnavailableError, FheAucError
 from fhe_auc.site_state import without_secrets
-from fhe_auc_keys import closing, late_opening
+from fhe_auc_keys import closing, late_opening, made_sessions
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnfitNameError, UnsafeModeError
@@ -76,6 +76,8 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
     for session in session_ids(store, "bundle", "late"):
         kind = "bundle" if session.hex() in store.names("bundle") else "late"
         yield f"{kind}/{session.hex()}", partial(_check_session, store, session, at)
+    for session in session_ids(store, "made"):
+        yield f"made/{session.hex()}", partial(made_sessions.made, store, session)
     for session in session_ids(store, "state"):
         yield f"state/{session.hex()}", partial(_check_state, store, session)
 

@@ -8,20 +8,30 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others
+from fhe_auc.manifest import SESSION_BYTES
+from fhe_auc.protocol import Request
 from fhe_auc.study import Study
-from fhe_auc_keys.announcement import MAX_LIFETIME, announce, open_announcement
+from fhe_auc_keys import made_sessions
+from fhe_auc_keys.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
-from fhe_auc_keys.certificates import Peer, verify
+from fhe_auc_keys.certificates import Trust, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
+from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.late_opening import hold, is_late, purge
+from fhe_auc_keys.made_sessions import Wanted
+from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import Vault, certified_identity
+
+_WITH_OLD = {"old", "without", "stated", "store", "passphrase_file", "lists", "folder", "as_json"}
+"""Parameters that go with --from; all others the old session has set."""
 
 
 @click.command(
@@ -33,13 +43,13 @@ from fhe_auc_keys.vault import Vault, certified_identity
         "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --keys joint",
         "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --thresholds quantile:200",
         "fhe-auc keys session sites/* --aggregator adder.credential --study study.toml --json | jq -r .session",
+        "fhe-auc keys session --from 31c4ce5c3af100a30dd3d4d0b7191bc8 --without south       south has withdrawn",
     ),
 )
-@click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, required=True, type=common.FILE)
+@click.argument("credentials", metavar="CREDENTIAL...", nargs=-1, type=common.FILE)
 @click.option(
     "--aggregator",
     metavar="CREDENTIAL",
-    required=True,
     type=common.FILE,
     help="Credential of who adds up, written by its `enrol`; no party, nor the key holder.",
 )
@@ -47,7 +57,6 @@ from fhe_auc_keys.vault import Vault, certified_identity
     "--study",
     "study_file",
     metavar="FILE",
-    required=True,
     type=common.FILE,
     help="What is evaluated (TOML): model, outcome, cohort, period; a table [row-caps] may bound each party's rows.",
 )
@@ -66,6 +75,20 @@ from fhe_auc_keys.vault import Vault, certified_identity
     default=7,
     help="How long the bundles can be opened.",
 )
+@click.option(
+    "--from",
+    "old",
+    metavar="SESSION",
+    callback=lambda ctx, param, value: None if value is None else common.hexadecimal(value, 2 * SESSION_BYTES),
+    help="Id of a session made with this key store: the new one is as that was, but for who is left out (--without).",
+)
+@click.option("--without", metavar="NAME", multiple=True, help="With --from: a party to leave out. May be repeated.")
+@click.option(
+    "--no-result-was-released",
+    "stated",
+    is_flag=True,
+    help="With --from: you have asked, and nobody was or will be sent the result of the old session.",
+)
 @trust.list_option
 @click.option(
     "--out",
@@ -77,13 +100,16 @@ from fhe_auc_keys.vault import Vault, certified_identity
 @output.json_option
 def session(
     credentials: tuple[Path, ...],
-    aggregator: Path,
-    study_file: Path,
+    aggregator: Path | None,
+    study_file: Path | None,
     vault: Vault,
     session: SessionOptions,
     min_parties: int | None,
     average_precision: bool,
     days: int,
+    old: bytes | None,
+    without: tuple[str, ...],
+    stated: bool,
     lists: tuple[str, ...],
     folder: Path | None,
     as_json: bool,
@@ -107,56 +133,51 @@ def session(
     With --keys joint there is no key holder: the parties make the keys together once the evaluation runs. You convene
     the session, and everybody gets the same signed file, which says who takes part. The same holds for protocols that
     encrypt nothing, where it is each site's occasion to look at the privacy budget.
+
+    With --from and --without, in place of all else, a session made here is made again without some of its parties: same
+    protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
+    is refused once the old session was opened by `open-late`, or replaced by another; before that, what could open it
+    is erased. Of sessions that are not opened late nobody can see here whether a party has the result: then
+    --no-result-was-released states that none was sent, nor will be, and you answer for it.
     """
-    study = Study.read(study_file)
-    plugin, bins = session.plugin, session.quantiles
-    request = session.request((), min_parties)  # who they are is known once their certificates are verified
-    if bins is not None:
-        request, _ = plugin.staged(request, bins)
-        plugin = registry.finding(plugin.require_boundaries())
+    finds = False
+    if old is None:
+        adder_file, study_path = _the_rest(credentials, aggregator, study_file, without, stated)
+        study = Study.read(study_path)
+        request = session.request((), min_parties)  # who they are is known once their certificates are verified
+        protocol, finds = session.plugin.name, session.quantiles is not None
+        if session.quantiles is not None:
+            request, _ = session.plugin.staged(request, session.quantiles)
+            protocol = session.plugin.require_boundaries()
+        if average_precision and (finds or not session.plugin.several):
+            raise InputError(
+                "--average-precision is for exact and verified, at thresholds that a session before has found"
+            )
+        request = replace(request, average_precision=average_precision)
+    else:
+        _require_nothing_else(without)
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise InputError(f"{str(folder)!r} is not empty; every session gets a new folder")
     with vault.open() as store:
         trusted = trust.renewed(store, lists).trust
         holder = certified_identity(store)
         purge(store, at=common.now())
-    verify(holder.credential, trusted, at=common.now())
-    peers: dict[str, Peer] = {}
-    shown = [read_from_others(path) for path in credentials]
-    for path, credential in zip(credentials, shown, strict=True):
-        with common.about(path):
-            peer = verify(credential, trusted, at=common.now())
-        if peer.name in peers:
-            raise InputError(f"{path}: {peer.name!r} is there already, by another of these credentials")
-        peers[peer.name] = peer
-    adder = read_from_others(aggregator)
-    with common.about(aggregator):
-        verify(adder, trusted, at=common.now())
-    if average_precision and (bins is not None or not plugin.several):
-        raise InputError("--average-precision is for exact and verified, at thresholds that a session before has found")
-    request = replace(request, parties=tuple(peers), average_precision=average_precision)
-    if set(study.row_caps) == set(peers) and not inputs.given("max_rows"):
-        most = sum(study.row_caps.values())
-        if inputs.given("min_rows") and request.min_rows > most:
-            raise InputError(f"--min-rows is {request.min_rows:,}, but the study's row caps allow {most:,} rows in all")
-        request = replace(request, max_rows=most, min_rows=min(request.min_rows, most))
-    given: dict[str, Any] = {"aggregator": adder, "study": study, "lifetime": timedelta(days=days), "at": common.now()}
-    with output.progress("Making keys"):
-        prepared = plugin.prepare(request)
-        folder = folder or Path(f"session-{prepared.manifest.session.hex()[:8]}")
-        if not prepared.manifest.context:
-            document = announce(holder, prepared.manifest, shown, trusted, **given)
-            announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
-            files = _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
+        verify(holder.credential, trusted, at=common.now())
+        if old is not None:
+            made_sessions.require_unreleased(store, old, stated=stated)
+            wanted = made_sessions.made(store, old).without(without)
         else:
-            sealed = seal_session(holder, prepared, shown, trusted, **given)
-            announced = open_announcement(sealed.announcement, trusted, holder=holder.name, at=common.now())
-            if is_late(announced.manifest):
-                with vault.open() as store:
-                    hold(store, prepared, sealed.announcement, announced.not_after)
-            files = _write(folder, sealed)
-    if bins is not None:
+            shown, (adder,) = _verified(credentials, trusted), _verified((adder_file,), trusted).values()
+            request = _bounded(replace(request, parties=tuple(shown)), study)
+            wanted = Wanted(protocol, request, tuple(shown.values()), adder, study, timedelta(days=days))
+        announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
+    if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
+    if old is not None:
+        output.print_line(
+            f"it replaces session {old.hex()}: let every party close that one, by `fhe-auc keys close {old.hex()} "
+            "--lose-result`"
+        )
     if as_json:
         sent = {role: str(path) for path, role, _ in files}
         output.print_json({**describe.announcement_as_dict(announced), "files": sent})
@@ -166,6 +187,97 @@ def session(
     output.print_table(
         [(str(path), f"to {role}", what) for path, role, what in files], header=("send", "", "what it is")
     )
+
+
+def _the_rest(
+    credentials: tuple[Path, ...],
+    aggregator: Path | None,
+    study_file: Path | None,
+    without: tuple[str, ...],
+    stated: bool,
+) -> tuple[Path, Path]:
+    """Return aggregator and study; raise `click.UsageError` where something is missing, or is for --from."""
+    if without or stated:
+        raise click.UsageError("--without and --no-result-was-released go with --from")
+    if credentials and aggregator is not None and study_file is not None:
+        return aggregator, study_file
+    missing = "credentials" if not credentials else "aggregator" if aggregator is None else "study_file"
+    context = click.get_current_context()
+    raise click.MissingParameter(
+        ctx=context, param=next(each for each in context.command.params if each.name == missing)
+    )
+
+
+def _require_nothing_else(without: tuple[str, ...]) -> None:
+    """Raise `click.UsageError` where --from comes with what the old session says already, or leaves nobody out."""
+    if not without:
+        raise click.UsageError("--from needs --without, and the name of a party to leave out")
+    context = click.get_current_context()
+    for param in context.command.params:
+        if context.get_parameter_source(str(param.name)) is ParameterSource.COMMANDLINE and param.name not in _WITH_OLD:
+            raise click.UsageError(f"{param.opts[0]} does not go with --from: the new session is as the old one was")
+
+
+def _verified(credentials: tuple[Path, ...], trusted: Trust) -> dict[str, bytes]:
+    """Return the parties' credentials by name."""
+    found: dict[str, bytes] = {}
+    for path in credentials:
+        shown = read_from_others(path)
+        with common.about(path):
+            name = verify(shown, trusted, at=common.now()).name
+        if name in found:
+            raise InputError(f"{path}: {name!r} is there already, by another of these credentials")
+        found[name] = shown
+    return found
+
+
+def _bounded(request: Request, study: Study) -> Request:
+    """Return the request with the study's row caps as bounds on all rows, where each party has one."""
+    if set(study.row_caps) != set(request.parties) or inputs.given("max_rows"):
+        return request
+    most = sum(study.row_caps.values())
+    if inputs.given("min_rows") and request.min_rows > most:
+        raise InputError(f"--min-rows is {request.min_rows:,}, but the study's row caps allow {most:,} rows in all")
+    return replace(request, max_rows=most, min_rows=min(request.min_rows, most))
+
+
+def _make(
+    wanted: Wanted,
+    holder: Identity,
+    trusted: Trust,
+    store: KeyStore,
+    folder: Path | None,
+    *,
+    replaced: bytes | None,
+    stated: bool,
+) -> tuple[Announcement, list[tuple[Path, str, str]]]:
+    """Make the keys; write down in the key store what was made, then the files; return what they are."""
+    plugin = registry.load(wanted.protocol)
+    given: dict[str, Any] = {
+        "aggregator": wanted.aggregator,
+        "study": wanted.study,
+        "lifetime": wanted.lifetime,
+        "at": common.now(),
+    }
+    with output.progress("Making keys"):
+        prepared = plugin.prepare(wanted.request)
+        session = prepared.manifest.session
+        folder = folder or Path(f"session-{session.hex()[:8]}")
+        sealed = None
+        if prepared.manifest.context:
+            sealed = seal_session(holder, prepared, wanted.credentials, trusted, **given)
+            document = sealed.announcement
+        else:
+            document = announce(holder, prepared.manifest, wanted.credentials, trusted, **given)
+        announced = open_announcement(document, trusted, holder=holder.name, at=common.now())
+        if replaced is not None:
+            made_sessions.replace_by(store, replaced, session, stated=stated)
+        made_sessions.remember(store, document, wanted)
+        if is_late(announced.manifest):
+            hold(store, prepared, document, announced.not_after)
+        if sealed is not None:
+            return announced, _write(folder, sealed)
+        return announced, _write_joint_session(folder, document, "joint" if plugin.encrypts else "convened")
 
 
 def _write_joint_session(folder: Path, document: bytes, suffix: str) -> list[tuple[Path, str, str]]:

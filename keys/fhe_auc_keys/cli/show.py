@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -16,7 +16,7 @@ from fhe_auc.cli import failures, output
 from fhe_auc.errors import FheAucError
 from fhe_auc.files import read_from_others
 from fhe_auc.rlwe import container
-from fhe_auc_keys import closing
+from fhe_auc_keys import closing, made_sessions
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
@@ -306,9 +306,24 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
     sessions = {each: _state(store, each) for each in session_ids(store, "bundle", "late")}
-    rows += [*trust.rows(trusted), *(("session", common.spelled(each), state) for each, state in sessions.items())]
+    rows += [
+        *trust.rows(trusted),
+        *_made_rows(store),
+        *(("session", common.spelled(each), state) for each, state in sessions.items()),
+    ]
     facts |= {**trust.as_dict(trusted), "sessions": {each.hex(): state for each, state in sessions.items()}}
     common.report(rows, facts, as_json=as_json)
+
+
+def _made_rows(store: KeyStore) -> Iterator[tuple[output.Cell, ...]]:
+    for session in session_ids(store, "made"):
+        try:
+            other = made_sessions.successor(store, session)
+        except KeysError:
+            yield "made", common.spelled(session), "DAMAGED: see `fhe-auc keys check`"
+        else:
+            became = f"replaced by {other.hex()}" if other else "`session --from` makes it again without some parties"
+            yield "made", common.spelled(session), became
 
 
 def _state(store: KeyStore, session: bytes) -> str:

@@ -1,0 +1,205 @@
+"""A session made again without some of its parties is as the old one was, and never beside a result of the old one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from fhe_auc import thresholds
+from fhe_auc_keys import late_opening
+from fhe_auc_keys.announcement import Announcement, open_announcement
+from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.store import KeyStore
+from fhe_auc_keys.trusted_authorities import Trusted
+from fhe_auc_keys.vault import certified_identity
+from tests.support.certified import DAY, NOW
+from tests.support.keys_commands import (
+    ADDER,
+    PASSPHRASE,
+    Clock,
+    assert_fails,
+    call,
+    make_site,
+    ok,
+    open_as,
+    refresh,
+    write_study,
+)
+
+NORTH = ("--store", "north/store")
+FOUR = ("north", "south", "east", "west")
+STATED = "--no-result-was-released"
+
+
+@pytest.fixture
+def four(consortium: Path) -> Path:
+    make_site("east")
+    make_site("west")
+    return consortium
+
+
+def made(out: str, *options: str, parties: tuple[str, ...] = FOUR) -> dict[str, Any]:
+    credentials = [f"{name}/{name}.credential" for name in parties]
+    grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
+    said: dict[str, Any] = json.loads(
+        ok("session", *credentials, *NORTH, *grid, *options, "--out", out, "--json").stdout
+    )
+    return said
+
+
+def again(old: dict[str, Any], out: str, *options: str) -> Result:
+    return call("session", "--from", old["session"], *options, *NORTH, "--out", out, "--json")
+
+
+def announced(path: str) -> Announcement:
+    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        return open_announcement(Path(path).read_bytes(), Trusted.stored(store).trust, holder="north", at=NOW)
+
+
+def request_of_all(old: str, counted: tuple[str, ...]) -> Path:
+    """The aggregator's request for the opening of a session."""
+    with KeyStore(Path(f"{ADDER}/store"), PASSPHRASE) as store:
+        adder: Identity = certified_identity(store)
+    path = Path(f"{Path(old).parent}.request")
+    path.write_bytes(late_opening.request(adder, announced(old).manifest, counted))
+    return path
+
+
+def test_one_command_leaves_a_party_out_and_keeps_all_else(four: Path) -> None:
+    write_study("capped.toml", row_caps={"north": 5000, "south": 20_000, "east": 300, "west": 4000})
+    thresholds.save("grid.txt", np.arange(9) / 11)
+    asked = (
+        "--study",
+        "capped.toml",
+        "--thresholds",
+        "grid.txt",
+        "--by",
+        "sex=F,M",
+        "--interval",
+        "0.9",
+        "--days",
+        "3",
+    )
+    old = made("old", *asked, "--protocol", "exact", "--backend", "tenseal")
+    done = again(old, "new", "--without", "south", STATED)
+    assert done.exit_code == 0, done.output
+    new = json.loads(done.stdout)
+    same = set(old) - {"session", "context", "files", "parties", "study", "max_rows", "min_parties"}
+    assert {name: new[name] for name in same} == {name: old[name] for name in same}
+    before, after = (announced(f"{folder}/session.announcement").manifest for folder in ("old", "new"))
+    assert (after.grid, after.options, after.protocol) == (before.grid, before.options, before.protocol)
+    assert new["parties"] == {name: shown for name, shown in old["parties"].items() if name != "south"}
+    assert new["study"]["row_caps"] == {"north": 5000, "east": 300, "west": 4000}
+    assert (old["max_rows"], new["max_rows"], new["min_parties"]) == (29_300, 9300, 3)
+    assert (new["session"] != old["session"], new["context"] != old["context"]) == (True, True)
+    assert "let every party close that one, by `fhe-auc keys close" in done.stderr
+    assert not Path("new/south.bundle").exists()
+    assert open_as("east", "new/east.bundle", "--study", "capped.toml").exit_code == 1  # the study's caps are others
+    write_study("left.toml", row_caps={"north": 5000, "east": 300, "west": 4000})
+    assert open_as("east", "new/east.bundle", "--study", "left.toml").exit_code == 0
+    fewer = again(new, "fewest", "--without", "east", "--without", "west", STATED)
+    assert_fails(fewer, 2, "1 parties would be left, and this session needs 2 at least")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--protocol", "verified", "--thresholds", "quantile:8"),
+        ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8"),
+        ("--protocol", "malicious", "--backend", "tenseal", "-o", "executions=2"),
+    ],
+)
+def test_sessions_of_every_kind_can_be_made_again(four: Path, options: tuple[str, ...]) -> None:
+    old = made("old", *options)
+    new = json.loads(again(old, "new", "--without", "west", STATED).stdout)
+    same = ("protocol", "options", "thresholds", "joint_keys", "backend")
+    assert [new[name] for name in same] == [old[name] for name in same]
+    assert list(new["parties"]) == ["north", "south", "east"]
+
+
+def test_nothing_is_made_again_unless_somebody_states_that_no_result_was_released(four: Path) -> None:
+    old = made("old")
+    refused = again(old, "new", "--without", "south")
+    assert_fails(refused, 1, "nobody can see here whether session .* has released its result.*--no-result-was-released")
+    assert not Path("new").exists()
+    assert again(old, "new", "--without", "south", STATED).exit_code == 0
+
+
+def test_a_session_is_replaced_once(four: Path) -> None:
+    """Else two replacements, each without another site, would tell about both."""
+    old = made("old")
+    new = json.loads(again(old, "new", "--without", "south", STATED).stdout)
+    assert_fails(again(old, "more", "--without", "east", STATED), 1, f"was replaced by {new['session']} already")
+    assert again(new, "more", "--without", "east", STATED).exit_code == 0
+    shown = ok("show", *NORTH).stdout
+    assert f"replaced by {new['session']}" in shown.replace("\n", "")
+
+
+def test_where_the_key_holder_opens_late_nobody_has_to_state_anything_and_the_old_session_can_not_be_opened(
+    four: Path,
+) -> None:
+    old = made("old", "--protocol", "verified", "--min-parties", "2")
+    asked = request_of_all("old/session.announcement", FOUR)
+    assert again(old, "new", "--without", "south").exit_code == 0
+    assert_fails(call("open-late", str(asked), *NORTH, "--out", "opening"), 1, "its seeds are erased")
+    new = request_of_all("new/session.announcement", ("north", "east"))
+    ok("open-late", str(new), *NORTH, "--out", "opening")
+
+
+def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_states(four: Path) -> None:
+    old = made("old", "--protocol", "verified", "--min-parties", "2")
+    ok("open-late", str(request_of_all("old/session.announcement", FOUR)), *NORTH, "--out", "opening")
+    for stated in ((), (STATED,)):
+        assert_fails(
+            again(old, "new", "--without", "south", *stated), 1, "was opened by `open-late`, so that its parties"
+        )
+    ok("close", old["session"], "--lose-result", *NORTH)  # nor does closing make it forget
+    assert_fails(again(old, "new", "--without", "south", STATED), 1, "was opened by `open-late`")
+
+
+def test_fewer_than_the_old_session_needed_are_not_enough(four: Path) -> None:
+    old = made("old", "--protocol", "verified", "--min-parties", "3")
+    assert_fails(again(old, "new", "--without", "south", "--without", "east"), 2, "2 parties .* needs 3 at least")
+    assert again(old, "new", "--without", "south").exit_code == 0
+
+
+def test_a_party_that_was_revoked_meanwhile_is_named(four: Path, clock: Clock) -> None:
+    old = made("old")
+    clock.at += DAY
+    ok("revoke", "east", "--store", "authority/store", "--out", "authority")
+    news = ("--revocation-list", "authority/ca.crl")
+    assert_fails(
+        again(old, "new", "--without", "south", STATED, *news), 1, "certificate of 'CN=east' .* has been revoked"
+    )
+    assert again(old, "new", "--without", "south", "--without", "east", STATED).exit_code == 0
+
+
+def test_what_does_not_go_with_from_is_refused(four: Path, clock: Clock) -> None:
+    old = made("old")
+    assert_fails(again(old, "new"), 2, "--from needs --without")
+    assert_fails(again(old, "new", "--without", "nobody", STATED), 2, "'nobody' is no party of the session, whose are")
+    for option in (("--days", "3"), ("--protocol", "exact"), ("--study", "study.toml"), ("--min-parties", "2")):
+        refused = again(old, "new", "--without", "south", STATED, *option)
+        assert_fails(refused, 2, f"{option[0]} does not go with --from")
+    own = ("north/north.credential", *NORTH)
+    assert_fails(call("session", *own, "--without", "south"), 2, "go with --from")
+    assert_fails(call("session", *NORTH), 2, "missing argument 'CREDENTIAL...'")
+    at_south = ("session", "--from", old["session"], "--without", "east", STATED, "--store", "south/store")
+    assert_fails(call(*at_south), 1, "no session .* was made with this key store")
+    clock.at += 10 * DAY
+    refresh(clock, 0 * DAY)
+    assert again(old, "new", "--without", "south", STATED).exit_code == 0  # also once the old one has ended
+
+
+def test_a_damaged_record_is_named_with_the_remedy(four: Path) -> None:
+    old = made("old")
+    path = Path("north/store/made", old["session"])
+    path.write_bytes(path.read_bytes()[:-1])
+    assert_fails(again(old, "new", "--without", "south", STATED), 1, "made/.* is damaged.*restore it from the backup")
+    (found,) = json.loads(call("check", *NORTH, "--json").stdout)["problems"]
+    assert found["entry"] == f"made/{old['session']}"
