@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -25,12 +25,10 @@ from fhe_auc.errors import InputError
 from fhe_auc.manifest import Manifest
 from fhe_auc.plan import Plan
 from fhe_auc.rlwe.context import BasePublicContext, BaseSecretContext
+from fhe_auc.rlwe.joint_keys import BaseJointSetup, BaseJointShare
 from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.rounds import R
 from fhe_auc.submissions import RunningSum
-
-if TYPE_CHECKING:
-    from fhe_auc.rlwe.openfhe_joint_keys import BaseJointSetup, BaseJointShare  # needs OpenFHE
 
 Task = TypeVar("Task", bound="PartyTask[Any, Any, Any]")
 Public = TypeVar("Public")
@@ -39,7 +37,7 @@ Public = TypeVar("Public")
 Secret = TypeVar("Secret")
 """What a party encrypts with: the secret key, or its share of it."""
 
-Share = TypeVar("Share", bound="BaseJointShare[Any]")
+Share = TypeVar("Share", bound=BaseJointShare[Any])
 """Such a share, of joint keys."""
 
 Values = TypeVar("Values")
@@ -156,13 +154,17 @@ class JointComputation(Computation[Task, Public, Share, Decrypted]):
     """A computation under keys that the parties make together."""
 
     setup: BaseJointSetup[Any]
-    """Common polynomials, shapes of all parts of keys and submissions, and the aggregator's keys from the parts."""
+    """Common polynomials, and shapes of all parts of keys and submissions."""
 
     partial_shape: Polynomials
     """Shape of a party's partial decryption of the whole result."""
 
     share_type: type[Share]
     """What a party's share of the secret key is: made fresh from `setup`, or `restored`."""
+
+    @abstractmethod
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> Public:
+        """Return the aggregator's keys from the sums of all parties' parts, of the first and the second round."""
 
     @abstractmethod
     def partial_decryption(self, share: Share, result: bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
+from fhe_auc import quantities
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
 
@@ -69,6 +70,10 @@ class Plan(Protocol):
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertexts, without envelopes."""
 
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that one party receives in a session, without envelopes."""
+
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons; plans of one kind and the same keys have the same names."""
 
@@ -88,7 +93,7 @@ def describe_ring(parameters: RingParameters, why: str, why_modulus: str) -> lis
         Parameter(
             "key-switching P, bits",
             str(special) if special else "none",
-            "beside Q, for switching keys, where there are any: keeps their noise small; without it, short digits do",
+            "beside Q, for switching keys, where there are any: keeps their noise small",
         ),
         Parameter(
             "Q·P and limit, bits",
@@ -120,6 +125,12 @@ def describe_key_parts(size: str) -> Parameter:
     return Parameter("joint keys, a party", size, why)
 
 
+def describe_download(plan: Plan) -> Parameter:
+    """Return the row on what a party receives."""
+    why = "the result" if plan.keys == "sealed" else "all parties' parts of the keys, and their partial decryptions"
+    return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
+
+
 def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:
     """Return what the plain data of every plan begin with."""
     parameters = plan.parameters
@@ -133,4 +144,5 @@ def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:
         "blocks": plan.blocks,
         "smudging_bits": smudging_bits,
         "upload_bytes": plan.submission_bytes,
+        "download_bytes": plan.download_bytes,
     }

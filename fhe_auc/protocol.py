@@ -21,6 +21,7 @@ from fhe_auc.manifest import SESSION_BYTES, Keys, Manifest
 from fhe_auc.options import Options
 from fhe_auc.own_rows import check_scores, warnings_of
 from fhe_auc.plan import EncodedPlan, Plan
+from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import encode
 from fhe_auc.suggestions import known_names
@@ -134,6 +135,9 @@ class Protocol(ABC, Generic[R]):
 
     encrypts: ClassVar[bool] = True
     """Whether results come out of an encrypted computation; otherwise they are noisy."""
+
+    joint_backend: ClassVar[BackendName | None] = None
+    """The one backend with joint keys; None: all have them."""
 
     options: ClassVar[type[Options]] = Options
     """What `Request.options` may hold, by the names of its fields."""

@@ -114,6 +114,7 @@ LAYOUTS = {
     "existing_certificate._Binding": "[statement: bytes, certified: bytes, possession: bytes]",
     "group_sealing._Sealed": "[keys: dict[str, bytes], ciphertext: bytes]",
     "identity._Stored": "[name: str, signing: bytes, encryption: bytes, credential: bytes]",
+    "joint_keys._Share": "[secret: bytes, ephemeral: bytes, encrypted: tuple[int, ...]]",
     "joint_roles._Saved": "[share: bytes | None, state: _State]",
     "joint_roles._State": "[forwarded: tuple[bytes, ...], secret_part: bytes, common_secret: bytes, result: bytes, partial: bytes, key_bytes: int]",
     "local_randomisation.Tally": "[parties: int, reports: list[int], ones: list[list[int]]]",

@@ -17,7 +17,7 @@ import numpy as np
 from fhe_auc import bfv
 from fhe_auc.bfv import BfvParameters, PublicContext, Residues, SecretContext
 from fhe_auc.bfv.ciphertext_noise import CONFIDENCE, sum_variance
-from fhe_auc.bfv.parameters import CHAINS, primes_above
+from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.computation import PartyTask, SealedComputation
 from fhe_auc.counts import Counts, PartyData, count
 from fhe_auc.errors import CapacityError, InputError, ResultCheckError
@@ -28,6 +28,7 @@ from fhe_auc.protocol import Request, check_rows
 from fhe_auc.quantities import bytes_text
 from fhe_auc.rlwe.parameters import SECURITY_BITS, BackendName
 from fhe_auc.rlwe.polynomials import Words
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.submissions import RunningSum
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
@@ -71,6 +72,11 @@ class CountsPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def submission_bytes(self) -> int:
         return self.parameters.submission_bytes
+
+    @property
+    def download_bytes(self) -> int:
+        """The result: both polynomials."""
+        return 2 * self.submission_bytes
 
     def describe(self) -> list[Parameter]:
         upload = Parameter("upload of a party", bytes_text(self.submission_bytes), "one ciphertext")
@@ -180,7 +186,7 @@ class PooledCounts(EncryptedProtocol[Evaluation, CountsPlan]):
     def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> CountsPlan:
         if request.keys != "sealed":
             raise InputError(f"protocol {self.name!r} has no joint keys")
-        (chain,) = CHAINS[backend]
+        chain, _ = CHAINS[backend]
         prime = primes_above(2**40, 1, chain.ring_dimension)
         return CountsPlan(
             thresholds=len(request.thresholds),

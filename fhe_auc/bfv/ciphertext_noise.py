@@ -1,8 +1,8 @@
 """The noise of BFV ciphertexts: how large it gets, which flooding must hide and the modulus hold; and how large it is.
 
-Standard deviations of a coefficient, derived for what is computed: (Σ left)·(Σ right) on chains for products, and
-Σ plaintext·ciphertext on the others. Results of either are switched to a smaller modulus. Tests measure them on both
-backends. V is the variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
+Standard deviations of a coefficient, derived for what is computed: Σ plaintext·ciphertext under keys that a key holder
+makes, with results switched to a smaller modulus; Σ (Σ left)·(Σ right) under joint keys. Tests measure them. V is the
+variance of the secret key's coefficients: 2/3, with joint keys n·2/3.
 
 Measured exactly, in integers, by whoever has the secret key s: (c0, c1) holds c0 + c1·s = Q·m/t + x modulo Q, and
 whoever decrypts sees the noise x as well as m.
@@ -14,11 +14,11 @@ import math
 
 from fhe_auc.bfv import slots
 from fhe_auc.bfv.context import SecretContext
-from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
+from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.modular import combined
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.second_error import FRESH_VARIANCE
+from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
 from fhe_auc.rlwe.transform import coefficients_of
 
 CONFIDENCE = 8.0
@@ -31,18 +31,11 @@ Each coefficient of c0 and c1 is rounded, so that one of c0 + c1·s is off by at
 subtracted. They lie in [-1/2, 1/2], with mean 0 and independent: those of uniform coefficients, which flooding makes
 them. By Hoeffding's inequality any of the N coefficients is off by more than τ with a probability of at most
 2N·e^(-2τ²/(N + 1)), 2^-78 at N = 8192. (The worst case, (N + 1)/2, leaves no room modulo one prime.)
-
-A joint secret key is the sum of K ternary shares, so that roundings weigh more. For any key s the probability is at
-most 2N·e^(-2τ²/(1 + |s|²)), with |s|² the sum of the squares of its coefficients. One share has |s|² ≤ N. K shares have
-2NK/3 on average, and more than NK with a probability below 2^-500: ternary coefficients are sub-Gaussian with their own
-variance, 2/3, so that Chernoff's bound for χ² holds, e^(-N/2·(1/2 - ln 3/2)). So τ·√K bounds of K shares what τ bounds
-of one.
 """
 
 _MOST_TAKEN = 0.99  # of the capacity: the primes are not quite powers of two
 
 _ERROR_VARIANCE = 3.25**2  # of errors in keys; ours and SEAL's have 3.24, OpenFHE's 3.19
-_SWITCHING_ERROR_VARIANCE = 1 + _ERROR_VARIANCE  # OpenFHE's own 1.0, and what we add
 _TERNARY_VARIANCE = 2 / 3
 
 
@@ -54,29 +47,32 @@ def sum_variance(parties: int) -> float:
     return parties * (FRESH_VARIANCE + 1 / 12)
 
 
-def product_deviation(parameters: BfvParameters, parties: int, *, joint_keys: bool = False, products: int = 1) -> float:
-    """Return the standard deviation of a coefficient of the noise of a sum of relinearised products.
+def product_deviation(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
+    """Return the standard deviation of a coefficient of the noise of a sum of products under joint keys, modulo q.
 
-    A ciphertext decrypts to c0 + c1·s = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
-    the modulus. A product, divided by Q/t, has noise t·(e·k' + e'·k) + m·e' + m'·e, and what key switching adds.
-    Either factor has a submission of each of `parties`; joint keys are the sum of one share of each. So many `products`
-    are added up.
+    A ciphertext decrypts to c0 + c1·S = Q·m/t + e + Q·k, where k, of variance (1 + N·V)/12, is what does not fit into
+    the modulus. A product, times t/Q, has noise t·(e·k' + e'·k) + m·e' + m'·e; q, of the first `kept` primes, has q/Q
+    of that. Either factor has a submission of each of `parties`; so many `products` are added up. Then each of d0, d1
+    and d2 is rounded, which S and S² multiply; S² is √2·N·V long. Keys add r + S·h + U·g (`rlwe.joint_keys`), and the
+    zero that flooding encrypts b·v + e + S·e'. ValueError where there are not so many primes.
     """
     size = parameters.ring_dimension
-    key_variance = _TERNARY_VARIANCE * (parties if joint_keys else 1)
-    multiple_variance = (1 + size * key_variance) / 12
-    error_variance = sum_variance(parties)
+    norm = size * parties * _TERNARY_VARIANCE  # of S: the sum of its squares
+    multiple_variance = (1 + norm) / 12
+    error_variance = parties * (VARIANCE + 1 / 12)
     tensor = 2 * size * error_variance * max(parameters.plain_moduli) ** 2 * (multiple_variance + 1 / 12)
-    rounding = (1 + size * key_variance + (size * key_variance) ** 2) / 12
-    return math.sqrt(products * (tensor + rounding + _switching_variance(parameters, parties, joint_keys)))
+    dropped = 2.0 ** -_dropped_bits(parameters, kept)
+    rounding = (1 + norm + 2 * norm**2) / 12
+    keys = (parties + 1) * VARIANCE * (1 + 2 * norm)
+    return math.sqrt(products * tensor * dropped**2 + rounding + keys)
 
 
-def noise_bound(parameters: BfvParameters, parties: int, *, joint_keys: bool = False, products: int = 1) -> float:
-    """Return X: no coefficient of the noise of a sum of relinearised products is larger before flooding.
+def product_bound(parameters: BfvParameters, parties: int, *, products: int, kept: int) -> float:
+    """Return X: no coefficient of the noise of such a sum is larger before flooding; as `product_deviation`.
 
-    Arguments as of `product_deviation`. What `PublicContext.flood` and `add_values` add besides is far below.
+    And 1/2 for each of what is encoded and added.
     """
-    return CONFIDENCE * product_deviation(parameters, parties, joint_keys=joint_keys, products=products)
+    return CONFIDENCE * product_deviation(parameters, parties, products=products, kept=kept) + 1
 
 
 def plain_product_bound(parameters: BfvParameters, products: int) -> float:
@@ -109,14 +105,13 @@ def hidden_by(parameters: BfvParameters, exponent: int, bound: float) -> float:
     return exponent - math.log2(parameters.ring_dimension) - math.log2(bound)
 
 
-def switched_noise(parameters: BfvParameters, noise: float, kept: int, *, shares: int = 1) -> float:
+def switched_noise(parameters: BfvParameters, noise: float, kept: int) -> float:
     """Return what `noise`, of any coefficient, is at most modulo q, the product of the first `kept` primes of Q.
 
-    That is noise·q/Q + τ·√shares, of as many `shares` as the secret key is the sum of. ValueError where there are not
-    so many primes.
+    That is noise·q/Q + τ. ValueError where there are not so many primes.
     """
     dropped = _dropped_bits(parameters, kept)
-    return noise * 2.0**-dropped + (MODULUS_SWITCHING_BOUND * math.sqrt(shares) if dropped else 0.0)
+    return noise * 2.0**-dropped + (MODULUS_SWITCHING_BOUND if dropped else 0.0)
 
 
 def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
@@ -124,17 +119,27 @@ def kept_capacity_bits(parameters: BfvParameters, kept: int) -> float:
     return parameters.capacity_bits - _dropped_bits(parameters, kept)
 
 
-def check_room(
-    parameters: BfvParameters, bound: float, kept: int, *, shares: int = 1, smudging_exponent: int | None = None
-) -> None:
+def check_room(parameters: BfvParameters, bound: float, kept: int) -> None:
     """Raise `CapacityError` where a flooded result might not decrypt modulo q, the product of its `kept` primes.
 
-    (2^b + X)·q/Q + τ·√K must stay below q/2t, X the `bound` of the noise before flooding; with joint keys of K `shares`
-    all parties' smudging ±2^c on top, K·2^c. ValueError where there are not so many primes.
+    (2^b + X)·q/Q + τ must stay below q/2t, X the `bound` of the noise before flooding. ValueError where there are not
+    so many primes.
     """
-    noise = switched_noise(parameters, 2.0**parameters.flooding_bits + bound, kept, shares=shares)
-    if smudging_exponent is not None:
-        noise += shares * 2.0**smudging_exponent
+    _check_capacity(parameters, switched_noise(parameters, 2.0**parameters.flooding_bits + bound, kept), kept)
+
+
+def check_joint_room(
+    parameters: BfvParameters, bound: float, kept: int, *, shares: int, flooding: int, smudging: int
+) -> None:
+    """Raise `CapacityError` where a flooded result under joint keys might not decrypt, its noise being X + 2^b + K·2^c.
+
+    X is the `bound` of the noise before flooding, modulo q of `kept` primes, b the exponent of `flooding`, and c of the
+    `smudging` of each of K `shares`. ValueError where there are not so many primes.
+    """
+    _check_capacity(parameters, bound + 2.0**flooding + shares * 2.0**smudging, kept)
+
+
+def _check_capacity(parameters: BfvParameters, noise: float, kept: int) -> None:
     if noise > _MOST_TAKEN * 2.0 ** kept_capacity_bits(parameters, kept):
         raise CapacityError(f"{kept} of {len(parameters.modulus_bits)} primes leave results no room for noise")
 
@@ -144,22 +149,6 @@ def _dropped_bits(parameters: BfvParameters, kept: int) -> int:
     if not 1 <= kept <= len(bits):
         raise ValueError(f"of {len(bits)} primes, 1 to {len(bits)} can be kept, got {kept}")
     return sum(bits[kept:])
-
-
-def _switching_variance(parameters: BfvParameters, parties: int, joint_keys: bool) -> float:
-    """Return the variance that relinearisation adds: Σ digits · errors of the key."""
-    size = parameters.ring_dimension
-    if parameters.special_bits:
-        digits = sum(4.0**bits for bits in parameters.modulus_bits) / 3
-        # The special prime may be just above half of the power of two.
-        divided = size * digits * _ERROR_VARIANCE / 4.0 ** (parameters.special_bits - 1)
-        return divided + (1 + size * _TERNARY_VARIANCE) / 12
-    count = sum(-(-bits // DIGIT_BITS) for bits in parameters.modulus_bits)
-    error_variance = _SWITCHING_ERROR_VARIANCE
-    if joint_keys:
-        # The key is off by r + S·h + U·g (`rlwe.openfhe_joint_keys`): S, U sums of n secrets, r, h, g of n errors.
-        error_variance *= parties + 2 * size * _TERNARY_VARIANCE * parties * parties
-    return count * size * 4.0**DIGIT_BITS / 3 * error_variance
 
 
 def scaled_noise(secret: SecretContext, words: Words, prime: int) -> list[int]:

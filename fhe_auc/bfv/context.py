@@ -4,8 +4,8 @@ Values are integers modulo a prime t, over all N slots: sums and products of cip
 slot by slot, and exact. A ciphertext is for one of the parameters' plaintext moduli, named by its index, `prime`; under
 another it would decrypt to noise, so what travels says for which it is.
 
-The library makes keys and encryptions of zero, and multiplies ciphertexts. The rest is arithmetic on words, the same on
-every backend (`fhe_auc.bfv.slots`).
+The library makes keys and encryptions of zero. The rest is arithmetic on words, the same on every backend
+(`fhe_auc.bfv.slots`). Joint keys need no library: `fhe_auc.bfv.joint_keys`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Ciphertext:
 
 
 class BfvLibrary(Library[BfvParameters]):
-    """What a library offers for BFV: encryptions of zero, which are the same for every t, and products modulo one t."""
+    """What a library offers for BFV: keys and encryptions of zero, which are the same for every t."""
 
     zero: Any
     """The plaintext zero."""
@@ -56,16 +56,15 @@ class BfvLibrary(Library[BfvParameters]):
 
 
 class PublicContext(BasePublicContext[BfvParameters]):
-    """What the aggregator holds. Without a relinearisation key it multiplies ciphertexts by plaintexts only."""
+    """What the aggregator holds; there is no relinearisation key: it multiplies ciphertexts by plaintexts only."""
 
     kind = "public BFV context"
 
     def __init__(self, stored: StoredPublic, schemes: Sequence[BfvLibrary]) -> None:
-        if bool(stored.relinearisation_key) != stored.parameters.multiplies:
-            found = "a" if stored.relinearisation_key else "no"
-            raise DeserialisationError(f"a public BFV context of these parameters has {found} relinearisation key")
+        if stored.relinearisation_key:
+            raise DeserialisationError("a public BFV context has no relinearisation key")
         super().__init__(stored, schemes)
-        self._schemes = schemes
+        (self._scheme,), (self._evaluator,) = schemes, self._evaluators
         self._half = Seeded(self.ciphertext_shape).half
 
     def read_submission(self, data: bytes, prime: int) -> Words:
@@ -96,18 +95,6 @@ class PublicContext(BasePublicContext[BfvParameters]):
         """Add `ciphertext` to `total`, which must be the caller's own."""
         _same_prime(total, ciphertext)
         self.ciphertext_shape.add_in_place(total.words, ciphertext.words)
-
-    def multiply(self, left: Ciphertext, right: Ciphertext) -> Ciphertext:
-        """Return the relinearised product of two ciphertexts, slot by slot.
-
-        Raises ValueError without a relinearisation key: see `BfvParameters.multiplies`.
-        """
-        if not self.parameters.multiplies:
-            raise ValueError("a context of these parameters multiplies no ciphertexts: it has no relinearisation key")
-        prime = _same_prime(left, right)
-        evaluator = self._evaluators[prime]
-        product = evaluator.multiply(evaluator.ciphertext(left.words), evaluator.ciphertext(right.words))
-        return Ciphertext(prime, self._schemes[prime].words(product))
 
     def multiply_values(self, ciphertext: Ciphertext, values: ArrayLike) -> Ciphertext:
         """Return `ciphertext` times plaintext values in [0, t), shape (N,), slot by slot.
@@ -153,7 +140,7 @@ class PublicContext(BasePublicContext[BfvParameters]):
 
     def _zero(self) -> Words:
         """Return a fresh encryption of zero under the public key."""
-        return self._schemes[0].words(self._evaluators[0].encrypt(self._schemes[0].zero))
+        return self._scheme.words(self._evaluator.encrypt(self._scheme.zero))
 
     def _add_message(self, words: Words, residues: Residues, prime: int) -> None:
         message = slots.message(self._half, self.parameters.plain_moduli[prime], residues)
@@ -166,8 +153,8 @@ class SecretContext(BaseSecretContext[BfvParameters]):
     kind = "secret BFV context"
 
     def __init__(self, stored: StoredSecret, schemes: Sequence[BfvLibrary]) -> None:
-        super().__init__(stored, schemes[:1])
-        (self._scheme,), (self._decryptor,) = schemes[:1], self._decryptors
+        super().__init__(stored, schemes)
+        (self._scheme,), (self._decryptor,) = schemes, self._decryptors
 
     def encrypt(self, values: ArrayLike, prime: int) -> bytes:
         """Return integers in [0, t), shape (N,), encrypted under the secret key, for `PublicContext.read_submission`.

@@ -1,8 +1,4 @@
-"""BFV on OpenFHE: a library context for each plaintext modulus to multiply by, over the same ring and modulus.
-
-Keys do not depend on the plaintext modulus. They are made in the first context, and their polynomials written into each
-other one's objects.
-"""
+"""BFV on OpenFHE, with the first plaintext modulus; keys and encryptions of zero do not depend on it."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from fhe_auc.bfv.context import BfvLibrary
-from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
+from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 
@@ -20,14 +16,14 @@ from fhe_auc.rlwe.openfhe_library import OpenFheLibrary, new_context, openfhe
 _LEAST_DEPTH, _MOST_DEPTH = 1, 5
 
 
-class PrimeScheme(OpenFheLibrary[BfvParameters], BfvLibrary):
-    """OpenFHE for the plaintext modulus of index `prime`.
+class Scheme(OpenFheLibrary[BfvParameters], BfvLibrary):
+    """OpenFHE for BFV.
 
     Raises `CapacityError` if the library has chosen another ring or modulus than the parameters say.
     """
 
-    def __init__(self, parameters: BfvParameters, prime: int) -> None:
-        super().__init__(parameters, _context(parameters, parameters.plain_moduli[prime]))
+    def __init__(self, parameters: BfvParameters) -> None:
+        super().__init__(parameters, _context(parameters, parameters.plain_moduli[0]))
         moduli = self.public_key.polynomials.moduli
         found = self.context.GetRingDimension(), tuple(modulus.bit_length() for modulus in moduli)
         if found != (parameters.ring_dimension, 2 * parameters.modulus_bits):
@@ -44,8 +40,7 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
         settings.SetRingDim(parameters.ring_dimension)
         settings.SetMultiplicativeDepth(depth)
         settings.SetScalingModSize(parameters.modulus_bits[0])
-        settings.SetKeySwitchTechnique(openfhe.BV)
-        settings.SetDigitSize(DIGIT_BITS)
+        settings.SetKeySwitchTechnique(openfhe.BV)  # the one without a special modulus
         settings.SetMultiplicationTechnique(openfhe.HPS)
         context = new_context(settings)
         if round(math.log2(context.GetModulus())) >= parameters.log2_modulus:
@@ -56,13 +51,7 @@ def _context(parameters: BfvParameters, plain_modulus: int) -> Any:
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
-    """Return OpenFHE for these parameters, once for each plaintext modulus where ciphertexts are multiplied.
-
-    Without that the library does the same for all. Errors as `PrimeScheme`.
-    """
-    contexts = len(parameters.plain_moduli) if parameters.multiplies else 1
-    schemes = tuple(PrimeScheme(parameters, prime) for prime in range(contexts))
-    if len({scheme.submission.polynomials.moduli for scheme in schemes}) != 1:
-        raise CapacityError("OpenFHE has chosen different ciphertext moduli for different plaintext moduli")
-    return schemes
+def schemes_for(parameters: BfvParameters) -> tuple[Scheme]:
+    """Return OpenFHE for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
+    parameters.check_library()
+    return (Scheme(parameters),)

@@ -18,18 +18,18 @@ from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.rlwe.seal_library import SealLibrary, key_moduli, written
 
 
-class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
-    """SEAL for the plaintext modulus of index `prime`.
+class Scheme(SealLibrary[BfvParameters], BfvLibrary):
+    """SEAL for BFV, with the first plaintext modulus; keys and encryptions of zero do not depend on it.
 
     Raises `CapacityError` if a plaintext modulus is one of the library's primes.
     """
 
-    def __init__(self, parameters: BfvParameters, prime: int) -> None:
+    def __init__(self, parameters: BfvParameters) -> None:
         primes = key_moduli(parameters.ring_dimension, (*parameters.modulus_bits, parameters.special_bits))
         for modulus in parameters.plain_moduli:
             if modulus in primes:
                 raise CapacityError(f"a plaintext modulus must not be a prime of the modulus of ciphertexts: {modulus}")
-        super().__init__(parameters, seal.SCHEME_TYPE.BFV, parameters.plain_moduli[prime])
+        super().__init__(parameters, seal.SCHEME_TYPE.BFV, parameters.plain_moduli[0])
         self.zero = seal.Plaintext("0")
         self.learn_submissions(self.zero)
 
@@ -43,10 +43,7 @@ class PrimeScheme(SealLibrary[BfvParameters], BfvLibrary):
 
 
 @lru_cache(maxsize=4)
-def schemes_for(parameters: BfvParameters) -> tuple[PrimeScheme, ...]:
-    """Return SEAL for these parameters, once for each plaintext modulus where ciphertexts are multiplied.
-
-    Without that the library does the same for all. Errors as `PrimeScheme`.
-    """
-    contexts = len(parameters.plain_moduli) if parameters.multiplies else 1
-    return tuple(PrimeScheme(parameters, prime) for prime in range(contexts))
+def schemes_for(parameters: BfvParameters) -> tuple[Scheme]:
+    """Return SEAL for these parameters; errors as `Scheme` and `BfvParameters.check_library`."""
+    parameters.check_library()
+    return (Scheme(parameters),)

@@ -35,7 +35,7 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
         self.plan = plan
         self._circuit = circuit
         self.setup = JointSetup(plan.parameters, binding, multiplies=multiplies)
-        self.partial_shape = self.setup.submission_part
+        self.partial_shape = self.setup.result_part
 
     def encrypt(self, keys: JointShare, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all blocks, masked if the task says so."""
@@ -43,6 +43,10 @@ class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
         pairs = enumerate(zip(task.encode(common_secret), masks, strict=True))
         shift = self.plan.shift_bits
         return tuple(keys.encrypt(block, number, mask, shift_bits=shift) for number, (block, mask) in pairs)
+
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
+        """Return the aggregator's context."""
+        return self.setup.public_context(key_parts, relinearisation_part)
 
     def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
         """Return the encrypted result of the circuit."""

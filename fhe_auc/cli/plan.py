@@ -9,16 +9,16 @@ from typing import Any
 import click
 import numpy as np
 
-from fhe_auc import ckks, registry
+from fhe_auc import ckks, quantities, registry
 from fhe_auc.ckks import BackendName
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Protocol, Request
-from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 
 _MOST_PARTIES = 100_000
+_LARGE_DOWNLOAD = 100_000_000  # bytes
 
 
 @click.command(
@@ -72,6 +72,12 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
             }
         )
         return
+    for name, found in plans.items():
+        if found.download_bytes > _LARGE_DOWNLOAD:
+            output.print_warning(
+                f"{name}: each of {parties:,} parties receives {quantities.bytes_text(found.download_bytes)}; with "
+                "joint keys that grows with their number, and with --keys sealed it does not"
+            )
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
     least = f"{request.min_rows:,} to " if "min_rows" in next(iter(plans.values())).terms().data else "up to "
     rows = f"{least}{request.max_rows:,} rows of all parties together"
@@ -85,8 +91,9 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
 def _plans(plugin: Protocol[Any], request: Request, unfit: dict[BackendName, str]) -> dict[BackendName, Plan]:
     """Return the parameters on each backend; note in `unfit` where there are none."""
     names: tuple[BackendName, ...] = ckks.available_backends()
-    if request.backend is not None or request.keys == "joint":
-        names = (ckks.choose_backend(request.backend or JOINT_KEYS_BACKEND),)
+    one = request.backend or (plugin.joint_backend if request.keys == "joint" else None)
+    if one is not None:
+        names = (ckks.choose_backend(one),)
     if not names:
         raise BackendUnavailableError(f"none of {', '.join(ckks.BACKENDS)} can be imported here; install one of them")
     plans: dict[BackendName, Plan] = {}

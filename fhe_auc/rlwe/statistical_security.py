@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 
 from fhe_auc.errors import CapacityError
-from fhe_auc.rlwe.parameters import BackendName
 
 DEFAULT_FLOODING_BITS = 40
 DEFAULT_SMUDGING_BITS = 40
-
-JOINT_KEYS_BACKEND: BackendName = "openfhe"
-"""The one backend with joint keys."""
 
 _MIN_BITS, _MAX_BITS = 30, 80
 
@@ -32,16 +28,14 @@ def check_flooding(flooding_bits: int) -> None:
         raise CapacityError(f"flooding_bits must lie between {_MIN_BITS} and {_MAX_BITS}, got {flooding_bits}")
 
 
-def check_smudging(joint_keys: bool, backend: BackendName, smudging_bits: int) -> None:
+def check_smudging(joint_keys: bool, smudging_bits: int) -> None:
     """Raise `CapacityError` for smudging that protects nothing, or that there is no use for.
 
-    With joint keys it is 30 to 80 bits, and needs the backend openfhe; otherwise it is 0.
+    With joint keys it is 30 to 80 bits; otherwise it is 0.
     """
     if not joint_keys:
         if smudging_bits:
             raise CapacityError("only partial decryptions under joint keys are smudged: smudging_bits must be 0")
         return
-    if backend != JOINT_KEYS_BACKEND:
-        raise CapacityError(f"joint keys need the backend {JOINT_KEYS_BACKEND}, got {backend}")
     if not _MIN_BITS <= smudging_bits <= _MAX_BITS:
         raise CapacityError(f"smudging_bits must lie between {_MIN_BITS} and {_MAX_BITS}, got {smudging_bits}")

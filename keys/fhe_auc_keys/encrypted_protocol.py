@@ -23,11 +23,12 @@ from fhe_auc.plan import Plan
 from fhe_auc.protocol import Delivery, Protocol, Request, Session
 from fhe_auc.rlwe.backends import choose_backend
 from fhe_auc.rlwe.parameters import BackendName
-from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, JOINT_KEYS_BACKEND
+from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.errors import WrongContextError
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_keys.sealed_roles import Branch, SealedAggregator, SealedParty
 from fhe_auc_keys.session_keys import (
@@ -102,7 +103,7 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             raise InputError("smudging_bits is for joint keys only: there are no partial decryptions otherwise")
         request = self.completed(request)
         self.agreed(request)  # what is wrong with options shows before anything depends on them
-        backend = choose_backend(request.backend or (JOINT_KEYS_BACKEND if joint else None))
+        backend = choose_backend(request.backend or (self.joint_backend if joint else None))
         smudging_bits = DEFAULT_SMUDGING_BITS if request.smudging_bits is None else request.smudging_bits
         return self.planned(request, backend, smudging_bits)
 
@@ -148,8 +149,6 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
         self.plan_of(manifest)
         if not manifest.joint_keys:
             return self.sealed_aggregator(manifest, material)
-        from fhe_auc_keys.joint_roles import JointAggregator  # needs OpenFHE
-
         roster = Roster.from_bytes(material)
         return JointAggregator(manifest, roster, self.joint_computation(manifest, roster.binding(manifest)))
 
@@ -166,8 +165,6 @@ class EncryptedProtocol(Protocol[R], Generic[R, P]):
             except WrongContextError as error:
                 raise InputError(str(error)) from None
             return self.sealed_party(manifest, own, data)
-        from fhe_auc_keys.joint_roles import JointParty  # needs OpenFHE
-
         mine, task = PartyMaterial.from_bytes(material), self.task(manifest, data)
         identity = Identity.from_bytes(mine.identity)
         computation = self.joint_computation(manifest, mine.roster.binding(manifest))

@@ -16,7 +16,7 @@ it and waits, and the session goes on once it answers. Otherwise it ends without
 having become known, and a new session starts without that party.
 
 Trust. An aggregator alone learns nothing, even when it deviates: the parties' secrets meet only polynomials that it did
-not choose (`fhe_auc.rlwe.openfhe_joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
+not choose (`fhe_auc.rlwe.joint_keys`), and partial decryptions are sealed to the parties. Parties alone learn
 nothing beyond the result, even if all but one pool their shares. An aggregator that deviates *and* one party together
 can read everything: the party opens the partial decryptions of whatever ciphertext the aggregator has sent around, or,
 as the last to send its parts, chooses their sums.
@@ -38,7 +38,7 @@ from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.keystream import COMMON_SECRET_BYTES
 from fhe_auc.manifest import Manifest
-from fhe_auc.rlwe.openfhe_joint_keys import BaseJointShare, KeyParts
+from fhe_auc.rlwe.joint_keys import BaseJointShare, KeyParts
 from fhe_auc.rlwe.polynomials import Sum, Words
 from fhe_auc.rounds import Aggregator, Party, R
 from fhe_auc.serialise import decode, encode
@@ -131,7 +131,7 @@ class JointAggregator(Aggregator):
     def _close(self) -> bytes:
         if self.round == _SUBMISSION:
             relinearisation, *totals = self._submissions.totals
-            keys = self._computation.setup.public_context(self._keys.totals, relinearisation)
+            keys = self._computation.public_keys(self._keys.totals, relinearisation)
             return encode(Result(self.counted, self._computation.aggregate(keys, totals)))
         in_order = tuple(self._passed_on[party] for party in self.manifest.parties)
         self._passed_on = {}

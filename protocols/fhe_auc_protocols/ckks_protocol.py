@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
 from fhe_auc.ckks.computation import Circuit, CkksPlan, SealedCkks
+from fhe_auc.ckks.parameters import JOINT_BACKEND
 from fhe_auc.computation import JointComputation
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import R
@@ -16,6 +17,8 @@ P = TypeVar("P", bound=CkksPlan)
 
 class CkksProtocol(EncryptedProtocol[R, P]):
     """Base of the CKKS protocols: the computation, given the circuit."""
+
+    joint_backend = JOINT_BACKEND
 
     multiplies: ClassVar[bool]
     """Whether the circuit multiplies ciphertexts."""

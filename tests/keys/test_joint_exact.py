@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks
+from fhe_auc.bfv.joint_evaluation import JointEvaluator
+from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.computation import JointComputation, PartyTask, Result
 from fhe_auc.errors import DeserialisationError, InputError, MessageError
 from fhe_auc.evaluation import Outcome
@@ -23,23 +24,14 @@ from fhe_auc.rlwe.polynomials import Polynomials, Words
 from fhe_auc.serialise import decode, encode
 from fhe_auc_keys import local_consortium
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 from fhe_auc_keys.roster import PartyMaterial, Roster
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.exact_auc.planner import plan_exact
 
-if "openfhe" not in ckks.available_backends():
-    pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
-
-from fhe_auc.bfv import PublicContext
-from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
-from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
-from fhe_auc_keys.joint_roles import JointAggregator, JointParty
-
-pytestmark = pytest.mark.openfhe
-
 NAMES = ("north", "south", "east")
 GRID = np.linspace(0, 1, 16)
-PLAN = plan_exact(thresholds=len(GRID), parties=len(NAMES), backend="openfhe", max_rows=2000, joint_keys=True)
+PLAN = plan_exact(thresholds=len(GRID), parties=len(NAMES), backend="tenseal", max_rows=10**9, joint_keys=True)
 PRIMES = PLAN.parameters.plain_moduli
 Vectors = list[tuple[int, Residues]]  # each with the index of its prime
 
@@ -71,44 +63,43 @@ class Numbers(PartyTask[tuple[int, Residues], list[Residues], Products]):
     def read(self, decrypted: list[Residues], counted: Sequence[str], common_secret: bytes) -> Products:
         self.common_secrets.append(common_secret)
         values = tuple(tuple(each.tolist()) for each in decrypted)
-        return Products(protocol="exact", backend="openfhe", parties=len(counted), security_bits=128, values=values)
+        return Products(protocol="exact", backend="tenseal", parties=len(counted), security_bits=128, values=values)
 
 
-class Product(JointComputation[Numbers, PublicContext, JointShare, list[Residues]]):
+class Product(JointComputation[Numbers, JointEvaluator, JointShare, list[Residues]]):
     """(Σ left)·(Σ right), for each prime."""
 
     plan = PLAN
     share_type = JointShare
 
     def __init__(self, binding: bytes) -> None:
-        self.setup: JointSetup = JointSetup(PLAN.parameters, binding)
-        half = self.setup.result_part(PLAN.kept)
+        self.setup: JointSetup = JointSetup(PLAN.parameters, binding, products=1, kept=PLAN.kept)
+        half = self.setup.result_part
         self.partial_shape = Polynomials(half.ring_dimension, len(PRIMES) * half.moduli)
 
     def encrypt(self, keys: JointShare, task: Numbers, common_secret: bytes) -> tuple[bytes, ...]:
         vectors = task.encode(common_secret)
         return tuple(keys.encrypt(values, prime, block) for block, (prime, values) in enumerate(vectors))
 
-    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> JointEvaluator:
+        return JointEvaluator(self.setup, key_parts, relinearisation_part)
+
+    def aggregate(self, keys: JointEvaluator, totals: Sequence[Words]) -> bytes:
         results = []
         for prime in range(len(PRIMES)):
-            factors = [
-                self.setup.submission(totals[block], block, prime, keys.fingerprint)
-                for block in (2 * prime, 2 * prime + 1)
-            ]
-            left, right = (keys.ciphertext(keys.read_submission(each, prime), prime) for each in factors)
-            results.append(keys.dump_result(keys.flood(keys.multiply(left, right)), PLAN.kept))
+            product = keys.product([totals[block] for block in self.setup.blocks(prime)], prime)
+            keys.flood(product, PLAN.flooding_exponent)
+            results.append(keys.dump_result(product, prime))
         return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
-        kept, exponent = PLAN.kept, PLAN.smudging_exponent
-        parts = enumerate(self._parts(result))
-        return b"".join(partial_decryption(share, each, prime, kept, exponent) for prime, each in parts)
+        parts, none = enumerate(self._parts(result)), np.zeros(8192, np.uint64)
+        return b"".join(share.partial_decryption(each, prime, PLAN.smudging_exponent, none) for prime, each in parts)
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         split = [np.split(each, len(PRIMES)) for each in partials]
         return [
-            fuse(self.setup, each, prime, PLAN.kept, [partial[prime] for partial in split])
+            fuse(self.setup, each, prime, [partial[prime] for partial in split])
             for prime, each in enumerate(self._parts(result))
         ]
 
@@ -188,7 +179,7 @@ def test_parties_that_were_given_different_results_open_nothing() -> None:
     relinearisation, *totals = play.aggregator._submissions.totals
     product = Product(play.aggregator._binding)
     # The same product, flooded differently.
-    second = product.aggregate(product.setup.public_context(play.aggregator._keys.totals, relinearisation), totals)
+    second = product.aggregate(product.public_keys(play.aggregator._keys.totals, relinearisation), totals)
     parsed = Message.from_bytes(message, limit=2**28)
     changed = msgspec.structs.replace(parsed, payload=encode(Result(tuple(NAMES), second))).to_bytes()
     for name, party in play.parties.items():

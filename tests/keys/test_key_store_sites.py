@@ -45,6 +45,7 @@ def consortium(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
         ("malicious", {}),
         ("verified", {}),
         ("histogram-federated", {}),
+        pytest.param("verified", {"keys": "joint"}),
         pytest.param(
             "malicious",
             {"keys": "joint"},

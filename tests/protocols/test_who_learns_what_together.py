@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from fhe_auc import bfv, ckks, registry
+from fhe_auc.bfv.joint_keys import JointSetup, JointShare
 from fhe_auc.counts import PartyData
 from fhe_auc.protocol import Request, Session
 from fhe_auc.rlwe import modular
@@ -20,8 +21,9 @@ from fhe_auc.sums.layout import Layout
 from fhe_auc.sums.opening import _MAGIC, _Stored
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
+from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.histograms.encrypted_sums import encrypted_sum
-from tests.support.exact_sessions import GRID, Play, all_keys, material_of, needs_openfhe, rows
+from tests.support.exact_sessions import GRID, Play, all_keys, material_of, rows
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, payload_of
 
@@ -179,13 +181,10 @@ def test_all_parties_but_one_learn_how_many_rows_of_each_label_it_has(keys: str)
     assert found.negatives - int((~others).sum()) == int((~SITES[0].y_true).sum())
 
 
-@needs_openfhe
 def test_with_joint_keys_the_aggregator_and_all_parties_but_one_see_sums_and_no_bin_s_terms(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """They take off their own masks from what decrypts; the last party's is left."""
-    from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
-
     masks, decrypted = recorded(monkeypatch, Layout, "mask"), recorded(monkeypatch, ExactJointComputation, "combine")
     play = Play("exact", SITES, keys="joint")
     expected = play.read()[0]
@@ -220,24 +219,20 @@ def recorded(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> list[An
     return found
 
 
-@needs_openfhe
 def test_with_joint_keys_a_party_that_signs_last_reads_another_one_s_share_off_its_answer() -> None:
     """The aggregator shows it the other's parts, and then passes on all of them: their sum is what the two choose."""
-    from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
-
-    request = Request(parties=NAMES[:2], thresholds=GRID, keys="joint")
-    setup = JointSetup(registry.load("semi-honest").plan(request).parameters, secrets.token_bytes(32), multiplies=True)
+    plan = registry.load("exact").plan(Request(parties=NAMES[:2], thresholds=GRID, keys="joint"))
+    setup = JointSetup(plan.parameters, secrets.token_bytes(32), products=1, kept=plan.kept)
     share, (_, shape, _) = JointShare(setup), setup.key_parts
-    halves, theirs = setup.halves["relinearisation key"], shape.unpack(share.key_parts().relinearisation)
-    h, prime = halves.half.zeros(), halves.half.moduli[0]
-    h[0] = prime // 3
-    own = halves.join(h, halves.half.zeros())
+    theirs, own = shape.unpack(share.key_parts().relinearisation), shape.zeros()
+    prime = shape.moduli[0]
+    own[0] = prime // 3  # H, and G is nothing
     shape.subtract_in_place(own, theirs)
 
     total = own.copy()
     shape.add_in_place(total, theirs)
-    answer = halves.half.unpack(share.relinearisation_part(total))
-    one = Polynomials(halves.half.ring_dimension, (prime,))
+    answer = setup.relinearisation_part.unpack(share.relinearisation_part(total))
+    one = Polynomials(shape.ring_dimension, (prime,))
     found, key = (
         (coefficients_of(one, words[:1])[0].astype(np.int64) + prime // 2) % prime - prime // 2
         for words in (answer, share.secret_words)

@@ -28,8 +28,7 @@ PLUGINS = {"exact": Exact(), "verified": Verified()}
 GRID = thresholds.uniform(12)
 both_backends = pytest.mark.parametrize("backend", BACKENDS)
 both_protocols = pytest.mark.parametrize("protocol", PLUGINS)
-needs_openfhe = pytest.mark.openfhe
-all_keys = pytest.mark.parametrize("keys", ["sealed", pytest.param("joint", marks=needs_openfhe)])
+all_keys = pytest.mark.parametrize("keys", ["sealed", "joint"])
 
 
 def rows(number: int, seed: int, *, ones: float = 0.4, most: int = 60) -> list[PartyData]:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from fhe_auc import api, datasets, thresholds
+from fhe_auc import api, datasets, registry, thresholds
+from fhe_auc.ckks.parameters import JOINT_BACKEND
 from fhe_auc.counts import PartyData, count
 from fhe_auc.protocol import Request, Session
-from fhe_auc.rlwe.statistical_security import JOINT_KEYS_BACKEND
 from fhe_auc.rounds import Party
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys import local_consortium
@@ -39,7 +39,7 @@ def split(name: str, parties: int, rows: int | None, seed: int) -> list[PartyDat
 
 def request(parties: list[PartyData], grid: np.ndarray, keys: str) -> Request:
     names = tuple(party.name for party in parties)
-    return Request(parties=names, thresholds=grid, backend=JOINT_KEYS_BACKEND, keys=keys)
+    return Request(parties=names, thresholds=grid, backend=JOINT_BACKEND, keys=keys)
 
 
 class Clock:
@@ -55,11 +55,11 @@ class Clock:
         self.seconds[what] = self.seconds.get(what, 0.0) + time.process_time() - started
 
 
-def joint_costs(parties: int) -> dict[str, float]:
+def joint_costs(protocol: str, spec: str, parties: int) -> dict[str, float]:
     """Run one joint session; return CPU seconds and bytes of one party (the last), and of the aggregator."""
     sites = split("credit-default", parties, None, seed=0)
-    plugin = SemiHonest()
-    session = plugin.prepare(request(sites, thresholds.uniform(100), "joint"))
+    plugin = registry.load(protocol)
+    session = plugin.prepare(request(sites, thresholds.parse(spec), "joint"))
     delivery = plugin.local_delivery(session)
     clock = Clock()
     aggregator = plugin.aggregator(session.manifest, delivery.aggregator)
@@ -124,13 +124,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3)
     arguments = parser.parse_args()
 
-    print("| parties | set-up, a party | decrypt and recover | aggregator | keys sent | sent | received | rounds |")
-    print("|---|---|---|---|---|---|---|---|")
-    for parties in arguments.parties:
-        found = joint_costs(parties)
-        size = " | ".join(f"{found[what] / 1e6:.1f} MB" for what in ("keys sent", "sent", "received"))
-        spent = " | ".join(f"{found[what]:.2f} s" for what in ("set-up", "decrypt", "aggregator"))
-        print(f"| {parties} | {spent} | {size} | {found['rounds']} |", flush=True)
+    for protocol, spec in (("verified", "hybrid:4000"), ("semi-honest", "uniform:100")):
+        print(f"\n{protocol}, {spec}\n")
+        print("| parties | set-up, a party | decrypt and recover | aggregator | keys sent | sent | received | rounds |")
+        print("|---|---|---|---|---|---|---|---|")
+        for parties in arguments.parties:
+            found = joint_costs(protocol, spec, parties)
+            size = " | ".join(f"{found[what] / 1e6:.1f} MB" for what in ("keys sent", "sent", "received"))
+            spent = " | ".join(f"{found[what]:.2f} s" for what in ("set-up", "decrypt", "aggregator"))
+            print(f"| {parties} | {spent} | {size} | {found['rounds']} |", flush=True)
 
     whole, certificates = sealing_seconds()
     print(

@@ -17,10 +17,12 @@ import msgspec
 
 from fhe_auc import quantities
 from fhe_auc.ckks import CkksParameters
+from fhe_auc.ckks.parameters import check_joint_backend
 from fhe_auc.errors import CapacityError
 from fhe_auc.plan import (
     Parameter,
     Terms,
+    describe_download,
     describe_flooding,
     describe_key_parts,
     describe_ring,
@@ -79,7 +81,9 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         packing, workload = self.packing, self.workload
         check_blinding(self.blinding_bits)
         check_flooding(self.flooding_bits)
-        check_smudging(workload.joint_keys, self.parameters.backend, self.smudging_bits)
+        check_smudging(workload.joint_keys, self.smudging_bits)
+        if workload.joint_keys:
+            check_joint_backend(self.parameters.backend)
         if packing != fitting_packing(workload, self.parameters.slots):
             raise CapacityError("the plan's packing is not the one for its workload and parameters")
         if self.parameters.rotations != packing.trace_steps:
@@ -176,9 +180,24 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """
         if not self.workload.joint_keys:
             return 0
-        digits = len(self.parameters.modulus_bits)
-        half = digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
+        half = self._switching_half
         return self.parameters.polynomial_bytes() + (len(self.parameters.rotations) + 1 + 2) * half
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives, without envelopes: the result, both polynomials.
+
+        With joint keys also of every party both halves of a switching key, and its partial decryption.
+        """
+        result = 2 * self.parameters.polynomial_bytes()
+        if not self.workload.joint_keys:
+            return result
+        return result + self.parties * (2 * self._switching_half + self.parameters.polynomial_bytes())
+
+    @property
+    def _switching_half(self) -> int:
+        digits = len(self.parameters.modulus_bits)
+        return digits * self.parameters.polynomial_bytes(self.parameters.special_bits)
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -229,6 +248,7 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Parameter(
                 "upload of a party", quantities.bytes_text(self.submission_bytes), "what the planner makes smallest"
             ),
+            describe_download(self),
             *(
                 [describe_smudging(self.smudging_bits), describe_key_parts(quantities.bytes_text(self.key_bytes))]
                 if self.keys == "joint"

@@ -18,10 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from fhe_auc.bfv import Ciphertext, PublicContext
-from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
-from fhe_auc.bfv.openfhe_partial_decryption import fuse, partial_decryption
-from fhe_auc.bfv.slots import message
+from fhe_auc.bfv.joint_evaluation import JointEvaluator
+from fhe_auc.bfv.joint_keys import JointSetup, JointShare, fuse
 from fhe_auc.computation import JointComputation
 from fhe_auc.errors import InputError
 from fhe_auc.keystream import KeyStream
@@ -29,14 +27,13 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.rlwe import modular
 from fhe_auc.rlwe.modular import Residues
 from fhe_auc.rlwe.polynomials import Polynomials, Words
-from fhe_auc.rlwe.transform import values_of
 from fhe_auc.serialise import encode
 from fhe_auc.sums.terms import Factor, Term
 from fhe_auc_protocols.exact_auc.party_task import ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 
 
-class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShare, "list[Residues]"]):
+class ExactJointComputation(JointComputation[ExactTask, JointEvaluator, JointShare, "list[Residues]"]):
     """That of the exact protocols, `binding` as `JointSetup` takes it.
 
     Raises `InputError` where the manifest has no exact plan for joint keys.
@@ -52,8 +49,8 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
             raise InputError("the session's manifest asks for sealed keys")
         self._first = manifest.parties[0]  # who puts in what is the same for all
         self._primes = plan.parameters.plain_moduli
-        self.setup = JointSetup(plan.parameters, binding)
-        half = self.setup.result_part(plan.kept)
+        self.setup = JointSetup(plan.parameters, binding, products=plan.layout.ciphertexts, kept=plan.kept)
+        half = self.setup.result_part
         self.partial_shape = Polynomials(half.ring_dimension, plan.primes * half.moduli)
 
     def encrypt(self, keys: JointShare, task: ExactTask, common_secret: bytes) -> tuple[bytes, ...]:
@@ -70,36 +67,33 @@ class ExactJointComputation(JointComputation[ExactTask, PublicContext, JointShar
                 found += [keys.encrypt(values, which, len(found) + side) for side, values in enumerate(pair)]
         return tuple(found)
 
-    def aggregate(self, keys: PublicContext, totals: Sequence[Words]) -> bytes:
-        """Return the encrypted sums for each prime: hidden but for the sums' totals, flooded, and switched down."""
-        per_prime = len(totals) // self.plan.primes
+    def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> JointEvaluator:
+        """Return what the aggregator computes with."""
+        return JointEvaluator(self.setup, key_parts, relinearisation_part)
+
+    def aggregate(self, keys: JointEvaluator, totals: Sequence[Words]) -> bytes:
+        """Return the encrypted sums for each prime: hidden but for the sums' totals, and flooded."""
         results = []
         for which, prime in enumerate(self._primes):
-            summed = []
-            for block in range(which * per_prime, (which + 1) * per_prime):
-                submission = self.setup.submission(totals[block], block, which, keys.fingerprint)
-                summed.append(keys.ciphertext(keys.read_submission(submission, which), which))
-            product = _products(keys, summed[0::2], summed[1::2])
-            masked = keys.add_values(product, self._mask(prime))
-            results.append(keys.dump_result(keys.flood(masked), self.plan.kept))
+            product = keys.product([totals[block] for block in self.setup.blocks(which)], which)
+            keys.add_values(product, self._mask(prime), which)
+            keys.flood(product, self.plan.flooding_exponent)
+            results.append(keys.dump_result(product, which))
         return encode(tuple(results))
 
     def partial_decryption(self, share: JointShare, result: bytes) -> bytes:
         """Return a party's partial decryptions, one for each prime, masked."""
-        kept, exponent = self.plan.kept, self.plan.smudging_exponent
-        half = self.setup.result_part(kept)
-        found = []
-        for which, (each, prime) in enumerate(zip(self.plan.result_parts(result), self._primes, strict=True)):
-            partial = half.unpack(partial_decryption(share, each, which, kept, exponent))
-            half.add_in_place(partial, values_of(half, message(half, prime, self._mask(prime))))
-            found.append(half.pack(partial))
-        return b"".join(found)
+        parts = enumerate(zip(self.plan.result_parts(result), self._primes, strict=True))
+        exponent = self.plan.smudging_exponent
+        return b"".join(
+            share.partial_decryption(each, which, exponent, self._mask(prime)) for which, (each, prime) in parts
+        )
 
     def combine(self, result: bytes, partials: Iterable[Words]) -> list[Residues]:
         """Return the decrypted slots, shape (slots,), for each prime."""
         by_party = [np.split(each, self.plan.primes) for each in partials]
         return [
-            fuse(self.setup, each, which, self.plan.kept, [parts[which] for parts in by_party])
+            fuse(self.setup, each, which, [parts[which] for parts in by_party])
             for which, each in enumerate(self.plan.result_parts(result))
         ]
 
@@ -121,11 +115,3 @@ def _sides(term: Term, at: Mapping[Factor, Residues], prime: int, *, first: bool
     right = others[0] if others else np.full(len(left), first, np.uint64)
     shape = np.broadcast_shapes(left.shape, right.shape)
     return np.broadcast_to(left, shape), np.broadcast_to(right, shape)
-
-
-def _products(keys: PublicContext, left: Sequence[Ciphertext], right: Sequence[Ciphertext]) -> Ciphertext:
-    """Return left times right, slot by slot, added up over pairs."""
-    total, *others = (keys.multiply(*pair) for pair in zip(left, right, strict=True))
-    for each in others:
-        keys.add_in_place(total, each)
-    return total

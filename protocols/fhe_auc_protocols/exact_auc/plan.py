@@ -9,11 +9,11 @@ soundness, d/(t − 1), is then below 2^-40.
     joint keys    parties send the factors of each product as ciphertexts, and the aggregator multiplies these
 
 Noise, in every coefficient (`fhe_auc.bfv.ciphertext_noise`): what the circuit makes, at most X, and flooding ±2^b on
-top. Then the result is switched down to q, a few of the primes of Q, which adds roundings of at most τ·√K, K the shares
-of the secret key. With joint keys each party adds smudging ±2^c to its partial decryption, and a mask over slots, whose
-rounding, 1/2 at most, is nothing beside that. All of it, (2^b + X)·q/Q + τ·√K + K·2^c, stays below the capacity q/2t.
-Flooding hides but for a statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if
-c ≥ λ + log2 N + log2(X·q/Q + τ·√K), in case that an aggregator has not flooded.
+top. With sealed keys the result is then switched down to q, a few of the primes of Q, which adds roundings of at most
+τ: (2^b + X)·q/Q + τ stays below the capacity q/2t. With joint keys products are rounded to q as they are taken, and
+each of K parties adds smudging ±2^c to its partial decryption: X + 2^b + K·2^c does. Flooding hides but for a
+statistical distance of 2^-λ if b ≥ λ + log2 N + log2 X; smudging if c is as large, in case that an aggregator has not
+flooded.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ import msgspec
 from fhe_auc import quantities
 from fhe_auc.analysis import Analysis
 from fhe_auc.bfv.ciphertext_noise import (
-    check_room,
+    check_joint_room,
     flooding_margin,
     hidden_by,
     kept_capacity_bits,
-    noise_bound,
-    switched_noise,
+    product_bound,
 )
-from fhe_auc.bfv.parameters import DIGIT_BITS, BfvParameters
+from fhe_auc.bfv.parameters import BfvParameters
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.plan import (
     Parameter,
     Terms,
+    describe_download,
     describe_flooding,
     describe_key_parts,
     describe_ring,
@@ -59,7 +59,7 @@ SOUNDNESS_BITS = 40
 
 LEAST_FLOODING_BITS, MOST_FLOODING_BITS = 40, 80
 
-_SMUDGING_SHARE = 3 / 4  # of the capacity, for all parties together: flooding takes a fifth (`bfv.parameters`)
+_SMUDGING_SHARE, _FLOODING_SHARE = 3 / 4, 1 / 5  # of the capacity with joint keys; smudging of all parties together
 
 
 def least_prime(release: Release) -> int:
@@ -118,7 +118,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise CapacityError(f"the plan has a prime below {least_prime(self.release):,}")
         if self.modulus < self.sums.least_modulus(self.max_rows, self.parties):
             raise CapacityError(f"{len(moduli)} primes are too few for {self.max_rows:,} pooled rows")
-        if self.parameters.multiplies != self.joint_keys:
+        if self.parameters.joint_keys != self.joint_keys:
             raise CapacityError("the plan's chain of primes is one for other keys")
         total = len(self.parameters.modulus_bits)
         if not 1 <= self.kept <= total:
@@ -126,10 +126,16 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         least, most = LEAST_FLOODING_BITS, MOST_FLOODING_BITS
         if not least <= self.flooding_bits <= most:
             raise CapacityError(f"flooding_bits must lie between {least} and {most}, got {self.flooding_bits}")
-        check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
+        check_smudging(self.joint_keys, self.smudging_bits)
         if self.joint_keys:
-            smudging = self.smudging_exponent
-            check_room(self.parameters, self.noise_bound, self.kept, shares=self.parties, smudging_exponent=smudging)
+            check_joint_room(
+                self.parameters,
+                self.noise_bound,
+                self.kept,
+                shares=self.parties,
+                flooding=self.flooding_exponent,
+                smudging=self.smudging_exponent,
+            )
         for what, found, asked in (
             ("flooding", self.flooding_margin, self.flooding_bits),
             ("smudging", self.smudging_margin, self.smudging_bits),
@@ -191,8 +197,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def result_bytes(self) -> int:
         """Bytes of the result's ciphertexts, without envelopes: one for each prime, both polynomials."""
-        bits = self.parameters.modulus_bits[: self.kept]
-        return 2 * self.primes * self.parameters.ring_dimension * sum(-(-each // 8) for each in bits)
+        return 2 * self.primes * self._result_polynomial
 
     def result_parts(self, result: bytes) -> tuple[bytes, ...]:
         """Return a result's ciphertexts, one for each prime; raise `DeserialisationError` where it is none."""
@@ -203,14 +208,19 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def noise_bound(self) -> float:
-        """X of a product of ciphertexts, with joint keys: no coefficient of the noise is larger before flooding."""
-        return noise_bound(self.parameters, self.parties, joint_keys=True, products=self.layout.ciphertexts)
+        """X of a sum of products, with joint keys: no coefficient of the noise is larger before flooding."""
+        return product_bound(self.parameters, self.parties, products=self.layout.ciphertexts, kept=self.kept)
+
+    @property
+    def flooding_exponent(self) -> int:
+        """b: flooding, modulo what is kept of Q, is uniform on [-2^b, 2^b); with joint keys."""
+        return math.floor(kept_capacity_bits(self.parameters, self.kept) + math.log2(_FLOODING_SHARE))
 
     @property
     def flooding_margin(self) -> float:
         """λ that flooding reaches, at least `flooding_bits`."""
         if self.joint_keys:
-            return hidden_by(self.parameters, self.parameters.flooding_bits, self.noise_bound)
+            return hidden_by(self.parameters, self.flooding_exponent, self.noise_bound)
         return flooding_margin(self.parameters, self.layout.ciphertexts, self.kept)
 
     @property
@@ -221,10 +231,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def smudging_margin(self) -> float:
         """λ that smudging reaches, at least `smudging_bits`; with joint keys."""
-        if not self.joint_keys:
-            return 0.0
-        noise = switched_noise(self.parameters, self.noise_bound, self.kept, shares=self.parties)
-        return hidden_by(self.parameters, self.smudging_exponent, noise)
+        return hidden_by(self.parameters, self.smudging_exponent, self.noise_bound) if self.joint_keys else 0.0
 
     @property
     def soundness(self) -> float:
@@ -233,19 +240,30 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of one party's parts of joint keys, without envelopes: public key, and halves of switching keys.
+        """Bytes of one party's parts of joint keys, without envelopes: 0 without them.
 
-        One becomes the relinearisation key, both halves of another follow from it. 0 without joint keys.
+        A polynomial of the public key, and for each plaintext prime three of the relinearisation key.
         """
-        if not self.joint_keys:
-            return 0
-        digits = sum(-(-bits // DIGIT_BITS) for bits in self.parameters.modulus_bits)
-        return (1 + 3 * digits) * self.parameters.polynomial_bytes()
+        return (1 + 3 * self.primes) * self._result_polynomial if self.joint_keys else 0
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives, without envelopes.
+
+        The result; with joint keys also of every party two polynomials of the relinearisation key for each plaintext
+        prime, and its partial decryption.
+        """
+        others = 3 * self.parties * self.primes * self._result_polynomial if self.joint_keys else 0
+        return self.result_bytes + others
+
+    @property
+    def _result_polynomial(self) -> int:
+        return self.parameters.ring_dimension * sum(-(-each // 8) for each in self.parameters.modulus_bits[: self.kept])
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
         parameters = self.parameters
-        product = "a product of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
+        product = "products of ciphertexts" if self.joint_keys else "a plaintext times a ciphertext"
         rows = [
             *describe_ring(
                 parameters,
@@ -273,7 +291,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                     "opening, ciphertexts", f"{self.layout.ciphertexts * self.primes}", "made with the keys, once"
                 ),
                 Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "its padded sketch"),
-                Parameter("result", quantities.bytes_text(self.result_bytes), "to every party"),
+                describe_download(self),
             ]
         return [
             *rows,
@@ -283,7 +301,7 @@ class ExactPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 quantities.bytes_text(self.submission_bytes),
                 "all ciphertexts; their random halves do not travel",
             ),
-            Parameter("result", quantities.bytes_text(self.result_bytes), "to every party; half of it back"),
+            describe_download(self),
             describe_smudging(math.floor(self.smudging_margin)),
             describe_key_parts(quantities.bytes_text(self.key_bytes)),
         ]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 
 from fhe_auc.analysis import PLAIN, Analysis
-from fhe_auc.bfv.parameters import CHAINS, MAX_PLAIN_MODULI, SUM_CHAINS, BfvParameters, primes_above
+from fhe_auc.bfv.parameters import CHAINS, JOINT_CHAINS, MAX_PLAIN_MODULI, BfvParameters
 from fhe_auc.errors import CapacityError
 from fhe_auc.heterogeneity import LEAST_SITES
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.parameters import BackendName
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.statistical_security import DEFAULT_FLOODING_BITS, DEFAULT_SMUDGING_BITS
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.plan import ExactPlan, least_prime
 
 _SMALL_BITS, _LARGE_BITS = 42, 50
-"""Of a prime at most, on the smallest chain and on others."""
+"""Of a plaintext prime at most, on the libraries' first chain and on others."""
 
 
 def plan_exact(
@@ -49,8 +51,6 @@ def plan_exact(
         raise CapacityError(f"sums over sites take {LEAST_SITES} parties; {min_parties} may be all here")
     average_precision = average_precision and not analysis.classes
     sums = AnalysisSums(analysis, thresholds, interval, average_precision)
-    least = sums.least_modulus(max_rows, parties)
-    parameters = _parameters(backend, max_rows, least, least_prime(sums.release), joint_keys)
     planned = partial(
         ExactPlan,
         analysis=analysis,
@@ -61,27 +61,31 @@ def plan_exact(
         parties=parties,
         max_rows=max_rows,
         joint_keys=joint_keys,
-        parameters=parameters,
         flooding_bits=flooding_bits,
         smudging_bits=smudging_bits if joint_keys else 0,
     )
-    every = len(parameters.modulus_bits)
-    for kept in range(1, every):
-        with suppress(CapacityError):
-            return planned(kept=kept)
-    return planned(kept=every)
+    least, small_prime = sums.least_modulus(max_rows, parties), least_prime(sums.release)
+    reason: CapacityError | None = None
+    # With sealed keys the noise of any number of parties is the same: what the first do not hold, no others should.
+    for parameters in islice(_candidates(backend, least, small_prime, joint_keys), None if joint_keys else 1):
+        for kept in range(1, len(parameters.modulus_bits) + 1):
+            try:
+                return planned(parameters=parameters, kept=kept)
+            except CapacityError as error:
+                reason = error
+    raise reason or CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
 
 
-def _parameters(backend: BackendName, max_rows: int, least: int, small_prime: int, joint_keys: bool) -> BfvParameters:
-    """Return ring, moduli and primes of a product from `least`: one where that is enough, else several small ones."""
-    chains = CHAINS[backend] if joint_keys else SUM_CHAINS[backend]
-    small, *larger = chains
-    for chain, bits in ((small, _SMALL_BITS), *((chain, _LARGE_BITS) for chain in larger)):
+def _candidates(backend: BackendName, least: int, small_prime: int, joint_keys: bool) -> Iterator[BfvParameters]:
+    """Yield ring, moduli and primes of a product from `least`: one prime where that does, then several small ones."""
+    chains = JOINT_CHAINS if joint_keys else CHAINS[backend]
+    for number, chain in enumerate(chains):
         one = primes_above(max(small_prime, least - 1), 1, chain.ring_dimension)
-        if one[0].bit_length() <= bits:
-            return BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
-    for count in range(2, MAX_PLAIN_MODULI + 1):
-        several = primes_above(small_prime, count, small.ring_dimension)
-        if math.prod(several) >= least:
-            return BfvParameters(backend, small.ring_dimension, small.modulus_bits, small.special_bits, several)
-    raise CapacityError(f"{max_rows:,} pooled rows take more than {MAX_PLAIN_MODULI} primes; lower max_rows")
+        if one[0].bit_length() <= (_LARGE_BITS if joint_keys or number else _SMALL_BITS):
+            yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, one)
+    for chain in chains if joint_keys else chains[:1]:
+        for count in range(2, MAX_PLAIN_MODULI + 1):
+            several = primes_above(small_prime, count, chain.ring_dimension)
+            if math.prod(several) >= least:
+                yield BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, several)
+                break

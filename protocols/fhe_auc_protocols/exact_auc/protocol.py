@@ -7,7 +7,7 @@ verified    the aggregator may do what it likes: parties get the right integers,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -23,13 +23,11 @@ from fhe_auc.protocol import Request
 from fhe_auc.rlwe.parameters import BackendName
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols import options as options_of
+from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation
 from fhe_auc_protocols.exact_auc.padded_computation import PaddedComputation
 from fhe_auc_protocols.exact_auc.party_task import INTERVAL, ExactTask
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
 from fhe_auc_protocols.exact_auc.planner import plan_exact
-
-if TYPE_CHECKING:
-    from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation  # needs OpenFHE
 
 ROUND_SCORES = "round_scores"
 
@@ -107,8 +105,6 @@ class Exact(EncryptedProtocol[Evaluation, ExactPlan]):
 
     def joint_computation(self, manifest: Manifest, binding: bytes) -> ExactJointComputation:
         """Return the computation of a session with joint keys."""
-        from fhe_auc_protocols.exact_auc.joint_computation import ExactJointComputation  # needs OpenFHE
-
         return ExactJointComputation(manifest, binding)
 
     def plan_of(self, manifest: Manifest) -> ExactPlan:

@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc import quantities
 from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext, Slots
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
-from fhe_auc.ckks.parameters import CHAINS
+from fhe_auc.ckks.parameters import CHAINS, check_joint_backend
 from fhe_auc.errors import CapacityError, EvaluationError
-from fhe_auc.plan import Parameter, Terms, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.plan import Parameter, Terms, describe_download, describe_ring, describe_smudging, ring_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
 from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
@@ -76,7 +76,9 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             )
         if self.parameters.rotations:
             raise CapacityError("a sum takes no rotations")
-        check_smudging(self.joint_keys, self.parameters.backend, self.smudging_bits)
+        check_smudging(self.joint_keys, self.smudging_bits)
+        if self.joint_keys:
+            check_joint_backend(self.parameters.backend)
         largest = math.log2(self.max_total) + self.parameters.log2_scale
         if largest > EXACT_BITS or self.parameters.log2_scale % 1:
             raise CapacityError("the plan's sums are too large to be encoded exactly")
@@ -136,6 +138,11 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def submission_bytes(self) -> int:
         """Bytes of one party's ciphertext, without envelope."""
         return self.blocks * self.parameters.submission_bytes
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives, without envelopes: the result, and with joint keys all partial decryptions."""
+        return (2 + self.parties * self.joint_keys) * self.parameters.polynomial_bytes()
 
     def pack(self, integers: ArrayLike) -> Slots:
         """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
@@ -198,6 +205,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                 "standard deviation, in rows: sums are rounded to integers, and refused where they are none",
             ),
             Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "one ciphertext"),
+            describe_download(self),
             *([describe_smudging(self.smudging_bits)] if self.joint_keys else []),
         ]
 

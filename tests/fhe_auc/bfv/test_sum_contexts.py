@@ -23,12 +23,13 @@ from fhe_auc.bfv.ciphertext_noise import (
     plain_product_bound,
     scaled_noise,
 )
-from fhe_auc.bfv.parameters import CHAINS, SUM_CHAINS, BfvParameters, primes_above
+from fhe_auc.bfv.parameters import CHAINS, BfvParameters
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modulus_switching import kept_shape, switched
 from fhe_auc.rlwe.parameters import Chain
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.transform import coefficients_of, values_of
 from fhe_auc.serialise import encode
 from tests.support.wire import DAMAGE
@@ -98,7 +99,7 @@ class Case:
 
 @pytest.fixture(scope="module", params=PRIMES)
 def case(backend: str, request: pytest.FixtureRequest) -> Case:
-    chain = SUM_CHAINS[backend][list(PRIMES).index(request.param)]
+    chain = CHAINS[backend][list(PRIMES).index(request.param)]
     parameters = parameters_of(backend, chain, PRIMES[request.param])
     return Case(bfv.generate(parameters), bfv.generate(parameters), KEPT[request.param])
 
@@ -190,31 +191,22 @@ def test_a_process_that_got_only_bytes_computes_what_the_key_owner_decrypts(case
 # --- There is no relinearisation key ----------------------------------------------------------------------------------
 
 
-def test_there_is_no_evaluation_key_and_nothing_multiplies_ciphertexts(case: Case) -> None:
+def test_there_is_no_evaluation_key(case: Case) -> None:
     public = case.pair.public
-    assert not case.parameters.multiplies
     assert public._stored.relinearisation_key == b""
     # Half of the public key, a seed for the other half, and nothing else of their size.
     assert 0 <= len(public.to_bytes()) - case.parameters.polynomial_bytes(case.parameters.special_bits) < 300
-    ciphertext = public.encrypt(case.some(1, 0), 0)
-    with pytest.raises(ValueError, match="multiplies no ciphertexts: it has no relinearisation key"):
-        public.multiply(ciphertext, ciphertext)
 
 
 def test_a_relinearisation_key_that_the_parameters_do_not_call_for_is_refused(case: Case) -> None:
     more = msgspec.structs.replace(case.pair.public._stored, relinearisation_key=b"\0" * 64)
-    with pytest.raises(DeserialisationError, match="has a relinearisation key"):
+    with pytest.raises(DeserialisationError, match="has no relinearisation key"):
         bfv.load_public(container.seal(case.pair.public.kind, more.fingerprint, encode(more)))
 
 
 def test_no_library_makes_evaluation_keys_for_them(case: Case) -> None:
     """Not even one to learn their layout from, which is made when somebody asks for it."""
-    assert "relinearisation_key" not in vars(case.pair.public._schemes[0])
-
-
-def test_one_library_context_serves_all_plaintext_moduli(case: Case) -> None:
-    assert len(case.pair.public._schemes) == 1
-    assert len(case.primes) > 1
+    assert "relinearisation_key" not in vars(case.pair.public._scheme)
 
 
 # --- What does not belong is refused ----------------------------------------------------------------------------------
@@ -293,21 +285,15 @@ def test_a_switched_result_that_hides_nothing_is_refused(case: Case, second: str
 def test_plaintext_moduli_beyond_fifty_bits_or_not_prime_are_refused(
     backend: str, plain_moduli: tuple[int, ...], shown: str
 ) -> None:
-    for chain in SUM_CHAINS[backend]:
+    for chain in CHAINS[backend]:
         with pytest.raises(CapacityError, match=shown):
             parameters_of(backend, chain, plain_moduli)
-
-
-def test_fifty_bits_are_for_sums_only(backend: str) -> None:
-    (chain,) = CHAINS[backend]
-    with pytest.raises(CapacityError, match="17 to 44 bits"):
-        parameters_of(backend, chain, PRIMES["50 bits"])
 
 
 def test_a_plaintext_modulus_that_divides_the_ciphertext_modulus_is_refused(backend: str) -> None:
     if backend != "tenseal":
         pytest.skip("OpenFHE's primes have 53 bits and more")
-    chain = SUM_CHAINS[backend][1]
+    chain = CHAINS[backend][1]
     known = bfv.generate(parameters_of(backend, chain, PRIMES["50 bits"])).secret.mask_shape.moduli
     for moduli in ((known[0],), (PRIMES["50 bits"][0], known[-1])):
         with pytest.raises(CapacityError, match=f"must not be a prime of the modulus of ciphertexts: {moduli[-1]}"):
@@ -388,7 +374,7 @@ def test_the_largest_noise_that_a_plan_admits_decrypts(case: Case, sign: int) ->
 @pytest.mark.parametrize("backend_name", ["openfhe", "tenseal"])
 def test_margins_are_those_of_the_specification(backend_name: str) -> None:
     """One prime of 54 bits is left of three: b = 119, and about 54 bits, half a bit less for twice the products."""
-    small, large = SUM_CHAINS[backend_name]
+    small, large = CHAINS[backend_name]
     parameters = parameters_of(backend_name, small, PRIMES["41 bits"])
     assert parameters.flooding_bits == 119
     for products in (1, 2, 16):
@@ -399,7 +385,7 @@ def test_margins_are_those_of_the_specification(backend_name: str) -> None:
 
 
 def test_a_modulus_that_cannot_hold_the_flooding_is_no_plan(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    parameters = parameters_of(backend, SUM_CHAINS[backend][0], PRIMES["41 bits"])
+    parameters = parameters_of(backend, CHAINS[backend][0], PRIMES["41 bits"])
     monkeypatch.setattr(BfvParameters, "flooding_bits", 120)
     for kept in (1, 2, 3):
         with pytest.raises(CapacityError, match="no room for noise"):

@@ -38,7 +38,7 @@ import openfhe
 
 from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
 from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
-from fhe_auc.rlwe.openfhe_joint_keys import KeyParts
+from fhe_auc.rlwe.joint_keys import KeyParts
 from fhe_auc.rlwe.polynomials import Polynomials, Sum, Words
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE, VARIANCE
 

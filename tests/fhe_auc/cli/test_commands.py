@@ -260,7 +260,6 @@ def test_the_figure_is_saved_before_json_is_printed(hospitals: list[str], monkey
         assert json.loads(result.stdout)["error"] == "[Errno 28] No space left on device"
 
 
-@needs_openfhe
 def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str], exact: Trapezoid) -> None:
     arguments = ("evaluate", *hospitals, "--thresholds", "uniform:25", "--keys", "joint")
     evaluation = json.loads(call(*arguments, "--smudging-bits", "35", "--json").stdout)
@@ -277,7 +276,7 @@ def test_joint_keys_give_the_same_auc_and_say_what_they_cost(hospitals: list[str
     [
         ("--smudging-bits 50", "smudging_bits is for joint keys only"),
         ("--keys joint --smudging-bits 20", "20 is not in the range 30<=x<=80"),
-        ("--keys joint --backend tenseal", "joint keys need the backend openfhe"),
+        ("--keys joint --backend tenseal --protocol semi-honest", "joint keys under CKKS need the backend openfhe"),
         ("--keys split", "'split' is not one of 'sealed', 'joint'"),
     ],
 )
@@ -430,6 +429,16 @@ def test_plan_gives_a_reason_for_every_number() -> None:
     assert result.stdout == call("plan", "--protocol", "semi-honest").stdout
 
 
+def test_plan_shows_what_a_party_receives_and_warns_where_it_is_much() -> None:
+    for keys, parties, shown in (("sealed", 300, "115 kB"), ("joint", 60, "26.8 MB"), ("joint", 300, "133 MB")):
+        result = call("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval")
+        assert re.search(f"download of a party +{shown}", result.stdout)
+        assert (f"each of {parties} parties receives {shown}" in result.stderr) == (shown == "133 MB")
+        answer = json.loads(call("plan", "--parties", f"{parties}", "--keys", keys, "--no-interval", "--json").stdout)
+        assert {quantities.bytes_text(plan["download_bytes"]) for plan in answer["plans"].values()} == {shown}
+        assert list(answer["plans"]) == list(ckks.available_backends())
+
+
 @needs_openfhe
 def test_plan_for_joint_keys_counts_their_bytes() -> None:
     arguments = (
@@ -437,7 +446,7 @@ def test_plan_for_joint_keys_counts_their_bytes() -> None:
         *("--thresholds", "uniform:100", "--keys", "joint"),
     )
     (found,) = json.loads(call(*arguments, "--json").stdout)["plans"].values()
-    assert (found["smudging_bits"], found["key_bytes"]) == (40, 10_149_888)
+    assert (found["smudging_bits"], found["key_bytes"], found["download_bytes"]) == (40, 10_149_888, 16_318_464)
     assert "joint keys, a party" in call(*arguments).stdout
     assert "joint keys, a party" not in call("plan").stdout
     exact = call("plan", "--parties", "10", "--protocol", "exact", "--keys", "joint", "--smudging-bits", "45").stdout

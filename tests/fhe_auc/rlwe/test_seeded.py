@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fhe_auc import bfv, ckks
-from fhe_auc.bfv.parameters import SUM_CHAINS, primes_above
+from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.errors import BackendUnavailableError, DeserialisationError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.rlwe.second_error import VARIANCE, fresh_keys
 from fhe_auc.rlwe.seeded import SEED_BYTES, Seeded
 from fhe_auc.rlwe.transform import coefficients_of
@@ -77,7 +78,7 @@ def test_reseeding_changes_the_error_by_the_second_one_and_nothing_else(pair: ck
 
 
 def test_a_public_key_encrypts_zero_with_the_second_error_alone_modulo_all_primes_of_keys(backend: str) -> None:
-    chain = SUM_CHAINS[backend][0]
+    chain = CHAINS[backend][0]
     made = bfv.generate(bfv.BfvParameters(backend, *msgspec.structs.astuple(chain), primes_above(2**41, 1, 8192)))
     scheme, secret_key = made.secret._scheme, made.secret._stored.secret_key
     half = Seeded(scheme.public_key.polynomials).half
@@ -149,15 +150,14 @@ def test_a_library_that_keeps_polynomials_otherwise_is_refused_before_it_encrypt
 
 _FORKED_KEYS = """
 import hashlib, json, os, secrets, sys
-from fhe_auc.bfv.openfhe_joint_keys import JointSetup, JointShare
-from fhe_auc.bfv.parameters import CHAINS, BfvParameters, primes_above
+from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
+from fhe_auc.ckks.parameters import CHAINS, CkksParameters
 from fhe_auc.rlwe import openfhe_library
 
 openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
-(chain,) = CHAINS["openfhe"]
-primes = primes_above(2**41, 1, chain.ring_dimension)
-parameters = BfvParameters("openfhe", chain.ring_dimension, chain.modulus_bits, chain.special_bits, primes)
-setup = JointSetup(parameters, bytes(16))
+chain = CHAINS["openfhe"][0]
+parameters = CkksParameters("openfhe", chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())
+setup = JointSetup(parameters, bytes(16), multiplies=True)
 kept = JointShare(setup)
 total = setup.key_parts[1].uniform(bytes(32))
 found = []
@@ -166,7 +166,7 @@ for _ in range(2):
     child = os.fork()
     if child == 0:
         fresh = JointShare(setup)
-        made = [fresh.saved(), *kept.key_parts()[:2], kept.relinearisation_part(total), setup.library.fresh_keys()[1]]
+        made = [fresh.saved(), *kept.key_parts()[:2], kept.relinearisation_part(total), setup.scheme.fresh_keys()[1]]
         os.write(writing, b"".join(hashlib.sha256(each).digest() for each in made))
         os._exit(0)
     os.waitpid(child, 0)

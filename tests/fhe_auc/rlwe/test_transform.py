@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fhe_auc.bfv.parameters import is_prime, primes_above
 from fhe_auc.rlwe.polynomials import Polynomials
+from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.rlwe.transform import coefficients_of, smallest_root, values_of
 
 SMALL = Polynomials(16, (97, 193, 257))
@@ -130,7 +130,7 @@ def test_seal_keeps_the_same_values_in_the_same_order() -> None:
     from fhe_auc.bfv.tenseal_backend import schemes_for
     from fhe_auc.rlwe import seal_format
 
-    (chain,) = CHAINS["tenseal"]
+    chain, _ = CHAINS["tenseal"]
     moduli = primes_above(2**41, 1, chain.ring_dimension)
     (scheme,) = schemes_for(
         bfv.BfvParameters("tenseal", chain.ring_dimension, chain.modulus_bits, chain.special_bits, moduli)

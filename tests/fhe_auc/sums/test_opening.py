@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from fhe_auc import bfv
 from fhe_auc.bfv.ciphertext_noise import scaled_noise
-from fhe_auc.bfv.parameters import CHAINS, primes_above
+from fhe_auc.bfv.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.modular import Residues
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.serialise import frame, unframe
 from fhe_auc.sums import opening as openings
 from fhe_auc.sums.layout import Layout
@@ -46,7 +47,7 @@ def pair(backend: str) -> bfv.KeyPair:
 
 
 def parameters_of(backend: str, moduli: Sequence[int]) -> bfv.BfvParameters:
-    (chain,) = CHAINS[backend]
+    chain = CHAINS[backend][0]
     return bfv.BfvParameters(backend, chain.ring_dimension, chain.modulus_bits, chain.special_bits, tuple(moduli))
 
 

@@ -18,12 +18,12 @@ from sklearn.metrics import roc_auc_score
 
 from fhe_auc import datasets, thresholds
 from fhe_auc.analysis import PLAIN, Analysis, Variable
-from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.keystream import KeyStream
 from fhe_auc.result_tables import of_sites
 from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.serialise import json_text
 from fhe_auc.sums.authenticator import Authenticator, authenticated
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums, Sums

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fhe_auc.analysis import Analysis
-from fhe_auc.bfv.parameters import is_prime, primes_above
 from fhe_auc.errors import CapacityError, InputError
 from fhe_auc.manifest import Manifest
+from fhe_auc.rlwe.primes import is_prime, primes_above
 from fhe_auc.sums.opening import integers
 from fhe_auc_protocols.exact_auc.analysis_sums import one_auc
 from fhe_auc_protocols.exact_auc.plan import ExactPlan
@@ -62,7 +62,7 @@ def test_primes_take_as_few_bits_as_the_rows_allow(
     plan = plan_exact(**{**SMALL, "backend": backend}, max_rows=max_rows)
     assert plan.parameters.plain_moduli == moduli
     assert plan.kept == kept
-    assert not plan.parameters.multiplies
+    assert not plan.parameters.joint_keys
     assert plan.flooding_margin >= plan.flooding_bits == 40
     assert plan.soundness == 2 / (moduli[0] - 1) < 2**-40
 
@@ -106,7 +106,7 @@ def test_with_joint_keys_there_are_no_cubic_sums() -> None:
 def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> None:
     sealed, joint = ({row.name: row.why for row in plan_exact(**of).describe()} for of in (SMALL, JOINT))
     assert "takes a plaintext times a ciphertext, and its flooding" in sealed["ring dimension N"]
-    assert "takes a product of ciphertexts, and its flooding" in joint["ring dimension N"]
+    assert "takes products of ciphertexts, and its flooding" in joint["ring dimension N"]
     assert "for switching keys, where there are any" in sealed["key-switching P, bits"]
 
 
@@ -114,15 +114,16 @@ def test_plans_tell_that_ciphertexts_are_multiplied_with_joint_keys_alone() -> N
     ("max_rows", "moduli"),
     [
         (most_rows(FIRST), (FIRST,)),
-        (most_rows(LAST_SMALL), (next_prime(most_rows(LAST_SMALL) ** 2 // 4 * 2),)),
-        (most_rows(LAST_SMALL) + 1, (FIRST, SECOND)),
+        (most_rows(FIRST) + 1, (next_prime((most_rows(FIRST) + 1) ** 2 // 4 * 2),)),
+        (most_rows(LAST_LARGE), (next_prime(most_rows(LAST_LARGE) ** 2 // 4 * 2),)),
+        (most_rows(LAST_LARGE) + 1, (FIRST, SECOND)),
         (most_rows(FIRST * SECOND) + 1, (FIRST, SECOND, THIRD)),
     ],
 )
-def test_joint_keys_have_small_primes_only(max_rows: int, moduli: tuple[int, ...]) -> None:
+def test_with_joint_keys_primes_take_as_few_bits_as_the_rows_allow(max_rows: int, moduli: tuple[int, ...]) -> None:
     plan = plan_exact(**JOINT, max_rows=max_rows)
     assert plan.parameters.plain_moduli == moduli
-    assert plan.parameters.multiplies
+    assert plan.parameters.joint_keys
 
 
 @pytest.mark.parametrize("moduli", [(FIRST,), (LAST_LARGE,), (FIRST, SECOND)])
@@ -143,39 +144,52 @@ def test_any_number_of_parties_has_the_same_plan_with_sealed_keys(parties: int) 
 
 
 @pytest.mark.parametrize(
-    ("parties", "smudging_bits", "kept"),
+    ("parties", "max_rows", "smudging_bits", "bits", "kept"),
     [
-        (2, 40, 2),
-        (3, 40, 2),
-        (5, 40, 3),
-        (100, 40, 3),
-        (1000, 40, 3),
-        (10**5, 40, 3),
-        (2, 42, 3),
-        (2, 80, 3),
-        (2000, 80, 4),
+        (2, 10**6, 40, 48, 3),
+        (60, 10**6, 60, 48, 3),
+        (1000, 10**6, 40, 48, 3),
+        (10**5, 10**6, 40, 48, 3),
+        (2, 10**6, 80, 54, 3),
+        (60, 10**6, 80, 54, 4),
+        (2000, 10**6, 80, 54, 4),
+        (1000, 2 * 10**7, 40, 48, 3),
+        (10_000, 2 * 10**7, 40, 54, 3),
     ],
 )
 def test_with_joint_keys_the_fewest_primes_are_kept_that_leave_room_for_everybodys_smudging(
-    parties: int, smudging_bits: int, kept: int
+    parties: int, max_rows: int, smudging_bits: int, bits: int, kept: int
 ) -> None:
-    plan = plan_exact(**{**JOINT, "parties": parties}, smudging_bits=smudging_bits)
-    parameters, all_of_them = plan.parameters, len(plan.parameters.modulus_bits)
-    assert plan.kept == kept
-    switched = 2.0 ** -(54 * (all_of_them - kept))  # q/Q, of primes just below 2^54
-    rounded = 512 * math.sqrt(parties) if kept < all_of_them else 0
-    flooded = (2.0**parameters.flooding_bits + plan.noise_bound) * switched + rounded
-    smudged = parties * 2.0**plan.smudging_exponent
-    assert flooded + smudged < 0.99 * 2.0**parameters.capacity_bits * switched
-    assert parameters.flooding_bits - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.flooding_margin)
-    hidden = plan.smudging_exponent - 13 - math.log2(plan.noise_bound * switched + rounded)
-    assert hidden == pytest.approx(plan.smudging_margin)
+    plan = plan_exact(**{**JOINT, "parties": parties}, max_rows=max_rows, smudging_bits=smudging_bits)
+    (t,) = plan.parameters.plain_moduli
+    assert (plan.parameters.modulus_bits, plan.kept) == (4 * (bits,), kept)
+    capacity = 2.0 ** (kept * bits) / (2 * t)
+    assert 2.0**plan.flooding_exponent + parties * 2.0**plan.smudging_exponent + plan.noise_bound < 0.99 * capacity
+    assert plan.flooding_exponent - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.flooding_margin)
+    assert plan.smudging_exponent - 13 - math.log2(plan.noise_bound) == pytest.approx(plan.smudging_margin)
     assert plan.flooding_margin >= 40
     assert plan.smudging_margin >= plan.smudging_bits == smudging_bits
     for fewer in range(1, kept):
-        with pytest.raises(CapacityError, match=r"no room for noise|smudging hides it by"):
+        with pytest.raises(CapacityError, match=r"no room for noise|hides it by"):
             msgspec.structs.replace(plan, kept=fewer)
-    assert plan.result_bytes == 2 * 8192 * 7 * kept
+    polynomial = 8192 * -(-bits // 8) * kept
+    assert (plan.result_bytes, plan.key_bytes) == (2 * polynomial, 4 * polynomial)
+    assert plan.download_bytes == (2 + 3 * parties) * polynomial
+
+
+def test_where_one_large_prime_makes_too_much_noise_several_small_ones_do() -> None:
+    plan = plan_exact(**{**JOINT, "parties": 60}, max_rows=2 * 10**7, smudging_bits=80)
+    assert plan.parameters.plain_moduli == (FIRST, SECOND)
+    one = msgspec.structs.replace(plan.parameters, plain_moduli=(next_prime((2 * 10**7) ** 2 // 2),))
+    with pytest.raises(CapacityError, match="hides it by"):
+        msgspec.structs.replace(plan, parameters=one)
+
+
+def test_sixty_parties_receive_at_most_60_mb_each() -> None:
+    for authenticated in (False, True):
+        of = {**JOINT, "parties": 60, "thresholds": 4000}
+        assert plan_exact(**of, authenticated=authenticated).download_bytes < 30_000_000
+        assert plan_exact(**of, authenticated=authenticated, max_rows=10**9).download_bytes < 60_000_000
 
 
 @pytest.mark.parametrize("bins", [2, 100, 1000, 4000])
@@ -209,7 +223,6 @@ def test_sizes_are_those_that_were_promised() -> None:
         ({"joint_keys": True, "smudging_bits": 29}, "smudging_bits must lie"),
         ({"joint_keys": True, "parties": 5000, "smudging_bits": 80}, "smudging hides it by"),
         ({"joint_keys": True, "flooding_bits": 80, "parties": 10**7}, "flooding hides it by"),
-        ({"joint_keys": True, "backend": "tenseal"}, "joint keys need the backend openfhe"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_plain_words(changes: dict[str, Any], shown: str) -> None:

@@ -5,7 +5,7 @@ The party or the aggregator that has refused something goes on afterwards as if 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fhe_auc.bfv import PublicContext
+from fhe_auc.bfv.joint_evaluation import JointEvaluator
 from fhe_auc.computation import Result
 from fhe_auc.errors import (
     DeserialisationError,
@@ -26,6 +27,7 @@ from fhe_auc.errors import (
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.rlwe import modular
+from fhe_auc.rlwe.polynomials import Words
 from fhe_auc.serialise import decode, encode
 from fhe_auc.sums.authenticator import Authenticator
 from fhe_auc.sums.residues import pack, unpack
@@ -42,7 +44,6 @@ from tests.support.exact_sessions import (
     both_protocols,
     found_in,
     material_of,
-    needs_openfhe,
     pairs_of,
     rows,
     with_payload,
@@ -378,23 +379,23 @@ def test_a_lie_on_the_sum_of_sketches_is_refused_by_verified_and_may_not_be_by_e
         assert outcomes["exact"] is not True
 
 
-@needs_openfhe
+@both_backends
 @pytest.mark.parametrize("lie", ["doubled", "zeros"])
 def test_with_joint_keys_a_lie_is_refused_and_the_last_answer_does_not_tell(
-    lie: str, monkeypatch: pytest.MonkeyPatch
+    lie: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fhe_auc_protocols.exact_auc import joint_computation
+    honest = JointEvaluator.product
 
-    honest = joint_computation._products
-
-    def lying(keys: PublicContext, left: Any, right: Any) -> Any:
-        slots = keys.parameters.slots
+    def lying(keys: JointEvaluator, totals: Sequence[Words], prime: int) -> Words:
+        product = honest(keys, totals, prime)
         if lie == "zeros":
-            return keys.encrypt(np.zeros(slots, np.uint64), 0)
-        return keys.multiply_values(honest(keys, left, right), np.full(slots, 2, np.uint64))
+            return np.zeros_like(product)  # which flooding makes an encryption of zero
+        keys._small.add_in_place(product[: keys._setup.kept], product[: keys._setup.kept].copy())
+        keys._small.add_in_place(product[keys._setup.kept :], product[keys._setup.kept :].copy())
+        return product
 
-    monkeypatch.setattr(joint_computation, "_products", lying)
-    play = Play("verified", rows(3, 21), keys="joint")
+    monkeypatch.setattr(JointEvaluator, "product", lying)
+    play = Play("verified", rows(3, 21), keys="joint", backend=backend)
     last = play.answers(play.until(4))
     assert {payload_of(each) for each in last.values()} == {b""}
     for party in play.parties:

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,13 +19,13 @@ from fhe_auc import datasets, registry, thresholds
 from fhe_auc.analysis import PLAIN
 from fhe_auc.api import run
 from fhe_auc.bfv.context import StoredPublic
-from fhe_auc.bfv.parameters import primes_above
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError, UndefinedAucError, VerificationError
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.intervals import hanley_mcneil, on_logit_scale
 from fhe_auc.protocol import Request
 from fhe_auc.rlwe import container
+from fhe_auc.rlwe.primes import primes_above
 from fhe_auc.serialise import decode
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.local_consortium import Consortium
@@ -43,7 +44,6 @@ from tests.support.exact_sessions import (
     both_backends,
     both_protocols,
     found_in,
-    needs_openfhe,
     pairs_of,
     rows,
 )
@@ -80,19 +80,41 @@ def test_every_party_finds_the_integers_of_the_rows(protocol: str, backend: str)
         assert play.aggregator.result().counted == play.manifest.parties
 
 
-@needs_openfhe
+@both_backends
 @pytest.mark.parametrize("protocol", [slow("exact"), "verified"])
-@pytest.mark.parametrize(("number", "kept"), [(2, 2), (6, 3)])
-def test_with_joint_keys_they_are_the_same(protocol: str, number: int, kept: int) -> None:
-    """Of four primes results keep two or three, as the last two messages show: result, and all partial decryptions."""
-    play = Play(protocol, rows(number, 20), keys="joint")
-    _, _, result, partials = map(len, play.messages())
-    polynomial = 8192 * 7 * kept
-    assert 2 * polynomial < result < 2 * polynomial + 5_000
-    assert number * polynomial < partials < number * (polynomial + 5_000)
+@pytest.mark.parametrize("number", [2, 6])
+def test_with_joint_keys_they_are_the_same(protocol: str, number: int, backend: str) -> None:
+    """Of four primes three are left, as messages show: all first parts of keys, result, and all partial decryptions."""
+    play = Play(protocol, rows(number, 20), keys="joint", backend=backend)
+    _, keys, result, partials = map(len, play.messages())
+    polynomial, envelopes = 8192 * 6 * 3, 2_000 * (number + 1)
+    for size, polynomials in ((keys, 2 * number), (result, 2), (partials, number)):
+        assert polynomials * polynomial < size < polynomials * polynomial + envelopes
+    planned = play.plan.download_bytes
     for found in (party.result() for party in play.parties):
         assert found_in(found) == pairs_of(play.sites)
-        assert (found.keys, found.verified) == ("joint", protocol == "verified")
+        assert (found.keys, found.verified, found.backend) == ("joint", protocol == "verified", backend)
+        assert planned < found.download_bytes_per_party < planned + 4 * envelopes
+        assert found.key_bytes_per_party == play.plan.key_bytes == 4 * polynomial
+
+
+_NO_LIBRARY = """
+import json, sys
+sys.modules["openfhe"] = sys.modules["tenseal"] = None  # importing either fails
+from fhe_auc.rlwe.backends import available_backends
+from tests.support.exact_sessions import Play, found_in, pairs_of, rows
+from unittest import mock
+
+assert available_backends() == ()
+with mock.patch("fhe_auc_keys.encrypted_protocol.choose_backend", lambda name: "tenseal"):
+    play = Play("verified", rows(2, 20), keys="joint")
+print(json.dumps([found_in(each) == pairs_of(play.sites) for each in play.read()]))
+"""
+
+
+def test_with_joint_keys_no_party_and_no_aggregator_needs_an_encryption_library(run_child: Any) -> None:
+    """So sites with either of them take part in one session."""
+    assert run_child(_NO_LIBRARY) == [True, True]
 
 
 @all_keys
@@ -374,7 +396,6 @@ def test_the_encrypted_standard_error_is_that_of_the_binned_rows(protocol: str, 
         assert found_in(found) == pairs_of(play.sites)
 
 
-@needs_openfhe
 @both_protocols
 def test_with_joint_keys_the_interval_is_hanley_and_mcneils(protocol: str) -> None:
     for found in Play(protocol, rows(3, 31), interval=0.95, keys="joint").read():
@@ -477,8 +498,8 @@ def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_pa
     [
         ("verified", "sealed"),
         slow("exact", "sealed"),
-        pytest.param("exact", "joint", marks=needs_openfhe),
-        pytest.param("verified", "joint", marks=[needs_openfhe, pytest.mark.slow]),
+        pytest.param("exact", "joint", marks=pytest.mark.openfhe),
+        pytest.param("verified", "joint", marks=[pytest.mark.openfhe, pytest.mark.slow]),
     ],
 )
 def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:

@@ -20,7 +20,7 @@ from fhe_auc.serialise import encode
 from fhe_auc_protocols.exact_auc.analysis_sums import AnalysisSums
 from fhe_auc_protocols.exact_auc.reading import Reading
 from tests.support.chosen import federated_auc
-from tests.support.exact_sessions import BACKENDS, Play, both_backends, needs_openfhe
+from tests.support.exact_sessions import BACKENDS, Play, both_backends
 from tests.support.several import AGE, CLASSES, SEX, TWO_MODELS, auc_of, binned, chosen, made, pool, read
 
 GRID = thresholds.uniform(6)
@@ -64,7 +64,6 @@ def test_every_party_reads_what_the_rows_say(protocol: str, backend: str, analys
             )
 
 
-@needs_openfhe
 def test_with_joint_keys_every_group_has_hanley_and_mcneils_interval_and_models_a_difference_alone() -> None:
     play = Play("verified", made(BOTH, 2, 4), GRID, analysis=BOTH, interval=0.95, keys="joint")
     found = play.read()[0]

@@ -1,0 +1,222 @@
+"""Joint keys for BFV: what `fhe_auc.rlwe.joint_keys` leaves to the scheme, in arithmetic on words, without a library.
+
+A product of ciphertexts (c0, c1)·(c0', c1') = (d0, d1, d2) decrypts to d0 + d1·S + d2·S². Every second polynomial is a
+common one, which nobody chooses and everybody knows from the start; so is d2. What a relinearisation key must encrypt
+is therefore one polynomial, d2·S²: there are no digits, and no noise to speak of comes from them.
+
+    w = d2 = round(t·q/Q²·Σ a·a')     over the integers, for each plaintext modulus t
+    (d0 + Σ r_i, d1 + G)              decrypts to the product, modulo q
+
+Parties encrypt modulo Q; the product is rounded to q, the first primes of Q, as it is taken, and all keys are modulo q.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fhe_auc.bfv import slots
+from fhe_auc.bfv.context import checked
+from fhe_auc.bfv.flooding import uniform_noise
+from fhe_auc.bfv.parameters import BfvParameters
+from fhe_auc.keystream import KeyStream
+from fhe_auc.rlwe import container
+from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products
+from fhe_auc.rlwe.joint_keys import BaseJointSetup, BaseJointShare, KeyParts
+from fhe_auc.rlwe.modular import Residues, residues, uniform
+from fhe_auc.rlwe.modulus_switching import kept_shape
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.second_error import fresh_keys, second_error
+from fhe_auc.rlwe.transform import values_of
+from fhe_auc.serialise import decode, encode
+
+_SEED_BYTES = 32
+
+
+class JointSetup(BaseJointSetup[BfvParameters]):
+    """What everybody knows of one BFV session's joint keys; `parameters` are of a chain for these.
+
+    `binding` is 32 bytes that name the session and all parties' keys, which the common polynomials are expanded from.
+    For each plaintext modulus so many `products` of two ciphertexts are added up, of blocks 2j and 2j + 1, counted
+    through all moduli. Results have the first `kept` primes of Q; ValueError where there are not so many.
+    """
+
+    def __init__(self, parameters: BfvParameters, binding: bytes, *, products: int, kept: int) -> None:
+        super().__init__(parameters, binding)
+        self.products = products
+        self.kept = kept
+        self._half = Polynomials(parameters.ring_dimension, parameters.joint_moduli)
+        self._small = kept_shape(self._half, kept)
+
+    @property
+    def submission_part(self) -> Polynomials:
+        """Shape of a party's part of one ciphertext, modulo Q."""
+        return self._half
+
+    @property
+    def result_part(self) -> Polynomials:
+        """Shape of one polynomial of a result, modulo q."""
+        return self._small
+
+    @property
+    def relinearisation_part(self) -> Polynomials:
+        """Shape of a party's second part of the relinearisation key: a polynomial for each plaintext modulus."""
+        return Polynomials(self._small.ring_dimension, len(self.parameters.plain_moduli) * self._small.moduli)
+
+    @property
+    def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
+        """Shapes of `KeyParts`: the relinearisation part is all h_i, then all g_i."""
+        part = self.relinearisation_part
+        return self._small, Polynomials(part.ring_dimension, 2 * part.moduli), self.nothing
+
+    def common(self, block: int) -> Words:
+        """Return the common polynomial of a ciphertext, modulo Q."""
+        return self._half.uniform(self.seed("submission", block))
+
+    def blocks(self, prime: int) -> range:
+        """Return which ciphertexts are for the plaintext modulus of index `prime`."""
+        return range(2 * self.products * prime, 2 * self.products * (prime + 1))
+
+    def switched_keys(self) -> tuple[Words, ...]:
+        """Return w for each plaintext modulus, modulo q. It is computed once for the session in a process."""
+        return _switched_keys(self.parameters, self.binding, self.products, self.kept)
+
+    def opened(self, kind: str, result: bytes) -> bytes:
+        """Return what the container of a result of this session holds; errors as `container.open_for`."""
+        return container.open_for(kind, self.binding, result)
+
+    def result_kind(self, prime: int) -> str:
+        """Say what a result is, and for which plaintext modulus."""
+        return f"joint result modulo {self.parameters.plain_moduli[prime]}"
+
+
+@lru_cache(maxsize=1)
+def _switched_keys(parameters: BfvParameters, binding: bytes, products: int, kept: int) -> tuple[Words, ...]:
+    setup = JointSetup(parameters, binding, products=products, kept=kept)
+    half, found = setup.submission_part, []
+    for prime, t in enumerate(parameters.plain_moduli):
+        factors = iter([lifted(half, setup.common(block)) for block in setup.blocks(prime)])
+        found.append(rounded(half, summed_products(half, zip(factors, factors, strict=True)), t, kept))
+    return tuple(found)
+
+
+class _Share(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    secret: bytes
+    ephemeral: bytes
+    encrypted: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return "<share of a secret key (secret)>"
+
+
+class JointShare(BaseJointShare[BfvParameters]):
+    """One party's share of a BFV session's secret key: ternary, from a seed of 32 bytes."""
+
+    setup: JointSetup
+
+    def __init__(self, setup: JointSetup) -> None:
+        super().__init__(setup)
+        self._draw(secrets.token_bytes(_SEED_BYTES), secrets.token_bytes(_SEED_BYTES))
+
+    def _draw(self, secret: bytes, ephemeral: bytes) -> None:
+        self._seeds = secret, ephemeral
+        self.secret_words = ternary(self.setup.submission_part, secret)  # s_i
+        self._ephemeral = ternary(self.setup.result_part, ephemeral)  # u_i
+
+    @classmethod
+    def restored(cls, setup: JointSetup, saved: bytes) -> JointShare:
+        """Return the share that `saved` has written down; raise `DeserialisationError` where it is none."""
+        found = decode(saved, _Share, "share of a secret key")
+        share = cls(setup)
+        share._encrypted = set(found.encrypted)
+        share._draw(found.secret, found.ephemeral)
+        return share
+
+    def saved(self) -> bytes:
+        """Return the share as bytes; nobody else may see them."""
+        return encode(_Share(*self._seeds, tuple(sorted(self._encrypted))))
+
+    def key_parts(self) -> KeyParts:
+        """Return this party's parts of the keys, first round."""
+        setup, secret = self.setup, self._secret_modulo_q
+        shape, (_, both, _) = setup.result_part, setup.key_parts
+        public_key = self._sample(shape, shape.uniform(setup.seed("public key", 0)), secret)
+        h, g = [], []
+        for prime, switched in enumerate(setup.switched_keys()):
+            common = shape.uniform(setup.seed("relinearisation key", prime))
+            h.append(self._sample(shape, common, self._ephemeral, shape.multiply(switched, secret)))
+            minus = shape.zeros()
+            shape.subtract_in_place(minus, common)
+            g.append(self._sample(shape, minus, secret))
+        return KeyParts(shape.pack(public_key), both.pack(np.concatenate(h + g)), b"")
+
+    def relinearisation_part(self, total: Words) -> bytes:
+        """Return this party's second part of the relinearisation key, from the sum of all first parts."""
+        setup, secret = self.setup, self._secret_modulo_q
+        shape, count = setup.result_part, len(setup.parameters.plain_moduli)
+        parts = []
+        for h, g in zip(*(np.split(each, count) for each in np.split(total, 2)), strict=True):
+            added = shape.multiply(h, secret), shape.multiply(g, self._ephemeral)
+            parts.append(self._sample(shape, g, secret, *added))
+        return setup.relinearisation_part.pack(np.concatenate(parts))
+
+    def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
+        """Return this party's part of the encrypted sum of a ciphertext, of `values` in [0, t), of shape (N,).
+
+        `prime` is the index of the plaintext modulus, `block` the number of the ciphertext among all of the session,
+        whatever its prime. Raises ValueError as `checked`, or where the ciphertext has been encrypted before: two
+        values under the same random polynomials tell their difference.
+        """
+        setup, half = self.setup, self.setup.submission_part
+        found = checked(values, setup.parameters, prime)
+        self._use(block)
+        message = values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], found))
+        return half.pack(self._sample(half, setup.common(block), self.secret_words, message))
+
+    def partial_decryption(self, result: bytes, prime: int, smudging_exponent: int, mask: Residues) -> bytes:
+        """Return this party's partial decryption of a result: one polynomial, of the shape `JointSetup.result_part`.
+
+        `prime` is the index of the plaintext modulus, `smudging_exponent` is c: the noise added is uniform on
+        [-2^c, 2^c). It hides, as flooding does (`fhe_auc.bfv.flooding`), the noise of the result that could tell a
+        share. `mask`, in [0, t), is added to the slots. Raises `DeserialisationError` where `result` is none of these
+        parameters for that prime.
+        """
+        setup, half = self.setup, self.setup.result_part
+        _, second = setup.split_result(setup.result_kind(prime), result)
+        partial = half.multiply(second, self._secret_modulo_q)
+        half.add_in_place(partial, uniform_noise(half, smudging_exponent))
+        half.add_in_place(partial, values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], mask)))
+        return half.pack(partial)
+
+    @property
+    def _secret_modulo_q(self) -> Words:
+        return self.secret_words[: self.setup.kept]
+
+    def _sample(self, shape: Polynomials, common: Words, secret: Words, *added: Words) -> Words:
+        """Return e - common·secret and what is added, all values at the roots of -1, with a fresh error e."""
+        error = fresh_keys(self.secret_words, common, *added).error
+        sample = values_of(shape, second_error(shape, error))
+        shape.subtract_in_place(sample, shape.multiply(common, secret))
+        for each in added:
+            shape.add_in_place(sample, each)
+        return sample
+
+
+def fuse(setup: JointSetup, result: bytes, prime: int, partials: Iterable[Words]) -> Residues:
+    """Return the slots of a result from all parties' partial decryptions (unpacked), each once and none left out.
+
+    `prime` and errors as of `JointShare.partial_decryption`.
+    """
+    phase = setup.fused(setup.result_kind(prime), result, partials)
+    return slots.decrypted(setup.result_part, setup.parameters.plain_moduli[prime], phase)
+
+
+def ternary(shape: Polynomials, seed: bytes) -> Words:
+    """Return a polynomial with coefficients uniform on -1, 0 and 1, as values at the roots of -1."""
+    drawn = uniform(KeyStream(seed), 3, shape.ring_dimension).view(np.int64) - 1
+    return values_of(shape, np.array([residues(drawn, modulus) for modulus in shape.moduli]))

@@ -1,0 +1,73 @@
+"""Products of polynomials over the integers, scaled and rounded: as Python's integers, to the last unit."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from fhe_auc.rlwe.integer_products import lifted, rounded, summed_products, wide
+from fhe_auc.rlwe.modular import combined
+from fhe_auc.rlwe.polynomials import Polynomials, Words
+from fhe_auc.rlwe.primes import primes_below
+from fhe_auc.rlwe.transform import coefficients_of, values_of
+
+SIZE = 16
+HALF = Polynomials(SIZE, primes_below(48, 4, SIZE))
+MODULUS = math.prod(HALF.moduli)
+
+
+def polynomial(coefficients: list[int]) -> Words:
+    rows = [[each % modulus for each in coefficients] for modulus in HALF.moduli]
+    return values_of(HALF, np.array(rows, np.uint64))
+
+
+def some(seed: int) -> list[int]:
+    """Coefficients between -Q/2 and Q/2, a few of them at the ends."""
+    generator = np.random.default_rng(seed)
+    ends = [MODULUS // 2, -(MODULUS // 2), 0, 1, -1]
+    return ends + [int.from_bytes(generator.bytes(40), "little") % MODULUS - MODULUS // 2 for _ in range(SIZE - 5)]
+
+
+def product(x: list[int], y: list[int]) -> list[int]:
+    """By the definition, modulo x^N + 1."""
+    found = [0] * SIZE
+    for i, a in enumerate(x):
+        for j, b in enumerate(y):
+            found[(i + j) % SIZE] += a * b if i + j < SIZE else -a * b
+    return found
+
+
+def test_a_lifted_polynomial_has_the_integers_nearest_zero() -> None:
+    coefficients, shape = some(1), wide(HALF)
+    limit = math.prod(shape.moduli)
+    found = combined(list(coefficients_of(shape, lifted(HALF, polynomial(coefficients)))), shape.moduli)
+    assert [each - limit if each > limit // 2 else each for each in found] == coefficients
+
+
+@pytest.mark.parametrize("kept", [1, 3, 4])
+@pytest.mark.parametrize("pairs", [1, 5])
+def test_sums_of_products_are_scaled_and_rounded_exactly(kept: int, pairs: int) -> None:
+    t, factors = 2**41 + 7, [(some(2 * pair), some(2 * pair + 1)) for pair in range(pairs)]
+    total = [sum(column) for column in zip(*(product(x, y) for x, y in factors), strict=True)]
+    words = summed_products(HALF, ((lifted(HALF, polynomial(x)), lifted(HALF, polynomial(y))) for x, y in factors))
+    small = Polynomials(SIZE, HALF.moduli[:kept])
+    q = math.prod(small.moduli)
+    scaled = [math.floor(Fraction(t * q * each, MODULUS**2) + Fraction(1, 2)) for each in total]
+    found = coefficients_of(small, rounded(HALF, words, t, kept))
+    assert found.tolist() == [[each % modulus for each in scaled] for modulus in small.moduli]
+
+
+@pytest.mark.parametrize("size", [SIZE, 8192])
+def test_a_million_products_of_the_largest_integers_do_not_wrap(size: int) -> None:
+    half = Polynomials(size, primes_below(48, 4, size))
+    largest = 2**20 * size * (math.prod(half.moduli) // 2) ** 2
+    assert math.prod(wide(half).moduli) > 2 * largest
+
+
+@pytest.mark.parametrize("kept", [0, 5])
+def test_other_primes_than_there_are_are_not_kept(kept: int) -> None:
+    with pytest.raises(ValueError, match="1 to 4 can be kept"):
+        rounded(HALF, wide(HALF).zeros(), 17, kept)
