@@ -40,7 +40,7 @@ from fhe_auc_keys.errors import (
 )
 from fhe_auc_keys.identity import Identity, signed_bytes
 from fhe_auc_keys.session_keys import PartySecrets, aggregator_material, party_secrets, public_context
-from fhe_auc_keys.signed_documents import Kind, open_signed, parsed, sign
+from fhe_auc_keys.signed_documents import Kind, claimed_body, open_signed, parsed, sign
 from fhe_auc_keys.store import KeyStore
 
 BUNDLE_ID_BYTES = 16
@@ -242,6 +242,20 @@ def announced_in_bundle(
         _, public = open_signed(kind, data, _AggregatorBody, trust, signer=holder, at=at)
         inside, recipient = public.announcement, b""
     return open_announcement(inside, trust, holder=holder, at=at), recipient
+
+
+def claimed_bundle_id(data: bytes) -> bytes:
+    """Return the id that a party's bundle claims, unverified; raise `TamperedError` where it is none."""
+    return _claimed_header(data).bundle_id
+
+
+def claimed_recipient(data: bytes) -> bytes:
+    """Return the fingerprint of the certificate that a party's bundle claims to be sealed to; errors likewise."""
+    return _claimed_header(data).recipient
+
+
+def _claimed_header(data: bytes) -> _Header:
+    return parsed(claimed_body(PARTY_KIND, data, _PartyBody).header, _Header, PARTY_KIND.name)
 
 
 def open_party_bundle(

@@ -73,6 +73,10 @@ class ReleasedError(KeysError):
     """A session has released its result, or may have: it is not made again without some of its parties."""
 
 
+class OutsidePolicyError(KeysError):
+    """A session is not one that the site opens without asking anybody."""
+
+
 class StoreError(KeysError):
     """A key store cannot do what was asked; base class of the errors below."""
 

@@ -17,11 +17,13 @@ from fhe_auc_keys.bundles import (
     AggregatorKeys,
     Kept,
     announced_in_bundle,
+    claimed_bundle_id,
+    claimed_recipient,
     keep_party_bundle,
     kept_party_keys,
     open_aggregator_bundle,
 )
-from fhe_auc_keys.certificates import Trust, verify
+from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.joint_session import keep_joint_session, kept_joint_session, open_joint_session
 from fhe_auc_keys.roster import PartyMaterial
@@ -51,6 +53,26 @@ def open_for_aggregator(
     opened.announcement.require_aggregator(verify(identity.credential, trust, at=at))
     _check_plan(opened.announcement.manifest)
     return opened
+
+
+def claimed_id(data: bytes) -> bytes:
+    """Return what a party's file says that it is known by once it is opened; empty for files of other kinds.
+
+    Raises `TamperedError` where it is malformed.
+    """
+    if data.startswith(PARTY_KIND.magic):
+        return claimed_bundle_id(data)
+    if not is_joint(data):
+        return b""
+    manifest = announcement.claimed(data).manifest
+    return b"" if manifest.keys == "sealed" else manifest.session
+
+
+def is_for(data: bytes, announced: Announcement, me: Peer) -> bool:
+    """Whether a file, which `announced_to_party` has verified, is for this party, with this certificate."""
+    if is_joint(data):
+        return announced.fingerprints.get(me.name) == me.fingerprint
+    return claimed_recipient(data) == me.fingerprint
 
 
 def announced_to_party(data: bytes, trust: Trust, *, holder: str, at: datetime) -> Announcement:

@@ -166,6 +166,12 @@ class KeyStore:
             raise ExistsError(f"the key store has a {kind} {name!r} already")
         _write(self._path(kind, name), _encrypted(self._key, kind, name, data))
 
+    def remove(self, kind: Kind, name: str) -> None:
+        """Delete an entry; raise `MissingError` where there is none, `UnfitNameError` for what cannot be a name."""
+        if not self._has(kind, name):
+            raise MissingError(f"the key store has no {kind}/{name}")
+        self._path(kind, name).unlink()
+
     def get(self, kind: Kind, name: str) -> bytes:
         """Return an entry.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from fhe_auc.errors import BackendUnavailableError, FheAucError
 from fhe_auc.site_state import without_secrets
-from fhe_auc_keys import closing, late_opening, made_sessions
+from fhe_auc_keys import closing, late_opening, made_sessions, policy
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.certificates import verify
 from fhe_auc_keys.errors import ExpiredError, OutdatedListError, RevokedError, UnfitNameError, UnsafeModeError
@@ -69,6 +69,8 @@ def _checks(store: KeyStore, at: datetime) -> Iterator[tuple[str, Callable[[], o
                 yield f"{kind}/{name}", partial(store.get, kind, name)
     yield f"trust/{OWN}", partial(_check_authorities, store, at)
     yield f"trust/{OWN}", partial(_check_lists, store, at)
+    if policy.is_in(store):
+        yield "trust/policy", partial(policy.Policy.stored, store)
     if OWN in store.names("authority"):
         yield f"authority/{OWN}", partial(_check_authority, store, at)
     if OWN in store.names("identity"):

@@ -12,6 +12,7 @@ from fhe_auc_keys.cli.close import close
 from fhe_auc_keys.cli.enrol import enrol
 from fhe_auc_keys.cli.late import late
 from fhe_auc_keys.cli.opening import open_bundle
+from fhe_auc_keys.cli.policy import policy
 from fhe_auc_keys.cli.session import session
 from fhe_auc_keys.cli.show import show
 
@@ -36,6 +37,7 @@ authority     issue                certifies a site's name and keys; NAME.pem go
 each site     enrol --certificate  takes it in; NAME.credential goes to the key holder
 key holder    session              makes a session's keys; one sealed bundle for each party
 each party    open                 opens its bundle, once; the aggregator opens its own
+each party    policy               says what it opens without being asked, by open --policy
 authority     revoke               ends a certificate; with --refresh, regularly, a fresh list
 key holder    open-late            where parties may be missing: opens once it is known who counts
 everybody     show                 tells what a file is, and how much of it is verified
@@ -61,5 +63,5 @@ def keys() -> None:
     """Certify sites, and hand out a session's keys."""
 
 
-for _command in (ca_init, enrol, issue, session, open_bundle, late, revoke, show, check, close):
+for _command in (ca_init, enrol, issue, session, open_bundle, policy, late, revoke, show, check, close):
     keys.add_command(_command)

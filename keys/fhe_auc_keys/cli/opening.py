@@ -8,17 +8,23 @@ from typing import Any
 import click
 
 from fhe_auc import thresholds
-from fhe_auc.cli import output
+from fhe_auc.cli import failures, output
+from fhe_auc.errors import FheAucError
 from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc.study import Study
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import AGGREGATOR_KIND
+from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.cli import common, describe, trust
 from fhe_auc_keys.cli.key_store import key_store
 from fhe_auc_keys.errors import WrongSessionError
-from fhe_auc_keys.session_files import announced_to_party, keep_for_party, open_for_aggregator
+from fhe_auc_keys.policy import Policy
+from fhe_auc_keys.session_files import announced_to_party, claimed_id, is_for, keep_for_party, open_for_aggregator
+from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import Vault, certified_identity
+
+_OPENED, _PASSED, _REFUSED = "opened", "passed over", "REFUSED"
 
 
 @click.command(
@@ -29,15 +35,21 @@ from fhe_auc_keys.vault import Vault, certified_identity
         "fhe-auc keys open south.bundle --holder north --study study.toml --revocation-list ca.crl",
         "fhe-auc keys open north.bundle --holder north --thresholds thresholds.txt",
         "fhe-auc keys open session.joint --holder north",
+        "fhe-auc keys open --policy inbox --passphrase-file passphrase       from a job, each hour",
         "fhe-auc keys open aggregator.bundle --holder north --out evaluation.keys",
     ),
 )
-@click.argument("file", metavar="FILE", type=common.FILE)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--holder",
     metavar="NAME",
-    required=True,
-    help="The key holder agreed on, with joint keys who convenes; others are refused.",
+    help="The key holder agreed on, with joint keys who convenes; others are refused. Needed without --policy.",
+)
+@click.option(
+    "--policy",
+    "by_policy",
+    is_flag=True,
+    help="Ask nobody: open what is for this party and within its policy (`keys policy`), of files and folders.",
 )
 @key_store
 @click.option(
@@ -72,8 +84,9 @@ from fhe_auc_keys.vault import Vault, certified_identity
 @common.force_option
 @output.json_option
 def open_bundle(
-    file: Path,
-    holder: str,
+    files: tuple[Path, ...],
+    holder: str | None,
+    by_policy: bool,
     vault: Vault,
     expected: bytes | None,
     agreed: Path | None,
@@ -94,7 +107,19 @@ def open_bundle(
 
     A session with joint keys (session.joint) is opened in the same two ways. There are no keys in it: everybody's
     certificate is verified here, and what the evaluation needs is kept.
+
+    With --policy, FILEs may be many, and folders, of which every file is looked at. What is another party's, or was
+    opened before, is passed over; what is forged, or outside the policy, is refused with the reason, not used up, and
+    makes the exit status 1.
     """
+    if by_policy:
+        if holder or expected or agreed or study_file or target:
+            raise click.UsageError("--policy alone says what is opened: leave out what else does, and --out")
+        _open_by_policy(files, vault, lists, as_json=as_json)
+        return
+    if holder is None or len(files) != 1 or files[0].is_dir():
+        raise click.UsageError("give one file, and --holder; or --policy")
+    (file,) = files
     data = read_from_others(file)
     if data.startswith(AGGREGATOR_KIND.magic) and target is None:
         raise click.UsageError("as the aggregator, give --out, a file for the keys")
@@ -119,6 +144,47 @@ def open_bundle(
                 announced, material, _ = open_for_aggregator(data, identity, trusted, **given)
                 common.write(target, material, common.PRIVATE, force=force)
     _report(announced, identity.name, target or vault.directory, as_json=as_json)
+
+
+def _open_by_policy(paths: tuple[Path, ...], vault: Vault, lists: tuple[str, ...], *, as_json: bool) -> None:
+    """Open what is within the site's policy; end with status 1 where something is refused."""
+    files = [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+    rows: list[tuple[output.Cell, ...]] = []
+    told: list[dict[str, str]] = []
+    with vault.open() as store:
+        policy = Policy.stored(store)
+        trusted = trust.renewed(store, lists).trust
+        me = verify(certified_identity(store).credential, trusted, at=common.now())
+        for file in filter(Path.is_file, files):
+            try:
+                outcome, why = _opened_by_policy(read_from_others(file), policy, store, trusted, me)
+            except FheAucError as error:
+                outcome, why = _REFUSED, str(error)
+            rows.append((outcome, str(file), why))
+            told.append({"file": str(file), "outcome": outcome, "why": why})
+    common.report(rows or [("nothing", "", "there are no files")], {"files": told}, as_json=as_json)
+    if any(each["outcome"] == _REFUSED for each in told):
+        click.get_current_context().exit(failures.FAILED)
+
+
+def _opened_by_policy(data: bytes, policy: Policy, store: KeyStore, trusted: Trust, me: Peer) -> tuple[str, str]:
+    """Open a file that is for this party, within its policy, and new; return what was done, and why or which session.
+
+    Raises `FheAucError` where it is refused.
+    """
+    known_by = claimed_id(data)
+    if not known_by:
+        return _PASSED, "not for a party"
+    if known_by in store.opened_bundles():
+        return _PASSED, "opened before"
+    given: dict[str, Any] = {"holder": policy.holder, "at": common.now()}
+    announced = announced_to_party(data, trusted, **given)
+    if not is_for(data, announced, me):
+        return _PASSED, "for another party, or another certificate"
+    policy.require(announced, at=common.now())
+    identity = certified_identity(store)
+    keep_for_party(data, identity, trusted, store, session=None, study=announced.study, **given)
+    return _OPENED, f"session {announced.manifest.session.hex()}"
 
 
 def _confirmed(study: Study) -> Study:

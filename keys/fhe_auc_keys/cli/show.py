@@ -16,7 +16,7 @@ from fhe_auc.cli import failures, output
 from fhe_auc.errors import FheAucError
 from fhe_auc.files import read_from_others
 from fhe_auc.rlwe import container
-from fhe_auc_keys import closing, made_sessions
+from fhe_auc_keys import closing, made_sessions, policy
 from fhe_auc_keys.announcement import KIND as ANNOUNCEMENT_KIND
 from fhe_auc_keys.announcement import open_announcement
 from fhe_auc_keys.authority import Authority
@@ -305,6 +305,8 @@ def _show_store(store: KeyStore, directory: Path, *, as_json: bool) -> None:
         state = described.wrong or described.verified or "not certified yet: send the request to the authority"
         rows.append(("certified", "yes" if described.verified and not described.wrong else "NO", state))
         facts["site"] = {"name": identity.name, "certified": bool(described.verified), "state": state}
+    if policy.is_in(store):
+        rows.append(("policy", "set", "`fhe-auc keys policy` shows what is opened without asking anybody"))
     sessions = {each: _state(store, each) for each in session_ids(store, "bundle", "late")}
     rows += [
         *trust.rows(trusted),

@@ -674,8 +674,8 @@ def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
     environments: list[bytes] = []
 
     def start_child() -> None:
-        with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
-            environments.append(Path(f"/proc/{child.pid}/environ").read_bytes())
+        child = subprocess.run(["/bin/cat", "/proc/self/environ"], capture_output=True, check=True)
+        environments.append(child.stdout)
 
     for name in ("_pull_and_store_message", "_verify_fab"):
         monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back

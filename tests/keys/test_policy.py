@@ -1,0 +1,245 @@
+"""What is within a site's policy is opened without asking anybody; everything else is refused, with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from fhe_auc_keys.store import KeyStore
+from tests.support.certified import DAY, STUDY
+from tests.support.keys_commands import (
+    PASSPHRASE,
+    SITES,
+    Clock,
+    assert_fails,
+    call,
+    ok,
+    open_as,
+    write_study,
+)
+
+SOUTH = ("--store", "south/store")
+CREDENTIALS = tuple(f"{name}/{name}.credential" for name in SITES)
+CLASSES = ("--classes", "low,middle,high", "--score-columns", "a,b,c")
+POLICY: Mapping[str, Any] = {
+    "holder": "north",
+    "protocols": ["verified", "exact"],
+    "model": STUDY.model,
+    "outcome": STUDY.outcome,
+    "min-parties": 2,
+    "max-thresholds": 16,
+    "options": {"interval": 0.95},
+}
+
+
+def set_policy(**changes: Any) -> Result:
+    """Set south's policy: `POLICY`, but for the changes; None leaves a key out."""
+    told = {**POLICY, **{name.replace("_", "-"): value for name, value in changes.items()}}
+    options = told.pop("options")
+    lines = [f"{name} = {json.dumps(value)}" for name, value in told.items() if value is not None]
+    lines += ["[options]", *(f"{name} = {json.dumps(value)}" for name, value in options.items())]
+    Path("policy.toml").write_text("\n".join(lines))
+    return call("policy", "policy.toml", *SOUTH, "--json")
+
+
+def made(out: str, *options: str, holder: str = "north") -> None:
+    grid = () if "--thresholds" in options else ("--thresholds", "uniform:16")
+    study = () if "--study" in options else ("--study", "study.toml")
+    ok("session", *CREDENTIALS, *study, "--store", f"{holder}/store", *grid, *options, "--out", out)
+
+
+def opened(*paths: str) -> dict[str, tuple[str, str]]:
+    """Open by policy as south; return outcome and reason of each file by its name."""
+    done = call("open", "--policy", *paths, *SOUTH, "--json")
+    told = json.loads(done.stdout)["files"]
+    assert done.exit_code == (1 if any(each["outcome"] == "REFUSED" for each in told) else 0)
+    return {Path(each["file"]).name: (each["outcome"], each["why"]) for each in told}
+
+
+def sessions() -> dict[str, str]:
+    found: dict[str, str] = json.loads(ok("show", *SOUTH, "--json").stdout)["sessions"]
+    return found
+
+
+def test_a_folder_is_opened_without_asking_anybody_and_looked_at_again_without_harm(consortium: Path) -> None:
+    assert set_policy().exit_code == 0
+    Path("week/notes.txt").write_text("see you on Monday")
+    Path("week/more").mkdir()
+    expected = {
+        "aggregator.bundle": ("passed over", "not for a party"),
+        "north.bundle": ("passed over", "for another party, or another certificate"),
+        "notes.txt": ("passed over", "not for a party"),
+        "session.announcement": ("passed over", "not for a party"),
+    }
+    first = opened("week")
+    assert {name: first[name] for name in expected} == expected
+    assert first.keys() - expected.keys() == {"south.bundle"}
+    outcome, why = first["south.bundle"]
+    assert (outcome, list(sessions())) == ("opened", [why.removeprefix("session ")])
+    assert opened("week", "week/south.bundle") == {**expected, "south.bundle": ("passed over", "opened before")}
+    assert len(sessions()) == 1
+
+
+def test_a_bundle_that_was_opened_by_hand_is_not_opened_again_under_another_name(consortium: Path) -> None:
+    set_policy()
+    assert open_as("south").exit_code == 0
+    Path("inbox").mkdir()
+    shutil.copy("week/south.bundle", "inbox/new.bundle")
+    assert opened("inbox") == {"new.bundle": ("passed over", "opened before")}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"protocols": ["exact"]}, "protocol is 'verified', not 'exact'"),
+        ({"keys": ["joint", "none"]}, "keys is 'sealed', not 'joint' or 'none'"),
+        ({"model": "sepsis-net 2.0"}, "model is 'sepsis-net 2.1', not 'sepsis-net 2.0'"),
+        ({"outcome": "death"}, "outcome is .*, not 'death'"),
+        ({"cohort": "children"}, "cohort is 'adults in intensive care', not 'children'"),
+        ({"period": "2028"}, "period is '2029', not '2028'"),
+        ({"min-parties": 3}, "2 parties are enough for its result, fewer than 3"),
+        ({"max-thresholds": 15}, "it has 16 thresholds, more than 15"),
+        ({"max-days": 6}, "it can go on until 2030-05-08 12:00 UTC, for more than 6 days"),
+        ({"max-row-cap": 10**6}, "'north' has no row cap, or one above 1,000,000"),
+        ({"options": {}}, "option interval is 0.95, which the policy's .options. do not allow"),
+        ({"options": {"interval": [0.9, 0.99]}}, "option interval is 0.95"),
+        ({"options": {"interval": True}}, "option interval is 0.95"),
+    ],
+)
+def test_what_is_outside_any_bound_is_refused_with_the_reason_and_not_used_up(
+    consortium: Path, changes: dict[str, Any], reason: str
+) -> None:
+    assert set_policy(**changes).exit_code == 0
+    refused = call("open", "--policy", "week/south.bundle", *SOUTH, "--json")
+    assert refused.exit_code == 1
+    (told,) = json.loads(refused.stdout)["files"]
+    assert told["outcome"] == "REFUSED"
+    assert re.search(f"outside this site's policy, so that a person has to open it: {reason}", told["why"])
+    assert sessions() == {}
+    assert set_policy().exit_code == 0
+    assert opened("week/south.bundle")["south.bundle"][0] == "opened"
+
+
+def test_another_key_holder_is_refused_whoever_certified_it(consortium: Path) -> None:
+    set_policy()
+    made("theirs", holder="south")
+    assert opened("theirs/south.bundle")["south.bundle"] == (
+        "REFUSED",
+        "the party bundle was signed by 'south', not by 'north'",
+    )
+
+
+def test_caps_and_columns_and_noise_are_within_the_policy_only_where_it_names_them(consortium: Path) -> None:
+    write_study("capped.toml", row_caps={"north": 4000, "south": 5000})
+    made("capped", "--study", "capped.toml", "--by", "sex=F,M", "--score-columns", "risk_a,risk_b")
+    noisy = ("--protocol", "dpauc-laplace", "-o", "epsilon=1", "--thresholds", "uniform:8")
+    made("noisy", *noisy)
+    bundle, convened = "capped/south.bundle", "noisy/session.convened"
+    generous = {"max_row_cap": 5000, "groups": ["sex"], "score_columns": ["risk_a", "risk_b"]}
+    for changes, reason in (
+        ({**generous, "max_row_cap": 4999}, "'south' has no row cap, or one above 4,999"),
+        ({**generous, "groups": []}, "group 'sex' is none that the policy names"),
+        ({**generous, "score_columns": ["risk_a"]}, "score column 'risk_b' is none"),
+    ):
+        set_policy(**changes)
+        outcome, why = opened(bundle)["south.bundle"]
+        assert outcome == "REFUSED"
+        assert reason in why
+    set_policy(**generous)
+    assert opened(bundle)["south.bundle"][0] == "opened"
+    noise = {"protocols": ["dpauc-laplace"], "keys": ["none"]}
+    rest = {"budget_thresholds": 8, "clip": True, "endpoints": False, "monotone": False}
+    set_policy(**noise, options={**rest, "epsilon": 0.5})
+    assert "option epsilon is 1" in opened(convened)["session.convened"][1]
+    set_policy(**noise, options={**rest, "epsilon": [0.5, 1]})
+    assert opened(convened)["session.convened"][0] == "opened"
+
+
+def test_small_groups_and_classes_are_for_a_person_to_open(consortium: Path) -> None:
+    set_policy(groups=["sex"], score_columns=["a", "b", "c"])
+    for out, asked in (("small", ("--by", "sex=F,M", "--min-cell", "1")), ("classes", CLASSES)):
+        made(out, *asked)
+        assert opened(f"{out}/south.bundle")["south.bundle"][0] == "REFUSED"
+
+
+def test_forged_and_outdated_files_are_refused_and_do_not_keep_others_from_being_opened(
+    consortium: Path, clock: Clock
+) -> None:
+    set_policy()
+    whole = Path("week/south.bundle").read_bytes()
+    Path("week/0.bundle").write_bytes(whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:])
+    Path("week/1.bundle").write_bytes(whole[:200])
+    found = opened("week")
+    assert (found["0.bundle"][0], found["1.bundle"][0], found["south.bundle"][0]) == ("REFUSED", "REFUSED", "opened")
+    made("late")
+    clock.at += 7 * DAY + timedelta(minutes=1)
+    assert "outdated" in opened("late")["south.bundle"][1]
+
+
+def test_a_revoked_party_keeps_a_session_from_being_opened(consortium: Path, clock: Clock) -> None:
+    set_policy()
+    clock.at += timedelta(minutes=1)
+    ok("revoke", "north", "--store", "authority/store", "--out", "authority")
+    refused = call("open", "--policy", "week", *SOUTH, "--revocation-list", "authority/ca.crl")
+    assert refused.exit_code == 1
+    assert "has been revoked" in " ".join(refused.stdout.split())
+
+
+def test_a_policy_is_shown_replaced_and_removed(consortium: Path) -> None:
+    assert_fails(call("policy", *SOUTH), 1, "this key store has no policy: `fhe-auc keys policy FILE` sets one")
+    assert_fails(call("open", "--policy", "week", *SOUTH), 1, "this key store has no policy")
+    first = json.loads(set_policy().stdout)["policy"]
+    assert first == json.loads(ok("policy", *SOUTH, "--json").stdout)["policy"]
+    assert (first["min-parties"], first["keys"]) == (2, ["sealed"])
+    assert json.loads(set_policy(min_parties=5).stdout)["policy"]["min-parties"] == 5
+    assert "sepsis-net 2.1" in ok("policy", *SOUTH).stdout
+    assert json.loads(ok("check", *SOUTH, "--json").stdout)["problems"] == []
+    ok("policy", "--remove", *SOUTH)
+    assert_fails(call("policy", "--remove", *SOUTH), 1, "has no policy")
+    assert_fails(call("open", "--policy", "week", *SOUTH), 1, "has no policy")
+
+
+def test_a_tampered_policy_opens_nothing(consortium: Path) -> None:
+    set_policy()
+    path = Path("south/store/trust/policy")
+    whole = path.read_bytes()
+    for bad in (b"", whole[:-1], bytes([whole[0] ^ 1]) + whole[1:], Path("south/store/trust/own").read_bytes()):
+        path.write_bytes(bad)
+        assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is damaged, or another entry's file")
+    path.write_bytes(whole)
+    with KeyStore(Path("south/store"), PASSPHRASE) as store:
+        store.put("trust", "policy", b"\x80", replace=True)  # of another version
+    assert_fails(call("open", "--policy", "week", *SOUTH), 1, "trust/policy is malformed: set it again")
+    assert sessions() == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"holder": None}, "missing required field `holder`"),
+        ({"min-parties": 1}, "min-parties must lie between 2 and"),
+        ({"max-days": 32}, "max-days must lie between 1 and 31"),
+        ({"protocols": []}, "protocols must not be empty"),
+        ({"keys": ["own"]}, "own"),
+        ({"max-row-caps": 5}, "unknown field `max-row-caps`"),
+        ({"max-thresholds": "many"}, "Expected `int`"),
+    ],
+)
+def test_a_policy_with_a_mistake_is_not_taken(consortium: Path, changes: dict[str, Any], wrong: str) -> None:
+    assert_fails(set_policy(**changes), 2, f"policy file 'policy.toml': .*{wrong}")
+    assert_fails(call("policy", *SOUTH), 1, "has no policy")
+
+
+def test_policy_goes_with_no_other_way_to_say_what_is_opened(consortium: Path) -> None:
+    for more in (("--holder", "north"), ("--study", "study.toml"), ("--out", "keys"), ("--session", "ab" * 16)):
+        assert_fails(call("open", "--policy", "week", *SOUTH, *more), 2, "--policy alone says what is opened")
+    assert_fails(call("open", "week", *SOUTH, "--holder", "north"), 2, "give one file, and --holder; or --policy")
+    assert_fails(call("policy", "study.toml", "--remove", *SOUTH), 2, "and not both")
