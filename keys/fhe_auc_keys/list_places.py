@@ -82,7 +82,7 @@ def _fetched(url: str) -> bytes:
         urllib.request.UnknownHandler(),
     ):
         opener.add_handler(handler)
-    data, deadline = b"", time.monotonic() + _PATIENCE
+    data, deadline = bytearray(), time.monotonic() + _PATIENCE
     try:
         with opener.open(url, timeout=_TIMEOUT) as reply:
             while len(data) <= LONGEST_FETCHED and (piece := reply.read1(_PIECE)):
@@ -94,4 +94,4 @@ def _fetched(url: str) -> bytes:
         raise FetchError(f"{url} cannot be fetched ({reason}): get the list as a file, from the authority") from None
     if len(data) > LONGEST_FETCHED:
         raise FetchError(f"{url} is longer than {LONGEST_FETCHED:,} bytes, which no revocation list should be")
-    return data
+    return bytes(data)

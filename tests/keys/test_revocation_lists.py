@@ -106,13 +106,23 @@ def test_where_nothing_can_be_fetched_the_last_list_counts_until_it_ends(
     assert_fails(session_of_both(), 1, "the revocation list of 'CN=Heart Study' is outdated")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("bad", [b"", b"<html>log in</html>", b"x" * (list_places.LONGEST_FETCHED + 1)])
-def test_what_is_no_list_is_refused_and_an_endless_reply_is_not_read(consortium: Path, server: str, bad: bytes) -> None:
+@pytest.mark.parametrize("bad", [b"", b"<html>log in</html>", b"x" * 100_001])
+def test_what_is_no_list_is_refused_and_an_endless_reply_is_not_read(
+    consortium: Path, server: str, bad: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_places, "LONGEST_FETCHED", 100_000)
     Pages.pages["/ca.crl"] = bad
     refused = call("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
-    long = len(bad) > list_places.LONGEST_FETCHED
-    assert_fails(refused, 1 if long else 2, "is longer than 16,777,216 bytes" if long else "is no revocation list")
+    long = len(bad) > 100_000
+    assert_fails(refused, 1 if long else 2, "is longer than 100,000 bytes" if long else "is no revocation list")
     assert json.loads(ok("show", *NORTH, "--json").stdout)["revocation_list_places"] == []
+
+
+def test_a_server_that_never_ends_is_left(consortium: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Pages.pages["/ca.crl"] = Path("authority/ca.crl").read_bytes()
+    monkeypatch.setattr(list_places, "_PATIENCE", -1.0)  # by the first piece the time is over
+    late = call("enrol", "north", *NORTH, "--revocation-list", f"{server}/ca.crl")
+    assert_fails(late, 1, "cannot be fetched .not done after -1 s.: get the list as a file")
 
 
 def test_a_fetched_list_that_is_forged_or_older_is_refused(consortium: Path, clock: Clock, server: str) -> None:

@@ -17,9 +17,9 @@ from fhe_auc_keys.vault import Vault
 @click.command(
     short_help="Destroy the keys of sessions that have ended.",
     epilog=output.examples(
-        "fhe-auc keys close --ended --store keystore                 all that are past their validity",
-        'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8"   one, as `show` writes it',
-        "fhe-auc keys close 31c4ce5c3af100a30dd3d4d0b7191bc8 --lose-result   it was replaced by another",
+        "fhe-auc keys close --ended --store keystore     all that are past their validity",
+        'fhe-auc keys close "31c4 ce5c 3af1 00a3 0dd3 d4d0 b719 1bc8" --lose-result',
+        "        one that can still go on, as `show` writes it, say since another replaces it",
     ),
 )
 @click.argument("sessions", metavar="[SESSION]...", nargs=-1)
@@ -39,7 +39,8 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
     closes a session by itself once it has the result. What stays: that the bundle was opened, so that it never opens
     again; until the session's end the last answer, for an aggregator that asks again; and the announcement.
 
-    A session that has not ended is refused. Backups hold keys that were there when they were made, encrypted.
+    A session that has not ended is refused without --lose-result. Backups hold keys that were there when they were
+    made, encrypted.
     """
     if bool(sessions) is ended:
         raise click.UsageError("name a session, or give --ended, and not both")
