@@ -137,7 +137,7 @@ class Protocol(ABC, Generic[R]):
     """Whether results come out of an encrypted computation; otherwise they are noisy."""
 
     joint_backend: ClassVar[BackendName | None] = None
-    """The one backend with joint keys; None: all have them."""
+    """The one backend with joint keys; None: they take no library."""
 
     options: ClassVar[type[Options]] = Options
     """What `Request.options` may hold, by the names of its fields."""

@@ -34,10 +34,9 @@ class JointEvaluator:
     def __init__(self, setup: JointSetup, key_parts: Sequence[Words], relinearisation: Words) -> None:
         self._setup = setup
         self._half, self._small = setup.submission_part, setup.result_part
-        count = len(setup.parameters.plain_moduli)
         self._public_key, both, _ = key_parts
-        self._first = np.split(relinearisation, count)
-        self._second = np.split(both, 2 * count)[count:]
+        self._first = relinearisation.reshape(-1, *self._small.shape)
+        _, self._second = both.reshape(2, -1, *self._small.shape)
 
     def product(self, totals: Sequence[Words], prime: int) -> Words:
         """Return Σ left·right, slot by slot, relinearised; `totals` are the sums of the parts of all `blocks`."""
@@ -58,6 +57,10 @@ class JointEvaluator:
         small.add_in_place(first, self._first[prime])
         small.add_in_place(second, self._second[prime])
         return np.concatenate((first, second))
+
+    def total(self, total: Words, block: int) -> Words:
+        """Return the sum of all parties' parts of a block as a ciphertext, where results keep all primes of Q."""
+        return np.concatenate((total, self._setup.common(block)))
 
     def add_values(self, result: Words, values: ArrayLike, prime: int) -> None:
         """Add plaintext values in [0, t), shape (N,), slot by slot; ValueError as `fhe_auc.bfv.context.checked`."""

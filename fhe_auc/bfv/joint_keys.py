@@ -66,7 +66,8 @@ class JointSetup(BaseJointSetup[BfvParameters]):
     @property
     def relinearisation_part(self) -> Polynomials:
         """Shape of a party's second part of the relinearisation key: a polynomial for each plaintext modulus."""
-        return Polynomials(self._small.ring_dimension, len(self.parameters.plain_moduli) * self._small.moduli)
+        count = len(self.parameters.plain_moduli) if self.products else 0
+        return Polynomials(self._small.ring_dimension, count * self._small.moduli)
 
     @property
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
@@ -84,6 +85,8 @@ class JointSetup(BaseJointSetup[BfvParameters]):
 
     def switched_keys(self) -> tuple[Words, ...]:
         """Return w for each plaintext modulus, modulo q. It is computed once for the session in a process."""
+        if not self.products:
+            return ()
         return _switched_keys(self.parameters, self.binding, self.products, self.kept)
 
     def opened(self, kind: str, result: bytes) -> bytes:
@@ -153,30 +156,31 @@ class JointShare(BaseJointShare[BfvParameters]):
             minus = shape.zeros()
             shape.subtract_in_place(minus, common)
             g.append(self._sample(shape, minus, secret))
-        return KeyParts(shape.pack(public_key), both.pack(np.concatenate(h + g)), b"")
+        return KeyParts(shape.pack(public_key), both.pack(np.array(h + g).reshape(both.shape)), b"")
 
     def relinearisation_part(self, total: Words) -> bytes:
         """Return this party's second part of the relinearisation key, from the sum of all first parts."""
         setup, secret = self.setup, self._secret_modulo_q
-        shape, count = setup.result_part, len(setup.parameters.plain_moduli)
-        parts = []
-        for h, g in zip(*(np.split(each, count) for each in np.split(total, 2)), strict=True):
+        shape, parts = setup.result_part, []
+        for h, g in zip(*total.reshape(2, -1, *shape.shape), strict=True):
             added = shape.multiply(h, secret), shape.multiply(g, self._ephemeral)
             parts.append(self._sample(shape, g, secret, *added))
-        return setup.relinearisation_part.pack(np.concatenate(parts))
+        whole = setup.relinearisation_part
+        return whole.pack(np.array(parts, np.uint64).reshape(whole.shape))
 
-    def encrypt(self, values: ArrayLike, prime: int, block: int) -> bytes:
+    def encrypt(self, values: ArrayLike, prime: int, block: int, mask: Words | None = None) -> bytes:
         """Return this party's part of the encrypted sum of a ciphertext, of `values` in [0, t), of shape (N,).
 
         `prime` is the index of the plaintext modulus, `block` the number of the ciphertext among all of the session,
-        whatever its prime. Raises ValueError as `checked`, or where the ciphertext has been encrypted before: two
-        values under the same random polynomials tell their difference.
+        whatever its prime; a `mask`, of the shape of a part, is added to it. Raises ValueError as `checked`, or where
+        the ciphertext has been encrypted before: two values under the same random polynomials tell their difference.
         """
         setup, half = self.setup, self.setup.submission_part
         found = checked(values, setup.parameters, prime)
         self._use(block)
         message = values_of(half, slots.message(half, setup.parameters.plain_moduli[prime], found))
-        return half.pack(self._sample(half, setup.common(block), self.secret_words, message))
+        added = [message] if mask is None else [message, mask]
+        return half.pack(self._sample(half, setup.common(block), self.secret_words, *added))
 
     def partial_decryption(self, result: bytes, prime: int, smudging_exponent: int, mask: Residues) -> bytes:
         """Return this party's partial decryption of a result: one polynomial, of the shape `JointSetup.result_part`.

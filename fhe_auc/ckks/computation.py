@@ -32,13 +32,13 @@ class CkksPlan(Plan, Protocol):
     def parameters(self) -> CkksParameters:
         """Ring, moduli, scale and rotations."""
 
-    @property
-    def shift_bits(self) -> int:
-        """With joint keys: 2^shift_bits times the values is encrypted, so that smudging stays below one."""
+
+class JointCkksPlan(CkksPlan, Protocol):
+    """What plans for CKKS with joint keys have besides."""
 
     @property
     def smudging_deviation(self) -> float:
-        """With joint keys: standard deviation of a slot of the noise on a partial decryption, in plain units."""
+        """Standard deviation of a slot of the noise on a partial decryption, in plain units."""
 
     @property
     def unit(self) -> float:

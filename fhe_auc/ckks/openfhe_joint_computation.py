@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fhe_auc.ckks.computation import Circuit, CkksPlan, CkksTask, masks_of
+from fhe_auc.ckks.computation import Circuit, CkksTask, JointCkksPlan, masks_of
 from fhe_auc.ckks.context import PublicContext, Slots
 from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
@@ -18,31 +18,27 @@ from fhe_auc.rlwe.polynomials import Words
 class JointCkks(JointComputation[CkksTask, PublicContext, JointShare, Slots]):
     """A computation under the parties' CKKS keys; the plan is the manifest's, `binding` as `JointSetup` takes it.
 
-    `multiplies` says whether the circuit multiplies ciphertexts, which takes a relinearisation key. Raises `InputError`
-    where the plan is not one for joint keys.
+    Raises `InputError` where the plan is not one for joint keys.
     """
 
-    plan: CkksPlan
+    plan: JointCkksPlan
     setup: JointSetup
     share_type = JointShare
 
-    def __init__(
-        self, manifest: Manifest, plan: CkksPlan, circuit: Circuit, binding: bytes, *, multiplies: bool
-    ) -> None:
+    def __init__(self, manifest: Manifest, plan: JointCkksPlan, circuit: Circuit, binding: bytes) -> None:
         if plan.keys != "joint":
             raise InputError("the session's manifest is not one for joint keys")
         self._manifest = manifest
         self.plan = plan
         self._circuit = circuit
-        self.setup = JointSetup(plan.parameters, binding, multiplies=multiplies)
+        self.setup = JointSetup(plan.parameters, binding)
         self.partial_shape = self.setup.result_part
 
     def encrypt(self, keys: JointShare, task: CkksTask, common_secret: bytes) -> tuple[bytes, ...]:
         """Return a party's parts of all blocks, masked if the task says so."""
         masks = masks_of(task, self.setup.submission_part, self._manifest, self.plan.blocks, common_secret)
         pairs = enumerate(zip(task.encode(common_secret), masks, strict=True))
-        shift = self.plan.shift_bits
-        return tuple(keys.encrypt(block, number, mask, shift_bits=shift) for number, (block, mask) in pairs)
+        return tuple(keys.encrypt(block, number, mask) for number, (block, mask) in pairs)
 
     def public_keys(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context."""

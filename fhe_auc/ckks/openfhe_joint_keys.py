@@ -27,14 +27,12 @@ class JointSetup(BaseJointSetup[CkksParameters]):
     """What everybody knows of one CKKS session's joint keys; `parameters` are of the openfhe backend.
 
     `binding` is 32 bytes that name the session and all parties' keys, which the common polynomials are expanded from.
-    Where the circuit never `multiplies` ciphertexts, no relinearisation key is made, and all its parts are empty.
     """
 
-    def __init__(self, parameters: CkksParameters, binding: bytes, *, multiplies: bool) -> None:
+    def __init__(self, parameters: CkksParameters, binding: bytes) -> None:
         super().__init__(parameters, binding)
         (self.scheme,) = schemes_for(parameters)
         self.tag = tag_of(binding)  # what keys and ciphertexts of this session are called inside OpenFHE
-        self.multiplies = multiplies
         self.halves: dict[Purpose, Halves] = {
             "public key": Halves(self.scheme.public_key, b_first=True),
             "relinearisation key": self.scheme.switching_halves,
@@ -45,8 +43,7 @@ class JointSetup(BaseJointSetup[CkksParameters]):
     @property
     def key_parts(self) -> tuple[Polynomials, Polynomials, Polynomials]:
         """Shapes of `KeyParts`."""
-        whole = self.scheme.relinearisation_key.polynomials if self.multiplies else self.nothing
-        return self.halves["public key"].half, whole, self.rotation_part
+        return self.halves["public key"].half, self.scheme.relinearisation_key.polynomials, self.rotation_part
 
     @property
     def rotation_part(self) -> Polynomials:
@@ -56,7 +53,7 @@ class JointSetup(BaseJointSetup[CkksParameters]):
     @property
     def relinearisation_part(self) -> Polynomials:
         """Shape of a party's second part of the relinearisation key."""
-        return self.halves["relinearisation key"].half if self.multiplies else self.nothing
+        return self.halves["relinearisation key"].half
 
     @property
     def submission_part(self) -> Polynomials:
@@ -75,10 +72,8 @@ class JointSetup(BaseJointSetup[CkksParameters]):
     def public_context(self, key_parts: Sequence[Words], relinearisation_part: Words) -> PublicContext:
         """Return the aggregator's context from the sums of all parties' parts, of the first and the second round."""
         public_key, relinearisation, rotation_keys = key_parts
-        relinearised = b""
-        if self.multiplies:
-            _, g = self.halves["relinearisation key"].split(relinearisation)
-            relinearised = self.halves["relinearisation key"].pack(relinearisation_part, g)
+        _, g = self.halves["relinearisation key"].split(relinearisation)
+        relinearised = self.halves["relinearisation key"].pack(relinearisation_part, g)
         halves = self.halves["rotation keys"]
         rotating = halves.pack(rotation_keys, self.common("rotation keys")) if self.parameters.rotations else b""
         packed = self.packed_public_key(public_key)
@@ -162,8 +157,6 @@ class JointShare(BaseJointShare[CkksParameters]):
     def _relinearisation_part(self, total: Words) -> bytes:
         setup, scheme = self.setup, self.setup.scheme
         half = setup.relinearisation_part
-        if not setup.multiplies:
-            return half.pack(total)
         h, g = setup.halves["relinearisation key"].split(total)
         part, minus = scheme.products(self.secret_key, h, g, setup.tag)
         plus, _ = scheme.products(self._ephemeral, g, half.zeros(), setup.tag)
@@ -171,10 +164,8 @@ class JointShare(BaseJointShare[CkksParameters]):
         half.add_in_place(part, plus)
         return half.pack(part)
 
-    def encrypt(self, values: Slots, block: int, mask: Words | None = None, *, shift_bits: int = 0) -> bytes:
+    def encrypt(self, values: Slots, block: int, mask: Words | None = None) -> bytes:
         """Return this party's part of the encrypted sum of a block; `values` and `mask` as of `SecretContext.encrypt`.
-
-        What is encrypted is 2^shift_bits times the values, from whose encoding nothing more is rounded off.
 
         Raises `ValueError`: not one finite value a slot, or a value beyond the modulus; or the block has been encrypted
         before: two values under the same random polynomials tell their difference.
@@ -189,8 +180,7 @@ class JointShare(BaseJointShare[CkksParameters]):
         first = setup.submission_part.zeros()
         setup.submission_part.subtract_in_place(first, product[: len(common)])
         ciphertext = setup.ciphertext(first, common)
-        encoded = self._encoded(values, shift_bits)
-        setup.scheme.context.EvalAddInPlace(ciphertext, encoded)
+        setup.scheme.context.EvalAddInPlace(ciphertext, setup.scheme.encoded(values, 1))
         part = self._made("submission", setup.scheme.submission, ciphertext, common)
         add_second_error(setup.submission_part, part, self.secret_words)
         if mask is not None:
@@ -208,8 +198,6 @@ class JointShare(BaseJointShare[CkksParameters]):
     def _relinearisation(self) -> Words:
         """Return h_i and g_i, as one key."""
         setup, scheme = self.setup, self.setup.scheme
-        if not setup.multiplies:
-            return setup.nothing.zeros()
         halves, common = setup.halves["relinearisation key"], setup.common("relinearisation key")
         reference = scheme.load_switching_key(halves.pack(np.zeros_like(common), common), setup.tag)
         switching = scheme.context.MultiKeySwitchGen(self.secret_key, self._ephemeral, reference)
@@ -241,15 +229,3 @@ class JointShare(BaseJointShare[CkksParameters]):
         if not np.array_equal(found, common):
             raise RuntimeError(f"OpenFHE made a part of a {purpose} with other common polynomials")
         return own
-
-    def _encoded(self, values: Slots, shift_bits: int) -> Any:
-        """Return what is to be added to a ciphertext: a plaintext, or a ciphertext that hides nothing."""
-        setup, scheme = self.setup, self.setup.scheme
-        plaintext = scheme.encoded(values, 1)
-        if not shift_bits:
-            return plaintext
-        zeros = setup.submission_part.zeros()
-        shifted = setup.ciphertext(zeros, zeros)
-        scheme.context.EvalAddInPlace(shifted, plaintext)
-        shifted = scheme.context.EvalMult(shifted, scheme.integers(np.full(len(values), 2.0**shift_bits, complex)))
-        return scheme.at_degree(shifted, 1)

@@ -158,7 +158,8 @@ def verify_kept(store: KeyStore, session: bytes, identity: Identity, trust: Trus
 def _check_plan(manifest: Manifest) -> None:
     """Raise `InputError` where the session's protocol is installed, and refuses its plan.
 
-    `BackendUnavailableError` where the plan's encryption library cannot be imported: nothing here could answer a round.
+    `BackendUnavailableError` where an encryption library that it takes cannot be imported: nothing here could answer a
+    round.
     """
     try:
         protocol = registry.load(manifest.protocol)
@@ -166,4 +167,6 @@ def _check_plan(manifest: Manifest) -> None:
         return
     plan = protocol.plan_of(manifest)
     if plan is not None:
-        choose_backend(plan.parameters.backend)
+        needed = protocol.joint_backend if manifest.joint_keys else plan.parameters.backend
+        if needed is not None:
+            choose_backend(needed)

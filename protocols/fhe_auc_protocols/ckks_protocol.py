@@ -5,23 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
-from fhe_auc.ckks.computation import Circuit, CkksPlan, SealedCkks
+from fhe_auc.ckks.computation import Circuit, JointCkksPlan, SealedCkks
 from fhe_auc.ckks.parameters import JOINT_BACKEND
 from fhe_auc.computation import JointComputation
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import R
 from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 
-P = TypeVar("P", bound=CkksPlan)
+P = TypeVar("P", bound=JointCkksPlan)
 
 
 class CkksProtocol(EncryptedProtocol[R, P]):
     """Base of the CKKS protocols: the computation, given the circuit."""
 
     joint_backend = JOINT_BACKEND
-
-    multiplies: ClassVar[bool]
-    """Whether the circuit multiplies ciphertexts."""
 
     echoed: ClassVar[bool] = False
     """As `fhe_auc.computation.SealedComputation.echoed`."""
@@ -40,4 +37,4 @@ class CkksProtocol(EncryptedProtocol[R, P]):
         from fhe_auc.ckks.openfhe_joint_computation import JointCkks  # needs OpenFHE
 
         plan = self.plan_of(manifest)
-        return JointCkks(manifest, plan, self.circuit(plan), binding, multiplies=self.multiplies)
+        return JointCkks(manifest, plan, self.circuit(plan), binding)

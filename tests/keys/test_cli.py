@@ -158,7 +158,7 @@ def test_a_joint_session_from_the_command_to_the_auc(consortium: Path, protocol:
         assert role.result().auc == pytest.approx(16 / 24, abs=1e-5)
 
 
-@pytest.mark.parametrize("keys", [("--backend", "tenseal"), pytest.param(("--keys", "joint"), marks=needs_openfhe)])
+@pytest.mark.parametrize("keys", [("--backend", "tenseal"), ("--keys", "joint")])
 def test_thresholds_found_in_one_session_are_what_parties_take_the_next_for(
     consortium: Path, keys: tuple[str, ...]
 ) -> None:
@@ -366,6 +366,16 @@ def test_a_bundle_for_a_library_that_is_not_here_is_not_used_up(
         assert json.loads(ok("show", "--store", "north/store", "--json").stdout)["sessions"] == {}
     assert open_as("north").exit_code == 0
     assert open_as_aggregator().exit_code == 0
+
+
+def test_a_joint_session_that_takes_no_library_is_opened_where_there_is_none(
+    consortium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials = [f"{name}/{name}.credential" for name in SITES]
+    ok("session", *credentials, "--keys", "joint", "--store", "north/store", "--out", "joint")
+    monkeypatch.setattr(backends, "_why_not", lambda name: "it is not installed")
+    assert open_as("south", "joint/session.joint").exit_code == 0
+    assert open_as_aggregator(bundle="joint/session.joint").exit_code == 0
 
 
 def test_an_outdated_bundle_and_an_outdated_revocation_list(consortium: Path, clock: Clock) -> None:

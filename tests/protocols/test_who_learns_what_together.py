@@ -251,7 +251,7 @@ def test_rows_that_the_aggregator_adds_to_a_pooled_histogram_are_not_noticed() -
     extra[0, -1], extra[1, 0] = 500, 500
 
     def lying(keys: Any, sums: list[Any]) -> Any:
-        keys.add_in_place(sums[0], keys.encrypt(computation.plan.pack(extra)))
+        keys.add_in_place(sums[0], keys.encrypt(*computation.plan.pack(extra)))
         return encrypted_sum(keys, sums)
 
     computation._circuit = lying

@@ -58,7 +58,6 @@ class AucPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     kind: ClassVar[str] = "blinded AUC"
-    shift_bits: ClassVar[int] = 0
 
     workload: Workload
     """What the session is to carry; everything below follows from it, or is checked against it."""

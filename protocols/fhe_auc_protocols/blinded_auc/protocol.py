@@ -30,7 +30,6 @@ class BlindedAuc(CkksProtocol[Evaluation, AucPlan]):
     """Base of the protocols that compute the blinded totals of an AUC."""
 
     plan_type = AucPlan
-    multiplies = True
     boundaries = "boundaries-federated"
 
     @abstractmethod

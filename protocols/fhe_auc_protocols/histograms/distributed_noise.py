@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.ckks import Slots
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
@@ -61,7 +60,7 @@ class DistributedNoise(ExactCounts[R]):
             shares=noise_parties(least),
         )
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
         """Return a party's computation on its own rows."""
         return NoisyCountsTask(self.readout, manifest, data)
 
@@ -87,13 +86,13 @@ class NoisyCountsTask(CountsTask[R]):
         room = noise_room(self._epsilon, bins=thresholds, parties=len(manifest.parties), shares=self._shares)
         super().__init__(readout, manifest, data, room_for_noise=room)
 
-    def encode(self, common_secret: bytes) -> list[Slots]:
+    def encode(self, common_secret: bytes) -> list[Any]:
         """Return the packed noisy counts."""
         counts = np.concatenate(self._own)
         noisy = counts + self._draw(counts.size, scale_of(self._epsilon), self._shares)
-        return [self.packed(np.clip(noisy, -self.plan.max_total, self.plan.max_total))]
+        return self.packed(np.clip(noisy, -self.plan.max_total, self.plan.max_total))
 
-    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> R:
+    def read(self, decrypted: Any, counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the pooled noisy counts say; errors as `CountsTask.read`."""
         deviation = noise_deviation(self._epsilon, len(counted) / self._shares)
         settings = {"noise_deviation": deviation, "noise_parties": self._shares}

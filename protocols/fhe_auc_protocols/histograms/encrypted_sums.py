@@ -1,9 +1,8 @@
-"""Exact sums of integers under encryption: plan, packing, and what a party decrypts.
+"""Exact sums of integers under encryption, with a key holder's keys: plan, packing, and what a party decrypts.
 
-A polynomial of N coefficients holds N integers, times Δ·2^s: `slots` encodes them exactly (`fhe_auc.ckks.embedding`).
-So the noise of the sum is the sum of the parties' encryption noise, independent of what they have encrypted: with keys
-that all parties hold, nothing has to hide it. With joint keys every party adds smudging noise to its partial
-decryption, 2^λ times the noise that could tell its share; 2^s makes room for that below one.
+A polynomial of N coefficients holds N integers, times Δ: `slots` encodes them exactly (`fhe_auc.ckks.embedding`). So
+the noise of the sum is the sum of the parties' encryption noise, independent of what they have encrypted: with keys
+that all parties hold, nothing has to hide it. With joint keys: `joint_sums`.
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from fhe_auc import quantities
 from fhe_auc.ckks import BackendName, Ciphertext, CkksParameters, PublicContext, Slots
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
-from fhe_auc.ckks.parameters import CHAINS, check_joint_backend
+from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, EvaluationError
-from fhe_auc.plan import Parameter, Terms, describe_download, describe_ring, describe_smudging, ring_as_dict
+from fhe_auc.plan import Parameter, Terms, describe_download, describe_ring, ring_as_dict
 from fhe_auc.protocol import DEFAULT_MAX_ROWS
 from fhe_auc.rlwe.second_error import FRESH_VARIANCE
-from fhe_auc.rlwe.statistical_security import DEFAULT_SMUDGING_BITS, check_smudging
 
 _MOST_SCALE_BITS = 24
 _ERROR_DEVIATION = math.sqrt(FRESH_VARIANCE)  # of a coefficient of a fresh encryption
@@ -37,19 +35,17 @@ NO_SUM = (
 )
 
 
-class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything public that parties and aggregator must agree on for an encrypted sum.
+class Sums(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the plan of an encrypted sum says of the integers, whatever encrypts them.
 
-    Raises `CapacityError`: the parts do not fit together. A plan comes from whoever wrote the manifest.
+    Raises `CapacityError` where a number is below 1.
     """
-
-    kind: ClassVar[str] = "sums"
 
     thresholds: int
     """Points of the session's grid, at least 1."""
 
     vectors: int
-    """Integers for each threshold, at least 1; all of them fit one ciphertext."""
+    """Integers for each threshold, at least 1."""
 
     parties: int
     """Most that submit, at least 1."""
@@ -57,95 +53,18 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_total: int
     """Public bound on the absolute value of every sum, at least 1."""
 
-    joint_keys: bool
-    """Whether each party holds a share of the secret key, instead of all the same key."""
-
-    parameters: CkksParameters
-    """Without rotations."""
-
-    smudging_bits: int = 0
-    """λ of partial decryptions, 30 to 80; 0 without joint keys."""
-
     def __post_init__(self) -> None:
         for name in ("thresholds", "vectors", "parties", "max_total"):
             if getattr(self, name) < 1:
                 raise CapacityError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.integers > self.parameters.ring_dimension:
-            raise CapacityError(
-                f"{self.integers:,} integers do not fit a ciphertext of {self.parameters.ring_dimension:,}"
-            )
-        if self.parameters.rotations:
-            raise CapacityError("a sum takes no rotations")
-        check_smudging(self.joint_keys, self.smudging_bits)
-        if self.joint_keys:
-            check_joint_backend(self.parameters.backend)
-        largest = math.log2(self.max_total) + self.parameters.log2_scale
-        if largest > EXACT_BITS or self.parameters.log2_scale % 1:
-            raise CapacityError("the plan's sums are too large to be encoded exactly")
-        largest += math.log2(self.parties)  # no party has more: what is too large does not wrap, and shows
-        if largest + self.shift_bits + self.parameters.log2_scale + _SIGN_BITS > self.parameters.log2_modulus:
-            raise CapacityError("the plan's sums do not fit its modulus")
-        if _CONFIDENCE * self.deviation > _MARGIN / 2:
-            raise CapacityError("the plan's noise is too large for exact sums")
-
-    @property
-    def keys(self) -> str:
-        """Who makes the keys: "sealed" or "joint"."""
-        return "joint" if self.joint_keys else "sealed"
 
     @property
     def integers(self) -> int:
         """How many integers are added."""
         return self.thresholds * self.vectors
 
-    @property
-    def blocks(self) -> int:
-        """Ciphertexts of a submission."""
-        return 1
-
-    @property
-    def shift_bits(self) -> int:
-        """s: room for the smudging of all parties below one."""
-        if not self.joint_keys:
-            return 0
-        noise = self.smudging_bits + math.log2(self.parties * _ERROR_DEVIATION * _CONFIDENCE / (_MARGIN / 4))
-        return max(0, math.ceil(noise - self.parameters.log2_scale))
-
-    @property
-    def unit(self) -> float:
-        """What one unit of a result's integer coefficients is worth, in plain units: Δ·2^s, raised by Δ, is one."""
-        return float(2.0 ** (-2 * self.parameters.log2_scale))
-
-    @property
-    def smudging_deviation(self) -> float:
-        """Standard deviation of a slot of the noise that a party adds to its partial decryption, in plain units."""
-        slot_noise = self._fresh_deviation * math.sqrt(self.parameters.ring_dimension) * self.parameters.scale
-        return float(2.0**self.smudging_bits * slot_noise * self.unit)
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the noise of a sum, in its own units."""
-        room = self.parameters.scale * 2.0**self.shift_bits
-        smudging = math.sqrt(self.parties) * 2.0**self.smudging_bits if self.joint_keys else 0.0
-        return self._fresh_deviation * math.hypot(1, smudging) / room
-
-    @property
-    def _fresh_deviation(self) -> float:
-        """Standard deviation of a coefficient of the sum of all parties' encryptions."""
-        return _ERROR_DEVIATION * math.sqrt(self.parties)
-
-    @property
-    def submission_bytes(self) -> int:
-        """Bytes of one party's ciphertext, without envelope."""
-        return self.blocks * self.parameters.submission_bytes
-
-    @property
-    def download_bytes(self) -> int:
-        """Bytes that a party receives, without envelopes: the result, and with joint keys all partial decryptions."""
-        return (2 + self.parties * self.joint_keys) * self.parameters.polynomial_bytes()
-
-    def pack(self, integers: ArrayLike) -> Slots:
-        """Return the slots that encode integers of shape (vectors, thresholds), at most `max_total` in absolute value.
+    def checked(self, integers: ArrayLike) -> NDArray[np.int64]:
+        """Return integers of shape (vectors, thresholds), at most `max_total` in absolute value.
 
         Raises `ValueError`: another shape, a value that is not an integer, or one beyond the bound.
         """
@@ -154,9 +73,81 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(f"expected integers of shape {(self.vectors, self.thresholds)}")
         if given.max() > self.max_total or given.min() < -self.max_total:
             raise ValueError(f"a value is beyond the bound of {self.max_total:,}")
+        return given.astype(np.int64)
+
+    def unpacked(self, found: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the sums, shape (vectors, thresholds), of all that a result holds; `EvaluationError` for more."""
+        if found[self.integers :].any():
+            raise EvaluationError("the result has numbers where there are none to be added")
+        return np.asarray(found[: self.integers].reshape(self.vectors, self.thresholds), np.int64)
+
+    def within_bounds(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return these sums; raise `EvaluationError` where one is beyond `max_total`."""
+        if np.abs(sums).max() > self.max_total:
+            raise EvaluationError(NO_SUM)
+        return sums
+
+    def describe_sums(self) -> Parameter:
+        """Return the row on how many sums there are."""
+        why = "integers that are added up, exactly: bins, for each label if need be"
+        return Parameter("sums", f"{self.integers:,}", why)
+
+    def terms(self) -> Terms:
+        """Return what the session's parties agree to."""
+        each = f"over all parties, each {self.max_total:,} at most"
+        return Terms([Parameter("decrypted", f"{self.integers:,} sums", each)], {"sums": self.integers})
+
+
+class SumPlan(Sums, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything public that parties and aggregator must agree on for an encrypted sum under a key holder's keys.
+
+    Raises `CapacityError`: the parts do not fit together. A plan comes from whoever wrote the manifest.
+    """
+
+    kind: ClassVar[str] = "sums"
+    keys: ClassVar[str] = "sealed"
+    blocks: ClassVar[int] = 1
+
+    parameters: CkksParameters
+    """Without rotations; all integers fit one ciphertext."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.integers > self.parameters.ring_dimension:
+            raise CapacityError(
+                f"{self.integers:,} integers do not fit a ciphertext of {self.parameters.ring_dimension:,}"
+            )
+        if self.parameters.rotations:
+            raise CapacityError("a sum takes no rotations")
+        largest = math.log2(self.max_total) + self.parameters.log2_scale
+        if largest > EXACT_BITS or self.parameters.log2_scale % 1:
+            raise CapacityError("the plan's sums are too large to be encoded exactly")
+        largest += math.log2(self.parties)  # no party has more: what is too large does not wrap, and shows
+        if largest + self.parameters.log2_scale + _SIGN_BITS > self.parameters.log2_modulus:
+            raise CapacityError("the plan's sums do not fit its modulus")
+        if _CONFIDENCE * self.deviation > _MARGIN / 2:
+            raise CapacityError("the plan's noise is too large for exact sums")
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of a sum, in its own units."""
+        return _ERROR_DEVIATION * math.sqrt(self.parties) / self.parameters.scale
+
+    @property
+    def submission_bytes(self) -> int:
+        """Bytes of one party's ciphertext, without envelope."""
+        return self.blocks * self.parameters.submission_bytes
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes that a party receives, without envelopes: the result."""
+        return 2 * self.parameters.polynomial_bytes()
+
+    def pack(self, integers: ArrayLike) -> list[Slots]:
+        """Return the slots of the one ciphertext, of integers as `checked` takes them; errors likewise."""
         coefficients = np.zeros(self.parameters.ring_dimension)
-        coefficients[: given.size] = given.ravel()
-        return slots_of(coefficients, self.parameters)
+        coefficients[: self.integers] = self.checked(integers).ravel()
+        return [slots_of(coefficients, self.parameters)]
 
     def sums(self, slots: Slots) -> NDArray[np.int64]:
         """Return the sums, shape (vectors, thresholds), from the decrypted slots of the result.
@@ -166,23 +157,15 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """
         return self.within_bounds(self.sums_of_any_size(slots))
 
-    def within_bounds(self, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return these sums; raise `EvaluationError` where one is beyond `max_total`."""
-        if np.abs(sums).max() > self.max_total:
-            raise EvaluationError(NO_SUM)
-        return sums
-
     def sums_of_any_size(self, slots: Slots) -> NDArray[np.int64]:
         """As `sums`, up to `max_total` of each party: so that one beyond `max_total` is told from every other."""
         if not np.isfinite(slots).all():
             raise EvaluationError(NO_SUM)
-        found = coefficients_of(slots, self.parameters) / 2.0**self.shift_bits
+        found = coefficients_of(slots, self.parameters)
         nearest = np.rint(found)
         if not (np.abs(found - nearest) <= _MARGIN).all() or np.abs(nearest).max() > self.parties * self.max_total:
             raise EvaluationError(NO_SUM)
-        if nearest[self.integers :].any():
-            raise EvaluationError("the result has numbers where there are none to be added")
-        return np.asarray(nearest[: self.integers].reshape(self.vectors, self.thresholds), np.int64)
+        return self.unpacked(nearest)
 
     def describe(self) -> list[Parameter]:
         """Return the parameters with their reasons."""
@@ -196,9 +179,7 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             Parameter(
                 "scale", f"2^{parameters.log2_scale:g}", "what one row is multiplied by, for noise to stay below"
             ),
-            Parameter(
-                "sums", f"{self.integers:,}", "integers that are added up, exactly: bins, for each label if need be"
-            ),
+            self.describe_sums(),
             Parameter(
                 "noise of a sum",
                 quantities.bound_text(self.deviation),
@@ -206,21 +187,15 @@ class SumPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             ),
             Parameter("upload of a party", quantities.bytes_text(self.submission_bytes), "one ciphertext"),
             describe_download(self),
-            *([describe_smudging(self.smudging_bits)] if self.joint_keys else []),
         ]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the parameters as plain data."""
         return {
-            **ring_as_dict(self, smudging_bits=self.smudging_bits),
+            **ring_as_dict(self, smudging_bits=0),
             "log2_scale": self.parameters.log2_scale,
             "sums": self.integers,
         }
-
-    def terms(self) -> Terms:
-        """Return what the session's parties agree to."""
-        each = f"over all parties, each {self.max_total:,} at most"
-        return Terms([Parameter("decrypted", f"{self.integers:,} sums", each)], {"sums": self.integers})
 
 
 def encrypted_sum(context: PublicContext, sums: Sequence[Ciphertext]) -> Ciphertext:
@@ -240,8 +215,6 @@ def plan_sum(
     parties: int,
     backend: BackendName,
     max_total: int = DEFAULT_MAX_ROWS,
-    joint_keys: bool = False,
-    smudging_bits: int = DEFAULT_SMUDGING_BITS,
 ) -> SumPlan:
     """Return the plan with the smallest upload; parameters as of `SumPlan`.
 
@@ -259,9 +232,7 @@ def plan_sum(
                 vectors=vectors,
                 parties=parties,
                 max_total=max_total,
-                joint_keys=joint_keys,
                 parameters=parameters,
-                smudging_bits=smudging_bits if joint_keys else 0,
             )
         except CapacityError as error:
             reason = str(error)

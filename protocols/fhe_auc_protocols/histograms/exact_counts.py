@@ -13,63 +13,70 @@ own is not noticed; where some parties may be missing, one that leaves parties o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fhe_auc.ckks import SECURITY_BITS, BackendName, Slots
-from fhe_auc.ckks.computation import Circuit
+from fhe_auc.ckks import SECURITY_BITS, BackendName
+from fhe_auc.ckks.computation import SealedCkks
 from fhe_auc.computation import PartyTask
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError, ResultCheckError
 from fhe_auc.manifest import Manifest
 from fhe_auc.protocol import Request, check_rows, too_many_rows
 from fhe_auc.rounds import R
-from fhe_auc_protocols.ckks_protocol import CkksProtocol
+from fhe_auc_keys.encrypted_protocol import EncryptedProtocol
 from fhe_auc_protocols.histograms.encrypted_sums import NO_SUM, SumPlan, encrypted_sum, plan_sum
+from fhe_auc_protocols.histograms.joint_sums import JointSumPlan, JointSums, plan_joint_sum
 from fhe_auc_protocols.histograms.readout import PooledCounts, Readout, ReadoutProtocol, all_levels
 
 
-class ExactCounts(ReadoutProtocol[R], CkksProtocol[R, SumPlan]):
+class ExactCounts(ReadoutProtocol[R], EncryptedProtocol[R, "SumPlan | JointSumPlan"]):
     """Base of the plug-ins that decrypt a sum of counts."""
 
-    plan_type = SumPlan
-    multiplies = False
+    def plan_of(self, manifest: Manifest) -> SumPlan | JointSumPlan:
+        """Return the plan in a manifest of this protocol; raise `InputError` where a manifest is not such a one."""
+        return decoded_plan(manifest)
 
-    def circuit(self, plan: SumPlan) -> Circuit:
-        """Return the circuit: the sum of all submissions, as it is."""
-        return encrypted_sum
-
-    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan:
+    def planned(self, request: Request, backend: BackendName, smudging_bits: int) -> SumPlan | JointSumPlan:
         """Return the parameters for a sum of every count."""
-        return plan_sum(
+        planned = partial(
+            partial(plan_joint_sum, smudging_bits=smudging_bits) if request.keys == "joint" else plan_sum,
             thresholds=len(request.thresholds),
             vectors=vectors(self.readout, len(request.thresholds)),
             parties=len(request.parties),
             backend=backend,
             max_total=request.max_rows + self.room_for_noise(request),
-            joint_keys=request.keys == "joint",
-            smudging_bits=smudging_bits,
         )
+        return planned()
+
+    def sealed_computation(self, manifest: Manifest) -> SealedCkks:
+        """Return the computation of a session with sealed keys: the sum of all submissions, as it is."""
+        return SealedCkks(manifest, manifest.decoded_plan(SumPlan), encrypted_sum)
+
+    def joint_computation(self, manifest: Manifest, binding: bytes) -> JointSums:
+        """Return the computation of a session with joint keys."""
+        return JointSums(manifest, binding)
 
     def room_for_noise(self, request: Request) -> int:
         """Return how much larger than the number of rows a sum may be."""
         return 0
 
-    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+    def task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
         """Return a party's computation on its own rows; raise `InputError` where the manifest is of another kind."""
         self.readout.check(manifest, self.name)
         task = self.new_task(manifest, data)
         self.check_options(manifest.options)
         return task
 
-    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Slots, Slots, R]:
+    def new_task(self, manifest: Manifest, data: PartyData) -> PartyTask[Any, Any, R]:
         """Return the task; `task` has the other checks."""
         return CountsTask(self.readout, manifest, data)
 
 
-class CountsTask(PartyTask[Slots, Slots, R]):
+class CountsTask(PartyTask[Any, Any, R]):
     """Sends a party's counts, and reads the result off their sum.
 
     `room_for_noise` is how much of the plan's bound on sums is for noise. Raise `InputError` where the manifest is not
@@ -79,34 +86,34 @@ class CountsTask(PartyTask[Slots, Slots, R]):
     def __init__(self, readout: Readout[R], manifest: Manifest, data: PartyData, *, room_for_noise: int = 0) -> None:
         self.party = data.name
         self.masked = manifest.min_parties == len(manifest.parties)
-        self.plan = manifest.decoded_plan(SumPlan)
+        self.plan = decoded_plan(manifest)
         self._readout, self._manifest, self._noisy = readout, manifest, bool(room_for_noise)
         if self.plan.vectors != vectors(readout, self.plan.thresholds) or self.plan.max_total <= room_for_noise:
             raise InputError(f"the session's manifest is not one for {readout.purpose}")
         check_rows(data.rows, self.plan.max_total - room_for_noise, party=data.name)
         self._own = all_levels(readout.count(data, manifest.thresholds), readout.levels(self.plan.thresholds))
 
-    def encode(self, common_secret: bytes) -> list[Slots]:
+    def encode(self, common_secret: bytes) -> list[Any]:
         """Return the packed counts."""
-        return [self.packed(np.concatenate(self._own))]
+        return self.packed(np.concatenate(self._own))
 
-    def read(self, decrypted: Slots, counted: Sequence[str], common_secret: bytes) -> R:
+    def read(self, decrypted: Any, counted: Sequence[str], common_secret: bytes) -> R:
         """Return what the pooled counts say; errors as `levels`, `Readout.check_own_rows` and `Readout.read`."""
         levels = self.levels(decrypted)
         self._readout.check_own_rows(levels[-1], self._own[-1], self.party)
         return self.outcome(levels, len(counted))
 
-    def packed(self, counts: NDArray[np.int64]) -> Slots:
+    def packed(self, counts: NDArray[np.int64]) -> list[Any]:
         """Return the slots that encode the counts of all levels, one after the other, and zeros where there is room.
 
-        Errors as `SumPlan.pack`.
+        Ciphertext by ciphertext, as the plan's `pack` does; errors likewise.
         """
         padded = np.zeros(self.plan.integers, np.int64)
         padded[: counts.size] = counts
         return self.plan.pack(padded.reshape(self.plan.vectors, self.plan.thresholds))
 
-    def levels(self, decrypted: Slots) -> list[NDArray[np.int64]]:
-        """Return the pooled counts of each level, highest first; errors as `SumPlan.sums`.
+    def levels(self, decrypted: Any) -> list[NDArray[np.int64]]:
+        """Return the pooled counts of each level, highest first; errors as the plan's sums.
 
         Raise `ResultCheckError`, too, where there are counts where none belong, and where they are those of too many
         rows, which is not told of noisy ones.
@@ -139,6 +146,13 @@ class CountsTask(PartyTask[Slots, Slots, R]):
             **noise,
         )
         return self._readout.read(self._manifest, pooled)
+
+
+def decoded_plan(manifest: Manifest) -> SumPlan | JointSumPlan:
+    """Return the plan in a manifest of such sessions; raise `InputError` where it has another."""
+    if manifest.joint_keys:
+        return manifest.decoded_plan(JointSumPlan)
+    return manifest.decoded_plan(SumPlan)
 
 
 def vectors(readout: Readout[R], thresholds: int) -> int:

@@ -17,7 +17,9 @@ class HistogramFederated(ExactCounts[Evaluation]):
     """Plug-in ``histogram-federated``."""
 
     name = "histogram-federated"
-    summary = "CKKS, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
+    summary = (
+        "encrypted, an exact sum of each bin's positives and negatives: the parties get the pooled score histogram"
+    )
     trust = "the aggregator computes what it should and does not collude with a party; parties see pooled counts a bin"
     boundaries = "boundaries-federated"
     readout = ExactScoreHistogram()
@@ -36,7 +38,7 @@ class HistogramDistributedDp(_PrivateHistogram, DistributedNoise[Evaluation]):
     """Plug-in ``histogram-distributed-dp``."""
 
     name = "histogram-distributed-dp"
-    summary = "CKKS sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
+    summary = "encrypted sum of each bin's counts, and differential privacy: the parties' shares of noise add up to one"
     trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     boundaries = "boundaries-distributed-dp"
     readout = PrivateScoreHistogram()
@@ -58,7 +60,9 @@ class QuantilesFederated(ExactCounts[QuantileThresholds]):
     """Plug-in ``boundaries-federated``."""
 
     name = "boundaries-federated"
-    summary = "CKKS, an exact sum of score histograms without labels: the parties get quantile thresholds, and no AUC"
+    summary = (
+        "encrypted, an exact sum of score histograms without labels: the parties get quantile thresholds, and no AUC"
+    )
     trust = "the aggregator computes what it should and does not collude with a party; parties see pooled scores"
     yields = QuantileThresholds
     readout = ExactQuantiles()
@@ -73,7 +77,7 @@ class QuantilesDistributedDp(DistributedNoise[QuantileThresholds]):
     """
 
     name = "boundaries-distributed-dp"
-    summary = "CKKS sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
+    summary = "encrypted sum of hierarchical counts with shares of noise: quantile thresholds with differential privacy"
     trust = "all compute what they should, no two collude; of a row others learn no more than epsilon allows"
     yields = QuantileThresholds
     readout = PrivateQuantiles(range(1, 14), options_of.BoundariesDistributedDp.height)

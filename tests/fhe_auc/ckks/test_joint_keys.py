@@ -143,7 +143,7 @@ class Joint:
 
     def __init__(self, parties: int, chosen: AucPlan = PLAN) -> None:
         self.plan = chosen
-        self.setup = setup = JointSetup(chosen.parameters, secrets.token_bytes(16), multiplies=True)
+        self.setup = setup = JointSetup(chosen.parameters, secrets.token_bytes(16))
         self.shares = [JointShare(setup) for _ in range(parties)]
         self.parts: list[KeyParts] = [share.key_parts() for share in self.shares]
         self.sums = [
@@ -509,7 +509,7 @@ EVERY_KIND: tuple[Any, ...] = ("public key", "relinearisation key", "rotation ke
 
 
 def test_two_parties_expand_the_same_common_polynomials() -> None:
-    setups = [JointSetup(PLAN.parameters, b"s" * 16, multiplies=True) for _ in range(2)]
+    setups = [JointSetup(PLAN.parameters, b"s" * 16) for _ in range(2)]
     for kind in EVERY_KIND:
         first, second = (setup.common(kind, 3) for setup in setups)
         assert np.array_equal(first, second)
@@ -519,9 +519,9 @@ def test_two_parties_expand_the_same_common_polynomials() -> None:
 def test_common_polynomials_depend_on_session_parameters_kind_and_block() -> None:
     other = msgspec.structs.replace(PLAN.parameters, log2_scale=PLAN.parameters.log2_scale - 1)
     setups = [
-        JointSetup(PLAN.parameters, b"s" * 16, multiplies=True),
-        JointSetup(PLAN.parameters, b"t" * 16, multiplies=True),
-        JointSetup(other, b"s" * 16, multiplies=True),
+        JointSetup(PLAN.parameters, b"s" * 16),
+        JointSetup(PLAN.parameters, b"t" * 16),
+        JointSetup(other, b"s" * 16),
     ]
     expanded = [setup.common(kind, index) for setup in setups for kind in EVERY_KIND for index in (0, 1, 256)]
     rows = [row for words in expanded for row in words[:3]]

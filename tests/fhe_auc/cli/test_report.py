@@ -37,8 +37,6 @@ AT = ("--threshold", "0.3")
 CURVES = ("roc_curve", "precision_recall_curve", "calibration_curve", "decision_curve")
 NUMBERS = ("metrics", "calibration", "decisions", "prevalence", "small_cells", *CURVES, "histogram")
 
-needs_openfhe = pytest.mark.openfhe
-
 
 def call(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["report", *arguments])
@@ -207,7 +205,6 @@ def test_people_get_a_table_with_the_headlines_and_the_place(folder: Path, pool:
     assert (folder / "report" / "report.html").exists()
 
 
-@needs_openfhe
 def test_joint_keys_give_the_same_counts(folder: Path, made: tuple[Path, Result]) -> None:
     result = call(*CREDIT, *AT, "--keys", "joint", "--json")
     said, sealed = json.loads(result.stdout), json.loads(made[1].stdout)

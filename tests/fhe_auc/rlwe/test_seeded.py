@@ -157,7 +157,7 @@ from fhe_auc.rlwe import openfhe_library
 openfhe_library._refuse_forks = lambda: None  # a fork stands for a machine that is resumed twice
 chain = CHAINS["openfhe"][0]
 parameters = CkksParameters("openfhe", chain.ring_dimension, chain.modulus_bits, chain.special_bits, 40.0, ())
-setup = JointSetup(parameters, bytes(16), multiplies=True)
+setup = JointSetup(parameters, bytes(16))
 kept = JointShare(setup)
 total = setup.key_parts[1].uniform(bytes(32))
 found = []

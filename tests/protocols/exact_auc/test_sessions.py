@@ -498,8 +498,8 @@ def test_the_aggregators_bundle_has_at_most_2_mb_with_4000_thresholds_and_100_pa
     [
         ("verified", "sealed"),
         slow("exact", "sealed"),
-        pytest.param("exact", "joint", marks=pytest.mark.openfhe),
-        pytest.param("verified", "joint", marks=[pytest.mark.openfhe, pytest.mark.slow]),
+        ("exact", "joint"),
+        slow("verified", "joint"),
     ],
 )
 def test_at_quantile_thresholds_there_is_the_average_precision_of_the_binned_scores(protocol: str, keys: str) -> None:

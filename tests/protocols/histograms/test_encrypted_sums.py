@@ -1,7 +1,6 @@
 """Exact sums under encryption: what comes out is the integer sum, and its noise tells of nothing that was encrypted."""
 
 import math
-import secrets
 from functools import lru_cache
 
 import msgspec
@@ -14,7 +13,6 @@ from scipy import stats
 from fhe_auc import ckks
 from fhe_auc.ckks.computation import running_sum
 from fhe_auc.ckks.embedding import EXACT_BITS, coefficients_of, slots_of
-from fhe_auc.ckks.flooding import flooding_layers
 from fhe_auc.ckks.parameters import CHAINS
 from fhe_auc.errors import CapacityError, DeserialisationError, EvaluationError, InputError
 from fhe_auc.manifest import Manifest
@@ -23,15 +21,12 @@ from fhe_auc.rlwe import container
 from fhe_auc.serialise import encode
 from fhe_auc_protocols.blinded_auc.plan import AucPlan
 from fhe_auc_protocols.blinded_auc.planner import plan
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from fhe_auc_protocols.blinded_auc.workload import Workload
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, encrypted_sum, plan_sum
-from fhe_auc_protocols.histograms.protocols import HistogramFederated
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
 from tests.support.encrypted_sums import result_of
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.openfhe
 
 
 @lru_cache(maxsize=8)
@@ -48,7 +43,7 @@ def summed(chosen, summands):
     pair = keys(chosen.parameters)
     running = running_sum(pair.public, chosen.blocks)
     for integers in summands:
-        running.add([pair.secret.encrypt(chosen.pack(integers))])
+        running.add([*map(pair.secret.encrypt, chosen.pack(integers))])
     return pair.secret.decrypt(result_of(pair.public, running))
 
 
@@ -127,25 +122,18 @@ def test_the_noise_is_as_planned_and_no_larger_where_numbers_are(backend):
 
 
 @backends
-def test_the_aggregator_computes_what_a_plan_is_for(backend):
-    assert HistogramFederated().circuit(planned(backend)) is encrypted_sum
-    trapezoid = plan(Workload(thresholds=20, parties=3), backend)
-    assert SemiHonest().circuit(trapezoid) is not encrypted_sum
-
-
-@backends
 def test_a_submission_that_is_none_leaves_the_sum_as_it_was(backend):
     chosen = planned(backend, parties=2)
     pair = keys(chosen.parameters)
     one, other = random_integers(chosen, np.random.default_rng(5))
     running = running_sum(pair.public, chosen.blocks)
-    running.add([pair.secret.encrypt(chosen.pack(one))])
-    bad = bytearray(pair.secret.encrypt(chosen.pack(other)))
+    running.add([*map(pair.secret.encrypt, chosen.pack(one))])
+    bad = bytearray(pair.secret.encrypt(*chosen.pack(other)))
     bad[len(bad) // 2] ^= 1
     for blocks in ([], [bytes(bad)], [bytes(bad)] * 2):
         with pytest.raises(DeserialisationError):
             running.add(blocks)
-    running.add([pair.secret.encrypt(chosen.pack(other))])
+    running.add([pair.secret.encrypt(*chosen.pack(other))])
     assert np.array_equal(chosen.sums(pair.secret.decrypt(result_of(pair.public, running))), one + other)
 
 
@@ -153,7 +141,7 @@ def test_a_submission_that_is_none_leaves_the_sum_as_it_was(backend):
 def test_submissions_are_as_large_as_planned_and_there_are_no_rotation_keys(backend):
     chosen = planned(backend)
     pair = keys(chosen.parameters)
-    sent = pair.secret.encrypt(chosen.pack(np.zeros((2, 50), int)))
+    sent = pair.secret.encrypt(*chosen.pack(np.zeros((2, 50), int)))
     assert chosen.submission_bytes <= len(sent) <= chosen.submission_bytes + 1024
     assert pair.public._stored.rotation_keys == b""
     assert ckks.load_public(pair.public.to_bytes()).fingerprint == pair.public.fingerprint
@@ -187,7 +175,7 @@ def test_another_key_gives_no_number(backend):
     chosen = planned(backend)
     theirs, ours = ckks.generate(chosen.parameters), keys(chosen.parameters)
     running = running_sum(ours.public, chosen.blocks)
-    running.add([ours.secret.encrypt(chosen.pack(np.ones((2, 50), int)))])
+    running.add([ours.secret.encrypt(*chosen.pack(np.ones((2, 50), int)))])
     packed = container.open_for("result", ours.public.fingerprint, result_of(ours.public, running))
     disguised = container.seal("result", theirs.public.fingerprint, packed)
     with pytest.raises(EvaluationError, match="not a sum of integers within bounds"):
@@ -198,7 +186,7 @@ def test_numbers_where_none_are_added_are_refused():
     chosen = planned("tenseal")
     wider = planned("tenseal", thresholds=60)
     with pytest.raises(EvaluationError, match="where there are none to be added"):
-        chosen.sums(wider.pack(np.ones((2, 60), int)))
+        chosen.sums(*wider.pack(np.ones((2, 60), int)))
 
 
 @pytest.mark.parametrize("off", [0.3, 0.5, math.nan, math.inf])
@@ -239,7 +227,6 @@ def test_what_does_not_fit_the_plan_is_not_packed(integers):
         {"thresholds": 8193},
         {"max_total": 2**50},
         {"parties": 10**13},
-        {"joint_keys": True, "backend": "tenseal"},
     ],
     ids=str,
 )
@@ -253,8 +240,6 @@ def test_a_sum_that_no_parameters_hold_is_refused(changes):
     [
         {"max_total": 2**21},
         {"thresholds": 5000},
-        {"smudging_bits": 40},
-        {"joint_keys": True},
         {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 24.0, (1,))},
         {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 23.5, ())},
         {"parameters": ckks.CkksParameters("tenseal", 8192, (56, 56, 48), 58, 5.0, ())},
@@ -288,50 +273,3 @@ def test_a_manifest_carries_either_kind_of_plan_and_tasks_get_no_other():
             manifest.decoded_plan(other)
         with pytest.raises(InputError, match="another number of thresholds"):
             manifest_of(chosen, 51).decoded_plan(kind)
-
-
-# --- Joint keys -------------------------------------------------------------------------------------------------------
-
-
-@joint
-@pytest.mark.parametrize("parties", [2, 5])
-def test_with_joint_keys_sums_are_exact_and_smudged_as_planned(parties):
-    from fhe_auc.ckks.openfhe_joint_keys import JointSetup, JointShare
-    from fhe_auc.ckks.openfhe_partial_decryption import fuse, partial_decryption
-
-    chosen = planned("openfhe", thresholds=2000, parties=parties, joint_keys=True)
-    setup = JointSetup(chosen.parameters, secrets.token_bytes(16), multiplies=False)
-    shares = [JointShare(setup) for _ in range(parties)]
-
-    def total(shape, parts):
-        found = shape.zeros()
-        for part in parts:
-            shape.add_in_place(found, shape.unpack(part))
-        return found
-
-    parts = [share.key_parts() for share in shares]
-    assert all((part.rotation_keys, part.relinearisation) == (b"", b"") for part in parts)
-    sums = [total(shape, side) for shape, side in zip(setup.key_parts, zip(*parts, strict=True), strict=True)]
-    relinearisation = total(setup.relinearisation_part, [share.relinearisation_part(sums[1]) for share in shares])
-    context = setup.public_context(sums, relinearisation)
-    summands = random_integers(chosen, np.random.default_rng(6))
-    sent = [
-        share.encrypt(chosen.pack(own), 0, shift_bits=chosen.shift_bits)
-        for share, own in zip(shares, summands, strict=True)
-    ]
-    submitted = setup.submission(total(setup.submission_part, sent), 0, context.fingerprint)
-    result = context.dump_result(encrypted_sum(context, [context.load_submission(submitted)]))
-    partials = []
-    for share in shares:
-        smudging = flooding_layers(chosen.parameters.slots, chosen.smudging_deviation, unit=chosen.unit)
-        partials.append(setup.submission_part.unpack(partial_decryption(share, result, smudging)))
-    slots = fuse(setup, result, partials)
-    assert np.array_equal(chosen.sums(slots), summands.sum(axis=0))
-    found = coefficients_of(slots, chosen.parameters) / 2.0**chosen.shift_bits
-    noise = found - np.rint(found)
-    assert np.std(noise) == pytest.approx(chosen.deviation, rel=0.06)
-    # Smudging is 2^40 times what encryption alone leaves.
-    alone = msgspec.structs.replace(chosen, joint_keys=False, smudging_bits=0).deviation * 2.0**-chosen.shift_bits
-    assert chosen.deviation / math.sqrt(parties) == pytest.approx(2**40 * alone, rel=1e-9)
-    with pytest.raises(EvaluationError):
-        chosen.sums(fuse(setup, result, partials[1:]))

@@ -116,7 +116,6 @@ def test_the_room_for_noise_fails_as_seldom_as_is_said() -> None:
     assert plan.max_total == 5000 + room
 
 
-@pytest.mark.openfhe
 def test_with_joint_keys_the_noise_is_no_more_than_promised() -> None:
     parties = sites(3, rows=400)
     found = federated_auc(

@@ -20,7 +20,8 @@ from fhe_auc.protocol import Request
 from fhe_auc.serialise import encode
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from fhe_auc_protocols.histograms.encrypted_sums import SumPlan, plan_sum
+from fhe_auc_protocols.histograms.encrypted_sums import SumPlan
+from fhe_auc_protocols.histograms.joint_sums import plan_joint_sum
 from fhe_auc_protocols.histograms.protocols import HistogramDistributedDp, HistogramFederated
 from fhe_auc_protocols.histograms.score_histogram import pooled_counts, pooled_histogram, rows_by_bin
 from tests.support.chosen import federated_auc
@@ -29,7 +30,6 @@ from tests.support.pooled import pooled
 
 BACKENDS = ckks.available_backends()
 backends = pytest.mark.parametrize("backend", BACKENDS)
-joint = pytest.mark.openfhe
 
 
 def evaluated(parties, **options):
@@ -67,20 +67,17 @@ def test_the_pooled_counts_are_those_of_all_rows_to_the_last_one(backend, name):
     assert (found.parties, found.keys, found.verified, found.rounds) == (len(parties), "sealed", False, 2)
 
 
-@joint
+@backends
 @pytest.mark.parametrize("parties", [2, 5])
-def test_with_joint_keys_too(parties):
+def test_with_joint_keys_too(parties, backend):
     sites = random_sites(parties)
-    found = evaluated(sites, thresholds="uniform:200", keys="joint")
+    found = evaluated(sites, thresholds="uniform:200", keys="joint", backend=backend)
     assert same(found, count(pooled(sites), thresholds.uniform(200)))
     assert (found.keys, found.rounds) == ("joint", 4)
     # A part of a public key, and no others: a sum multiplies nothing.
-    assert (
-        found.key_bytes_per_party
-        == plan_sum(
-            thresholds=200, vectors=2, parties=parties, backend="openfhe", joint_keys=True
-        ).parameters.polynomial_bytes()
-    )
+    plan = plan_joint_sum(thresholds=200, vectors=2, parties=parties, backend=backend)
+    assert found.key_bytes_per_party == plan.key_bytes
+    assert plan.download_bytes < found.download_bytes_per_party < plan.download_bytes + 5_000 * (parties + 1)
 
 
 @settings(max_examples=5, deadline=None)
