@@ -128,6 +128,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
 
     announcement: bytes
     material: bytes  # `PartySecrets`; empty once the session is closed
+    has_result: bool = False  # whether it was closed because the site had the result
 
     def __repr__(self) -> str:
         return "Kept(...)"

@@ -42,8 +42,8 @@ def is_closed(store: KeyStore, session: bytes) -> bool:
     return not opened and not late_opening.is_held(store, session)
 
 
-def destroy_keys(store: KeyStore, session: bytes) -> None:
-    """Destroy what opens a session as a party, whatever has become of the session; there may be nothing.
+def destroy_keys(store: KeyStore, session: bytes, *, has_result: bool) -> None:
+    """Destroy what opens a session as a party, and remember whether the site has its result; there may be nothing.
 
     Copies of the folder that were made before, and what a disk has not overwritten, still hold it, encrypted.
     """
@@ -51,7 +51,7 @@ def destroy_keys(store: KeyStore, session: bytes) -> None:
     if name in store.names("bundle"):
         found = kept(store, session)
         if found.material:
-            store.put("bundle", name, encode(Kept(found.announcement, b"")), replace=True)
+            store.put("bundle", name, encode(Kept(found.announcement, b"", has_result)), replace=True)
 
 
 def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = False) -> None:
@@ -73,7 +73,7 @@ def close(store: KeyStore, session: bytes, *, at: datetime, lose_result: bool = 
             f"session {name} can go on until {ends:%Y-%m-%d %H:%M} UTC: if it is closed now, this site gets no result "
             "of it, and where all must answer nobody does; --lose-result closes it all the same"
         )
-    destroy_keys(store, session)
+    destroy_keys(store, session, has_result=False)
     late_opening.erase(store, session)
     if name in store.names("state"):
         store.put("state", name, without_secrets(store.get("state", name), answer=not ended), replace=True)

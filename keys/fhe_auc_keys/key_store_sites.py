@@ -70,7 +70,7 @@ class StoredState(SiteState):
 
     def close(self, session: bytes) -> None:
         """Destroy what opened the session; that it was opened stays known, and so does what it has answered."""
-        destroy_keys(self._store, session)
+        destroy_keys(self._store, session, has_result=True)
 
 
 class KeyStoreStorage(SiteStorage):

@@ -1,9 +1,9 @@
 """The sessions that a key holder has made, or convened: so that one can be made again without some of its parties.
 
 Two results that differ in one party tell about that party. So nothing replaces a session that has released its result,
-and a session is replaced once. Where it is opened late (`fhe_auc_keys.late_opening`) the key holder knows: without its
-opening there is no result, and before a replacement leaves, what could make that opening is erased. Elsewhere it cannot
-know, and somebody has to state it.
+and a session is replaced once. A key holder that is a party knows where it has the result itself. Where a session is
+opened late (`fhe_auc_keys.late_opening`) it knows, too: without its opening there is no result, and before a
+replacement leaves, what could make that opening is erased. Otherwise it cannot know, and somebody has to state it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fhe_auc.study import Study
 from fhe_auc_keys import late_opening
 from fhe_auc_keys.announcement import claimed
 from fhe_auc_keys.errors import DamagedFileError, MissingError, ReleasedError
+from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.signed_documents import parsed
 from fhe_auc_keys.store import KeyStore
 
@@ -117,13 +118,18 @@ def successor(store: KeyStore, session: bytes) -> bytes:
 def require_unreleased(store: KeyStore, session: bytes, *, stated: bool) -> None:
     """Raise `ReleasedError` unless a session has released no result; `stated`: somebody vouches for it.
 
-    That does not count against what is known here: the session has been opened late, or was replaced already.
+    That does not count against what is known here: the site has the result itself, the session has been opened late, or
+    it was replaced already.
     """
     name, other = session.hex(), successor(store, session)
     if other:
         raise ReleasedError(
             f"session {name} was replaced by {other.hex()} already: take that one, so that no two results differ "
             "in a site"
+        )
+    if name in store.names("bundle") and kept(store, session).has_result:
+        raise ReleasedError(
+            f"this site has the result of session {name}: another one without a site would tell about that site"
         )
     if late_opening.is_opened(store, session):
         raise ReleasedError(

@@ -14,6 +14,7 @@ from fhe_auc import thresholds
 from fhe_auc_keys import late_opening
 from fhe_auc_keys.announcement import Announcement, open_announcement
 from fhe_auc_keys.identity import Identity
+from fhe_auc_keys.key_store_sites import StoredState
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import certified_identity
@@ -160,6 +161,20 @@ def test_a_session_that_was_opened_late_is_not_made_again_whatever_anybody_state
         )
     ok("close", old["session"], "--lose-result", *NORTH)  # nor does closing make it forget
     assert_fails(again(old, "new", "--without", "south", STATED), 1, "was opened by `open-late`")
+
+
+def test_a_key_holder_that_has_the_result_itself_makes_nothing_again_whatever_anybody_states(four: Path) -> None:
+    old = made("old")
+    assert open_as("north", "old/north.bundle").exit_code == 0
+    with KeyStore(Path("north/store"), PASSPHRASE) as store:
+        StoredState(store, "north").close(bytes.fromhex(old["session"]))  # as `answer` does after the result
+    for closed in range(2):
+        for stated in ((), (STATED,)):
+            refused = again(old, "new", "--without", "south", *stated)
+            assert_fails(refused, 1, f"this site has the result of session {old['session']}")
+        if not closed:  # nor does closing it by hand make it forget
+            ok("close", old["session"], "--lose-result", *NORTH)
+    assert "closed, with its result; its keys are destroyed" in " ".join(ok("show", *NORTH).stdout.split())
 
 
 def test_fewer_than_the_old_session_needed_are_not_enough(four: Path) -> None:

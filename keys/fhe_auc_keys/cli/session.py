@@ -136,9 +136,9 @@ def session(
 
     With --from and --without, in place of all else, a session made here is made again without some of its parties: same
     protocol, thresholds, options, study and validity. Two results that differ in a site tell about that site. So this
-    is refused once the old session was opened by `open-late`, or replaced by another; before that, what could open it
-    is erased. Of sessions that are not opened late nobody can see here whether a party has the result: then
-    --no-result-was-released states that none was sent, nor will be, and you answer for it.
+    is refused once this site has the old session's result, or `open-late` has opened that, or another has replaced it.
+    Where it waits for `open-late`, what could open it is erased. Otherwise nobody can see here whether any party has
+    the result: --no-result-was-released states that none was sent, nor will be, and you answer for it.
     """
     finds = False
     if old is None:

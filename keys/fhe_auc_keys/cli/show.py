@@ -39,6 +39,7 @@ from fhe_auc_keys.public_keys import (
 from fhe_auc_keys.revocation import is_of, newer_list
 from fhe_auc_keys.roster import MAGIC as ROSTER_MAGIC
 from fhe_auc_keys.roster import Roster
+from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.signed_documents import Kind, claimed_signer
 from fhe_auc_keys.store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store import KeyStore, session_ids
@@ -332,7 +333,8 @@ def _state(store: KeyStore, session: bytes) -> str:
     """Say what has become of a session."""
     try:
         if closing.is_closed(store, session):
-            return "closed; its keys are destroyed"
+            has_result = session.hex() in store.names("bundle") and kept(store, session).has_result
+            return f"closed{', with its result' if has_result else ''}; its keys are destroyed"
         ends = closing.end(store, session)
     except KeysError:
         return "DAMAGED: see `fhe-auc keys check`"
