@@ -22,6 +22,7 @@ from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import OWN
 
 _RESTORE = "restore it from the backup"
+_NEW_SESSION = "ask for a new session: out of a backup, a seed that is used could come back"
 _REMEDIES: tuple[tuple[type[FheAucError], str], ...] = (
     (RevokedError, "make no session with that certificate, and ask the authority why"),
     (OutdatedListError, "take the newest list in: `fhe-auc keys enrol NAME --revocation-list`"),
@@ -52,7 +53,8 @@ def problems(store: KeyStore, *, at: datetime) -> list[Problem]:
             check()
         except FheAucError as error:
             wrong = str(error).removesuffix(f"; {_RESTORE}")
-            remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), _RESTORE)
+            whole = _NEW_SESSION if entry.startswith(("bundle/", "late/", "state/")) else _RESTORE
+            remedy = next((text for kind, text in _REMEDIES if isinstance(error, kind)), whole)
             found.setdefault(wrong, Problem(entry, wrong, remedy))
     return list(found.values())
 
