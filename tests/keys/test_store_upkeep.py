@@ -13,7 +13,9 @@ from fhe_auc.rlwe import backends
 from fhe_auc.rounds import conduct
 from fhe_auc.serialise import decode, encode
 from fhe_auc.site_state import site_storage
+from fhe_auc_keys import closing
 from fhe_auc_keys.bundles import Kept, kept_party_keys
+from fhe_auc_keys.cli.common import now
 from fhe_auc_keys.errors import ClosedError
 from fhe_auc_keys.session_keys import party_secrets
 from fhe_auc_keys.store import KeyStore
@@ -260,3 +262,7 @@ def test_a_site_that_closes_a_session_answers_the_same_again_and_nothing_new(
             with pytest.raises(ClosedError, match="its keys are destroyed, and it answers nothing new"):
                 site.session(consortium.id)
         assert consortium.answer("north", messages[-1]) == last
+    for at, stays in ((now(), True), (now() + 40 * DAY, False)):  # until nobody can ask any more
+        with consortium.store("north") as store:
+            closing.close(store, consortium.id, at=at)
+            assert (last in store.get("state", consortium.id.hex())) is stays

@@ -48,9 +48,10 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
         raise click.UsageError("--lose-result is for sessions that are named")
     named = [common.hexadecimal(each, 2 * SESSION_BYTES) for each in sessions]
     with vault.open() as store:
-        closed = _ended(store) if ended else named
-        for session in closed:
+        before = _ended(store) if ended else dict.fromkeys(named, False)
+        for session in before:
             closing.close(store, session, at=common.now(), lose_result=lose_result)
+    closed = [session for session, was_closed in before.items() if not was_closed]
     rows: list[tuple[output.Cell, ...]] = [
         ("closed", common.spelled(each), "its keys are destroyed") for each in closed
     ]
@@ -58,13 +59,16 @@ def close(sessions: tuple[str, ...], vault: Vault, ended: bool, lose_result: boo
     common.report(rows or [("closed", "none", "no session here has ended that is not closed")], facts, as_json=as_json)
 
 
-def _ended(store: KeyStore) -> list[bytes]:
-    """Return what is past its validity and has not been closed; a damaged entry is named and does not keep others."""
-    found = []
+def _ended(store: KeyStore) -> dict[bytes, bool]:
+    """Return what is past its validity, and whether it was closed before, so that only its last answer has to go.
+
+    A damaged entry is named, and does not keep others.
+    """
+    found = {}
     for session in session_ids(store, "bundle", "late"):
         try:
-            if common.now() > closing.end(store, session) and not closing.is_closed(store, session):
-                found.append(session)
+            if common.now() > closing.end(store, session):
+                found[session] = closing.is_closed(store, session)
         except KeysError as error:
             output.print_warning(f"session {session.hex()} is left as it is: {error}")
     return found
