@@ -12,7 +12,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fhe_auc import ckks
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
 from fhe_auc.rlwe import container
@@ -26,13 +25,6 @@ from fhe_auc_protocols.blinded_auc import encrypted_trapezoid as circuit
 from tests.support.joint_sessions import GRID, JointPlay
 from tests.support.pooled import exact_auc
 from tests.support.wire import changed, flipped, payload_of
-
-if "openfhe" not in ckks.available_backends():
-    pytest.skip("OpenFHE cannot be imported here", allow_module_level=True)
-
-import openfhe
-
-pytestmark = pytest.mark.openfhe
 
 NAMES = ("north", "south", "east")
 RELINEARISATION, SECRET = 1, 3  # what the aggregator passes on of the first round: parts number 1 and 3
@@ -450,10 +442,11 @@ def test_the_same_parts_make_another_common_secret_in_another_session(
     assert found[0] != found[1]
 
 
+@pytest.mark.openfhe
 def test_a_task_is_given_the_common_secret_whenever_it_is_asked_for_anything_and_its_masks_are_of_it(
     site_rows: list[PartyData], other: JointPlay
 ) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+    play = JointPlay(site_rows, protocol="semi-honest", delivery=other.delivery)
     message = play.until(2)
     seen: list[tuple[str, bytes]] = []
     masks: dict[str, np.ndarray] = {}
@@ -665,10 +658,16 @@ class Forged(msgspec.Struct, frozen=True, array_like=True):
 def another_result(message: bytes) -> bytes:
     """The result with one coefficient changed, well formed and in its container."""
     result = decode(payload_of(message), Forged, "")
-    fingerprint, packed = container.open_any("result", result.ciphertext)
-    return changed(
-        message, payload=encode(Forged(result.counted, container.seal("result", fingerprint, flipped(packed, 7000))))
-    )
+    kind, fingerprint, packed = opened(result.ciphertext)
+    sealed = container.seal(kind, fingerprint, flipped(packed, 7000))
+    return changed(message, payload=encode(Forged(result.counted, encode((sealed,)))))
+
+
+def opened(result: bytes) -> tuple[str, bytes, bytes]:
+    """The one ciphertext of a result: what its container says, the session's name, coefficients."""
+    (only,) = decode(result, tuple[bytes, ...], "")
+    kind = container.kind_of(only)
+    return kind, *container.open_any(kind, only)
 
 
 @pytest.fixture
@@ -695,14 +694,21 @@ def test_a_party_decrypts_no_result_that_is_damaged_or_of_another_kind_then_one_
 ) -> None:
     play, message = third
     result = decode(payload_of(message), Forged, "").ciphertext
-    fingerprint, packed = container.open_any("result", result)
+    kind, fingerprint, packed = opened(result)
     for wrong in (
         b"",
         result[:-1],
         flipped(result, 1000),
-        container.seal("submission", fingerprint, packed),
-        container.seal("result", fingerprint, packed[:-1]),
-        container.seal("result", fingerprint, b"\xff" * len(packed)),
+        encode(()),
+        *(
+            encode((container.seal(*sealed),))
+            for sealed in (
+                ("submission", fingerprint, packed),
+                (kind, bytes(32), packed),
+                (kind, fingerprint, packed[:-1]),
+                (kind, fingerprint, b"\xff" * len(packed)),
+            )
+        ),
     ):
         for party in play.parties.values():
             before = state(party)
@@ -783,6 +789,7 @@ def without_a_relinearisation_part(play: JointPlay) -> None:
     total.add((moduli - total.polynomials.unpack(play.contributed("south", 2).parts[0])) % moduli)
 
 
+@pytest.mark.openfhe
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -796,11 +803,12 @@ def without_a_relinearisation_part(play: JointPlay) -> None:
 def test_no_number_comes_of_a_sum_that_is_not_of_all_parties_each_once(
     site_rows: list[PartyData], other: JointPlay, spoil: Callable[[JointPlay], None]
 ) -> None:
-    no_number_with_sums(JointPlay(site_rows, delivery=other.delivery), spoil)
+    no_number_with_sums(JointPlay(site_rows, protocol="semi-honest", delivery=other.delivery), spoil)
 
 
+@pytest.mark.openfhe
 def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_have_served(
-    third: tuple[JointPlay, bytes], monkeypatch: Any
+    site_rows: list[PartyData], other: JointPlay, monkeypatch: Any
 ) -> None:
     from fhe_auc.ckks import openfhe_joint_computation
 
@@ -812,7 +820,8 @@ def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_
         return honest(share, result, smudging)
 
     monkeypatch.setattr(openfhe_joint_computation, "partial_decryption", spied)
-    play, message = third
+    play = JointPlay(site_rows, protocol="semi-honest", delivery=other.delivery)
+    message = play.until(3)
     assert all(party._share is not None for party in play.parties.values())
     message = play.play_round(message)
     assert all(party._share is None and party._state.partial for party in play.parties.values())
@@ -827,6 +836,7 @@ def test_every_party_smudges_as_the_plan_says_and_forgets_its_secrets_once_they_
         assert not np.intersect1d(used[one][0], used[another][0]).size
 
 
+@pytest.mark.openfhe
 def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
     site_rows: list[PartyData], other: JointPlay, monkeypatch: Any
 ) -> None:
@@ -837,7 +847,7 @@ def test_the_last_acknowledgements_tell_the_aggregator_nothing_of_the_result(
     assert 0.6 < exact_auc(site_rows, GRID) < 0.9
     flood = circuit.flood
     for bound, refused in ((60, True), (90, False)):
-        play = JointPlay(site_rows, delivery=other.delivery)
+        play = JointPlay(site_rows, protocol="semi-honest", delivery=other.delivery)
         weights = np.tile(np.array([100, bound], complex), play.plan.packing.slots // 2)
         monkeypatch.setattr(
             circuit,
@@ -888,14 +898,26 @@ def pieces(words: np.ndarray, polynomials: Any) -> list[bytes]:
     ]
 
 
+def secret_words(party: Any) -> list[tuple[np.ndarray, Any]]:
+    """A party's share of the key, and the secret that it needs for one key."""
+    share, setup = party._share, party._setup
+    if not hasattr(setup, "scheme"):
+        return [(share.secret_words, setup.submission_part), (share._ephemeral, setup.result_part)]
+    layout = setup.scheme.secret_key
+    from fhe_auc.rlwe.openfhe_library import save
+
+    return [(layout.words(save(key)), layout.polynomials) for key in (share.secret_key, share._ephemeral)]
+
+
 def halves(text: bytes) -> list[bytes]:
     return [text[: len(text) // 2], text[len(text) // 2 :]]
 
 
+@pytest.mark.parametrize("protocol", ["exact", pytest.param("semi-honest", marks=pytest.mark.openfhe)])
 def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_or_the_common_secret(
-    site_rows: list[PartyData], other: JointPlay
+    site_rows: list[PartyData], other: JointPlay, protocol: str
 ) -> None:
-    play = JointPlay(site_rows, delivery=other.delivery)
+    play = JointPlay(site_rows, protocol=protocol, delivery=other.delivery)
     held: set[bytes] = set()
     secret: list[bytes] = []
     message: bytes | None = play.aggregator.start()
@@ -905,15 +927,13 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
             play.wire.append(party.respond(message))
             play.aggregator.receive(name, play.wire[-1])
             if play.aggregator.round == 1:
-                layout = party._setup.scheme.secret_key
-                for key in (party._share.secret_key, party._share._ephemeral):
-                    words = layout.polynomials.unpack(layout.pack(openfhe.Serialize(key, openfhe.BINARY)))
-                    secret += pieces(words, layout.polynomials)
+                for words, polynomials in secret_words(party):
+                    secret += pieces(words, polynomials)
                 secret += halves(party._state.secret_part)
             if play.aggregator.round == 2:
                 secret += halves(party._state.common_secret)
             if play.aggregator.round == 3:
-                partial = party._setup.submission_part
+                partial = party._computation.partial_shape
                 secret += pieces(partial.unpack(party._state.partial), partial)
         held.update(bytes_within(play.aggregator, {}))
         message = play.aggregator.finish_round()
@@ -923,7 +943,7 @@ def test_neither_the_aggregator_nor_the_wire_holds_a_share_a_partial_decryption_
     assert len({party._state.secret_part for party in play.parties.values()}) == 3
     assert not any(piece in everything for piece in secret)
     # What the aggregator and the wire do hold is found in the same way.
-    total = sum_of_submissions(play)
+    total = play.aggregator._submissions._sums[1]
     assert all(piece in everything for piece in pieces(total.words, total.polynomials)[-10:])
     own = total.polynomials.unpack(play.contributed("south", 2).parts[1])
     assert all(piece in everything for piece in pieces(own, total.polynomials)[:10])

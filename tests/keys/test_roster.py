@@ -28,9 +28,7 @@ from fhe_auc_keys.errors import KeysError, TamperedError, UnfitCertificateError,
 from fhe_auc_keys.group_sealing import seal_to_all, unseal_mine
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import MAGIC, Contribution, Excerpt, Member, PartyMaterial, Roster, open_excerpt
-from fhe_auc_protocols.blinded_auc.planner import plan
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
-from fhe_auc_protocols.blinded_auc.workload import Workload
 from tests.support.blinded_auc import encoded
 from tests.support.joint_sessions import GRID, JointPlay
 
@@ -404,15 +402,13 @@ def test_a_partys_material_does_not_show_its_keys() -> None:
 
 # --- Who may take part at all -----------------------------------------------------------------------------------------
 
-joint = pytest.mark.openfhe
-
 
 def roles(idle: JointPlay, manifest: Manifest, roster: Roster, identity: Identity) -> list[Callable[[], Any]]:
     """Makers of both roles."""
     material = encode(PartyMaterial(roster, identity.to_bytes()))
     return [
-        lambda: SemiHonest().aggregator(manifest, roster.to_bytes()),
-        lambda: SemiHonest().party(manifest, material, idle.sites[0]),
+        lambda: idle.plugin.aggregator(manifest, roster.to_bytes()),
+        lambda: idle.plugin.party(manifest, material, idle.sites[0]),
     ]
 
 
@@ -422,7 +418,6 @@ def idle(site_rows: list[PartyData]) -> JointPlay:
     return JointPlay(site_rows)
 
 
-@joint
 def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: JointPlay) -> None:
     mallory = Identity.create("mallory")
     for names in (("north", "south"), ("north", "south", "mallory"), ("north", "south", "east", "mallory")):
@@ -434,23 +429,21 @@ def test_a_roster_of_other_parties_is_refused_by_both_roles(idle: JointPlay) -> 
                 make()
 
 
-@joint
 def test_the_common_polynomials_hang_on_every_partys_keys(idle: JointPlay) -> None:
     """Whoever convenes a session can draw ids at will; they are not all that the polynomials come from."""
     from fhe_auc_keys.joint_roles import JointAggregator
 
     def seed(roster: Roster) -> bytes:
-        aggregator: Any = SemiHonest().aggregator(idle.manifest, roster.to_bytes())
+        aggregator: Any = idle.plugin.aggregator(idle.manifest, roster.to_bytes())
         return aggregator._computation.setup.seed("public key", 0)
 
     others = Roster(tuple(Member(name, *member_keys(name)) for name in sorted(NAMES)))
     assert others.names == idle.roster.names
     assert seed(others) != seed(idle.roster)
     with pytest.raises(InputError, match="that of another session, or of other parties' keys"):
-        JointAggregator(idle.manifest, idle.roster, SemiHonest().joint_computation(idle.manifest, bytes(32)))
+        JointAggregator(idle.manifest, idle.roster, idle.plugin.joint_computation(idle.manifest, bytes(32)))
 
 
-@joint
 def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     for identity in (Identity.create("north"), idle.identity("south"), Identity.create("mallory")):
@@ -459,26 +452,26 @@ def test_an_identity_that_is_not_the_partys_own_is_refused(idle: JointPlay) -> N
             make_party()
 
 
-@joint
 def test_a_manifest_that_lets_parties_drop_out_is_refused(idle: JointPlay) -> None:
     roster = idle.roster
     lax = msgspec.structs.replace(idle.manifest, min_parties=2)
-    for_four = plan(Workload(thresholds=16, parties=4, joint_keys=True), "openfhe")
+    for_four = idle.plugin.plan(Request(parties=("a", "b", "c", "d"), thresholds=GRID, keys="joint"))
     larger = msgspec.structs.replace(idle.manifest, plan=encoded(for_four))
     for manifest in (lax, larger):
         for make in roles(idle, manifest, roster, idle.identity("north")):
             with pytest.raises(InputError, match="every party of the session takes part"):
                 make()
     with pytest.raises(InputError, match="no party can be left out"):
-        SemiHonest().prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
+        idle.plugin.prepare(Request(parties=("a", "b", "c"), thresholds=GRID, keys="joint", min_parties=2))
 
 
-@joint
+@pytest.mark.openfhe
 def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_round(
-    idle: JointPlay, prepare: Callable[..., Session]
+    site_rows: list[PartyData], prepare: Callable[..., Session]
 ) -> None:
     from fhe_auc_keys.joint_roles import JointAggregator, JointParty
 
+    idle = JointPlay(site_rows, protocol="semi-honest")
     computation = SemiHonest().joint_computation(idle.manifest, idle.binding)
     sealed = prepare("openfhe", min_parties=3)
     roster = idle.roster
@@ -514,7 +507,6 @@ def test_a_manifest_for_sealed_keys_is_refused_by_joint_roles_and_the_other_way_
 
 
 @pytest.mark.parametrize("bits", [0, 29, 81, -40])
-@joint
 def test_smudging_cannot_be_switched_off(idle: JointPlay, bits: int) -> None:
     with pytest.raises(CapacityError, match=f"smudging_bits must lie between 30 and 80, got {bits}"):
         msgspec.structs.replace(idle.plan, smudging_bits=bits)
@@ -525,4 +517,4 @@ def test_smudging_cannot_be_switched_off(idle: JointPlay, bits: int) -> None:
         with pytest.raises(InputError, match="smudging_bits"):
             make()
     with pytest.raises(CapacityError, match="smudging_bits"):
-        SemiHonest().prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))
+        idle.plugin.prepare(Request(parties=("a", "b"), thresholds=GRID, keys="joint", smudging_bits=bits))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fhe_auc import registry
 from fhe_auc.counts import PartyData
 from fhe_auc.evaluation import Evaluation
 from fhe_auc.messages import Message
@@ -15,7 +16,6 @@ from fhe_auc.rounds import Party
 from fhe_auc.serialise import decode
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.roster import Contribution, PartyMaterial, Roster
-from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 from tests.support.pooled import exact_auc
 from tests.support.wire import LIMIT, payload_of
 
@@ -30,22 +30,29 @@ class JointPlay:
     """
 
     def __init__(
-        self, sites: list[PartyData], grid: np.ndarray = GRID, *, delivery: Delivery | None = None, **changes: Any
+        self,
+        sites: list[PartyData],
+        grid: np.ndarray = GRID,
+        *,
+        protocol: str = "exact",
+        delivery: Delivery | None = None,
+        **changes: Any,
     ) -> None:
+        self.plugin: Any = registry.load(protocol)
         self.sites, self.grid = sites, grid
         request = {"parties": tuple(data.name for data in sites), "thresholds": grid, "keys": "joint", **changes}
-        session = SemiHonest().prepare(Request(**request))
+        session = self.plugin.prepare(Request(**request))
         self.manifest = session.manifest
-        self.plan = SemiHonest().plan_of(self.manifest)
-        self.delivery = delivery or SemiHonest().local_delivery(session)
+        self.plan = self.plugin.plan_of(self.manifest)
+        self.delivery = delivery or self.plugin.local_delivery(session)
         self.roster = Roster.from_bytes(self.delivery.aggregator)
         self.binding = self.roster.binding(self.manifest)
-        self.aggregator: Any = SemiHonest().aggregator(self.manifest, self.delivery.aggregator)
+        self.aggregator: Any = self.plugin.aggregator(self.manifest, self.delivery.aggregator)
         self.parties: dict[str, Any] = {data.name: self.party(data) for data in sites}
         self.wire: list[bytes] = []
 
     def party(self, data: PartyData) -> Party:
-        return SemiHonest().party(self.manifest, self.delivery.parties[data.name], data)
+        return self.plugin.party(self.manifest, self.delivery.parties[data.name], data)
 
     def identity(self, name: str) -> Identity:
         return Identity.from_bytes(decode(self.delivery.parties[name], PartyMaterial, "material").identity)
