@@ -116,6 +116,15 @@ class PartyData:
             if np.asarray(array).dtype != dtype or np.asarray(array).flags.writeable:
                 raise InputError(f"party {self.name!r}: make it with PartyData.from_arrays, which checks the rows")
 
+    @classmethod
+    def without_rows(cls, name: str, analysis: Analysis, *, rows_above: tuple[int, ...] = ()) -> PartyData:
+        """Return a party whose rows are no longer there: it can read a result, and submit nothing."""
+        none = np.empty(0, np.uint8)
+        none.flags.writeable = False
+        scores = none.astype(np.float64)
+        scores.flags.writeable = False
+        return cls(name, none, (scores,) * len(analysis.models), (none,) * len(analysis.by), rows_above=rows_above)
+
     @property
     def rows(self) -> int:
         """Number of rows n."""
@@ -124,7 +133,7 @@ class PartyData:
     @property
     def y_true(self) -> NDArray[np.bool_]:
         """Labels as Booleans, shape (n,); raise `InputError` where there are others than 0 and 1."""
-        if int(self.labels.max()) > 1:
+        if int(self.labels.max(initial=0)) > 1:
             raise InputError(f"party {self.name!r}: the rows have several classes, not labels 0 and 1")
         return self.labels.view(np.bool_)
 

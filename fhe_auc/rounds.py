@@ -7,7 +7,7 @@
                                                    record holds none of it
 
 `conduct` plays the aggregator's part over any transport. A party whose process ends after each answer goes on in the
-next one: `Party.saved` and `Party.restore`.
+next one: `Party.saved` and `Party.restore`. An aggregator goes on from its `fhe_auc.journal.Journal`.
 
 The base classes do what is the same everywhere (envelopes, checks, who has answered, the policy on missing parties); a
 protocol fills in what each round carries.
@@ -15,11 +15,12 @@ protocol fills in what each round carries.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -33,6 +34,7 @@ from fhe_auc.errors import (
     TooFewPartiesError,
 )
 from fhe_auc.evaluation import Outcome
+from fhe_auc.journal import Journal
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import NONCE_BYTES, Message
 from fhe_auc.party_names import AGGREGATOR, MAX_CHARACTERS
@@ -52,14 +54,27 @@ class SessionRecord:
     """What the aggregator may tell about an ended session: who took part, never how good the model is.
 
     Parties are `counted` where their submissions are in the result, and `missing` where they never submitted anything
-    acceptable. `refused` names those of which a submission was refused, each with the latest reason; in signed sessions
-    what they have signed alone counts, as anybody may send the rest in their names.
+    acceptable. `delivered` are those that have confirmed the last round: they have the result, or know that there is
+    none, and nobody else is told which. `refused` names those of which a submission was refused, each with the latest
+    reason; in signed sessions what they have signed alone counts, as anybody may send the rest in their names.
     """
 
     session: bytes  # the manifest's id, 16 bytes
     counted: tuple[str, ...]
     missing: tuple[str, ...]
+    delivered: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain types; `from_dict` has the way back."""
+        told = {name: list(getattr(self, name)) for name in ("counted", "missing", "delivered")}
+        return {"session": self.session.hex(), **told, "refused": dict(self.refused)}
+
+    @classmethod
+    def from_dict(cls, told: Mapping[str, Any]) -> SessionRecord:
+        """Return the record of which `as_dict` has told."""
+        counted, missing, delivered = (tuple(told[name]) for name in ("counted", "missing", "delivered"))
+        return cls(bytes.fromhex(told["session"]), counted, missing, delivered, tuple(told["refused"].items()))
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -92,6 +107,9 @@ class Aggregator(ABC):
     open_late: Callable[[tuple[str, ...]], bytes] | None = None
     """Set before the session starts, where something is the key holder's to make once it is known who counts."""
 
+    journal: Journal | None = None
+    """Set before the session starts, where it is to outlive this process: `start` then goes on from what is there."""
+
     _stranger = "not a party of this session, or left out in an earlier round"
 
     def __init__(self, manifest: Manifest) -> None:
@@ -105,25 +123,47 @@ class Aggregator(ABC):
         self._ended = False
 
     def start(self) -> bytes:
-        """Return the message that opens round 1; raise `EvaluationError` where the session has been started before."""
+        """Return the message that opens round 1, or with a journal the round that the session had come to.
+
+        Raises `EvaluationError` where the session has been started before, or its journal is damaged; and as
+        `finish_round`, where a round had been closed and the next one was not opened yet.
+        """
         if self.round:
             raise EvaluationError("the session has already been started; every session runs once")
         require_signatures(self.manifest, self.signatures)
-        return self._open_next(self._opening())
+        message = self._open_next(self._opening)
+        while self.journal is not None:
+            for party, submission in self.journal.submissions(self.round):
+                with contextlib.suppress(MessageError):  # it was refused before, too
+                    self._receive(party, submission)
+            closed = self.journal.closed(self.round)
+            if closed is None:
+                break
+            if not set(closed) <= set(self._answered):
+                raise self.journal.damaged("submissions are gone")
+            self._count(closed)
+            message = self._open_next(self._close)
+        return message
 
     def receive(self, party: str, submission: bytes) -> None:
         """Take one party's submission of this round; a refused one leaves the session as it was.
 
         `party` is who the transport says it comes from.
 
-        Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field.
+        Raises `MessageError`: wrong, damaged, late, duplicate or replayed; the text names the party and the field. And
+        `OSError` where it cannot be written into the journal.
         """
+        self._receive(party, submission, self.journal)
+
+    def _receive(self, party: str, submission: bytes, journal: Journal | None = None) -> None:
         theirs = self.signatures is None  # within one process, whoever hands it over says whose it is
         try:
             message = self._checked(party, submission)
             theirs = True
             if party in self._answered:
                 raise MessageError("already submitted in this round (duplicate or replay)", field="sender")
+            if journal is not None:
+                journal.add(self.round, party, submission)
             self._accept(party, message.payload)
         except DeserialisationError as error:
             if theirs and party in self._names:  # whatever strangers send is not worth keeping
@@ -168,13 +208,19 @@ class Aggregator(ABC):
                 f"{len(self._answered)} of {len(self._counted)} parties submitted, at least "
                 f"{self._least()} are needed; missing: {named}"
             )
-        if self._must_answer():
-            self._counted = tuple(party for party in self._counted if party in self._answered)
-            self._awaited = frozenset(self._counted)
         if self.round == self.rounds:
             self._ended = True
             return None
-        return self._open_next(self._close())
+        if self._must_answer():
+            counted = tuple(party for party in self._counted if party in self._answered)
+            if self.journal is not None:
+                self.journal.close_round(self.round, counted)
+            self._count(counted)
+        return self._open_next(self._close)
+
+    def _count(self, parties: tuple[str, ...]) -> None:
+        """Go on with these parties, who have answered."""
+        self._counted, self._awaited = parties, frozenset(parties)
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -186,22 +232,41 @@ class Aggregator(ABC):
         if not self._ended:
             raise EvaluationError("the session has not ended")
         missing = tuple(party for party in self.manifest.parties if party not in self._counted)
-        return SessionRecord(self.manifest.session, self._counted, missing, tuple(self._refused.items()))
+        delivered = tuple(party for party in self._counted if party in self._answered)
+        return SessionRecord(self.manifest.session, self._counted, missing, delivered, tuple(self._refused.items()))
 
     @property
     def counted(self) -> tuple[str, ...]:
         """Parties still in the session."""
         return self._counted
 
-    def has_accepted(self, party: str) -> bool:
-        """Whether a party's submission of this round has been taken."""
-        return party in self._answered
+    def has_accepted(self, party: str, submission: bytes | None = None) -> bool:
+        """Whether a party's submission of this round has been taken; in signed sessions: this very one."""
+        if submission is None:
+            return party in self._answered
+        return self._answered.get(party) == hashlib.sha256(submission).digest()
 
-    def _open_next(self, payload: bytes) -> bytes:
-        self.round += 1
-        before, self._answered = self._answered, {}
-        listed = tuple((party, before[party]) for party in self._counted if party in before)
-        return _message(self, self.round, AGGREGATOR, payload, submissions=listed if self.signatures else ())
+    def _open_next(self, payload: Callable[[], bytes]) -> bytes:
+        """Return the next round's message: the one that was sent before, if any, else a new one with this payload."""
+        number = self.round + 1
+        message = None if self.journal is None else self.journal.message(number)
+        if message is None:
+            answered = self._answered if self.signatures else {}
+            listed = tuple((party, answered[party]) for party in self._counted if party in answered)
+            message = _message(self, number, AGGREGATOR, payload(), submissions=listed)
+            if self.journal is not None:
+                self.journal.keep_message(number, message)
+        elif not self._is_ours(message, number):
+            raise self.journal.damaged(f"round {number}")  # type: ignore[union-attr] # it had the message
+        self.round, self._answered = number, {}
+        return message
+
+    def _is_ours(self, message: bytes, number: int) -> bool:
+        try:
+            found = Message.from_bytes(message, limit=len(message))
+        except MessageError:
+            return False
+        return (found.manifest, found.round, found.sender) == (self.digest, number, AGGREGATOR)
 
     def _must_answer(self) -> bool:
         """Whether this round needs submissions; the last one only acknowledges."""
@@ -236,6 +301,9 @@ class Party(ABC, Generic[R]):
 
     rounds: int
     """Rounds in which parties answer."""
+
+    submission_round: int = 1
+    """The one in which this party puts its rows in; later ones need them no more."""
 
     download_limit: int
     """Largest payload of the aggregator's messages, in bytes."""
@@ -328,6 +396,11 @@ class Party(ABC, Generic[R]):
             upload_bytes_per_party=self.bytes_sent,
             download_bytes_per_party=self.bytes_received,
         )
+
+    @property
+    def submitted(self) -> bool:
+        """Whether this party has put its rows in."""
+        return self._round >= self.submission_round
 
     @property
     def ended(self) -> bool:

@@ -25,7 +25,7 @@ import msgspec
 from fhe_auc import registry
 from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError
+from fhe_auc.errors import EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.own_rows import near_other_sessions
@@ -35,6 +35,10 @@ from fhe_auc.serialise import decode, encode
 from fhe_auc.signatures import Signatures
 
 GROUP = "fhe_auc.site_state"
+_GONE = (
+    "party {party!r}: the rows have changed since they were submitted, or cannot be read; the result is of the rows as "
+    "they were, and was not compared with them"
+)
 
 _MAX_MESSAGE = 2**31
 """Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
@@ -161,8 +165,11 @@ class _Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     submission: bytes
     rows: bytes  # SHA-256 of the rows that the session is about
     party: bytes  # `Party.saved`
-    question: bytes = b""  # SHA-256 of what is evaluated: the study's model and outcome
-    size: int = 0  # number of rows
+    question: bytes  # SHA-256 of what is evaluated: the study's model and outcome
+    size: int  # number of rows
+    rows_above: tuple[int, ...]  # as of `PartyData`
+    submitted: bool  # whether the rows are in
+    ended: bool
 
     def __repr__(self) -> str:
         return "<answer of a party, with its state (secret)>"
@@ -172,7 +179,7 @@ def answer(
     site: SiteState,
     message: bytes,
     rows: Callable[[str, Analysis], PartyData],
-    done: Callable[[Party[Any]], None],
+    done: Callable[[Party[Any]], object],
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
@@ -182,8 +189,8 @@ def answer(
     message : bytes
         From the aggregator.
     rows : callable
-        Returns the site's rows for the session's analysis, as the party of that name; the same ones in every round of a
-        session.
+        Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
+        must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
     done : callable
         Takes the party once it has answered the last round, to read its result; before that answer is written down or
         sent, so that a crash cannot lose the result. Among its warnings is one where the site has put nearly as many
@@ -194,39 +201,80 @@ def answer(
     MessageError
         Not a message, or not the one that comes next in its session.
     FheAucError
-        The site is not in that session; or (`InputError`) its rows have changed, or are more than its cap.
+        The site is not in that session; or (`InputError`) its rows have changed too early, or are more than its cap.
     """
     session = Message.from_bytes(message, limit=_MAX_MESSAGE).session
     kept = site.state(session)
     last = None if kept is None else decode(kept, _Answered, "answer kept")
     asked = hashlib.sha256(message).digest()
     if last is not None and last.message == asked:
-        site.spend(session)  # a crash may have come between the two
+        _tidy(site, session, ended=last.ended)  # a crash may have come between the two
         return last.submission
+    if last is not None and last.ended:
+        raise MessageError(f"the session has ended for party {site.name!r}", field="round")
     joined = site.session(session)
-    data = rows(site.name, joined.analysis)
-    digest, question, size = _digest(data), _question(joined.manifest), data.rows
+    data, digest, size = _rows(site.name, joined, rows, last)
     party = joined.party(data)
     if last is not None:
-        if last.rows != digest:
-            raise InputError(f"party {site.name!r}: the rows have changed since the session began")
         party.restore(last.party)
+    if data.rows == 0:
+        party.own_warnings = (_GONE.format(party=party.name),)
+    question = _question(joined.manifest)
+
+    def answered(message: bytes, submission: bytes) -> bytes:
+        return encode(
+            _Answered(
+                message,
+                submission,
+                digest,
+                party.saved(),
+                question,
+                size,
+                data.rows_above,
+                party.submitted,
+                party.ended,
+            )
+        )
+
     try:
         submission = party.respond(message)
     except EvaluationError:
-        failed = _Answered(b"", b"", digest, party.saved(), question, size)
-        site.keep(session, encode(failed))  # it answers nothing more
+        site.keep(session, answered(b"", b""))  # it answers nothing more
         raise
     if party.ended:
         others = [decode(each, _Answered, "answer kept") for each in site.others(session)]
         sizes = [other.size for other in others if question and other.question == question]
         party.own_warnings += near_other_sessions(party.name, size, sizes)
         done(party)
-    site.keep(session, encode(_Answered(asked, submission, digest, party.saved(), question, size)))
-    site.spend(session)
-    if party.ended:
-        site.close(session)
+    site.keep(session, answered(asked, submission))
+    _tidy(site, session, ended=party.ended)
     return submission
+
+
+def _rows(
+    name: str, joined: Joined, rows: Callable[[str, Analysis], PartyData], last: _Answered | None
+) -> tuple[PartyData, bytes, int]:
+    """Return a party's rows, their digest and their number: none of them, where they are in and are not there now."""
+    try:
+        data = rows(name, joined.analysis)
+        digest = _digest(data)
+    except (OSError, InputError):
+        if last is None or not last.submitted:
+            raise
+        digest = b""
+    if last is None:
+        return data, digest, data.rows
+    if digest != last.rows:
+        if not last.submitted:
+            raise InputError(f"party {name!r}: the rows have changed since the session began")
+        data = PartyData.without_rows(name, joined.analysis, rows_above=last.rows_above)
+    return data, last.rows, last.size
+
+
+def _tidy(site: SiteState, session: bytes, *, ended: bool) -> None:
+    site.spend(session)
+    if ended:
+        site.close(session)
 
 
 def without_secrets(state: bytes, *, answer: bool) -> bytes:

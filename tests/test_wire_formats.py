@@ -25,12 +25,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from fhe_auc import calibration_file, serialise, thresholds
+from fhe_auc import calibration_file, outcomes, serialise, thresholds
 from fhe_auc.analysis import Analysis, Variable
 from fhe_auc.bfv import BfvParameters
 from fhe_auc.ckks import CkksParameters, available_backends
 from fhe_auc.errors import BackendUnavailableError
-from fhe_auc.flower import outcomes
+from fhe_auc.journal import Journal
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.metrics import CalibrationMap
@@ -80,7 +80,9 @@ MAGICS = {
     "fhebagg": "aggregator bundle",
     "fhebind": "key binding",
     "fhebpar": "party bundle",
+    "fheclos": "list of whose submissions count, in a journal",
     "fhecred": "credential",
+    "fheentr": "submission in a journal",
     "fheiden": "identity with its private keys",
     "fhelate": "late opening",
     "fheopen": "opening of padded sums",
@@ -151,7 +153,7 @@ LAYOUTS = {
     "session_signatures._Stored": "[binding: bytes, keys: dict[str, bytes], identity: bytes]",
     "sessions.Tallies": "[parties: int, positives: tuple[int, ...], negatives: tuple[int, ...]]",
     "signed_documents._Signed": "[credential: bytes, body: bytes, signature: bytes]",
-    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int]",
+    "site_state._Answered": "[message: bytes, submission: bytes, rows: bytes, party: bytes, question: bytes, size: int, rows_above: tuple[int, ...], submitted: bool, ended: bool]",
     "sketch.Sketch": "{vectors: tuple[tuple[str, int], ...]}",
     "store._Header": "[log2_cost: int, salt: bytes, tag: bytes]",
     "terms.Factor": "{parts: tuple[Part, ...], constants: tuple[int, ...], each: int, times: int}",
@@ -358,6 +360,13 @@ def _file(write: Callable[[Path], None], name: str) -> Callable[[Path], bytes]:
     return written
 
 
+def _journalled(folder: Path, what: str) -> bytes:
+    with Journal(folder / "journal") as journal:
+        journal.add(1, "north", b"submission")
+        journal.close_round(1, ("north",))
+    return (folder / "journal" / f"round-1.{what}").read_bytes()
+
+
 VECTORS: dict[str, Callable[[Path], bytes]] = {
     "manifest, nothing encrypted": lambda _: _manifest().to_bytes(),
     "manifest, AUC": lambda _: _manifest("AUC").to_bytes(),
@@ -366,6 +375,8 @@ VECTORS: dict[str, Callable[[Path], bytes]] = {
     "digest of a manifest": lambda _: _manifest().digest,
     "message": lambda _: MESSAGE.to_bytes(),
     "state of a party": lambda _: _Scribe(_manifest(), "north").saved(),
+    "whose submissions count": lambda folder: _journalled(folder, "closed"),
+    "submission in a journal": lambda folder: _journalled(folder, "submissions")[8:],
     "container of a ciphertext": lambda _: container.seal("ciphertext", FINGERPRINT, b"payload"),
     "name of a CKKS context": lambda _: CKKS.fingerprint(FINGERPRINT),
     "name of a BFV context": lambda _: BFV.fingerprint(FINGERPRINT),
@@ -423,6 +434,8 @@ PINNED = {
     "digest of a manifest": "be9851f7762ac905f3006022cb2640c927ecafc8825888a367b4589f8b588f39",
     "message": "666865616d736702... 263 bytes, SHA-256 29703a7d45586ecfff42600642aa70172be763407a09c8f0e1eb3680dd535ca8",
     "state of a party": "6668657374617402... 90 bytes, SHA-256 2fae6d4dd202ea6c9196cb863b90fa9c6c1c97a0d8423a873a536834e9707549",
+    "whose submissions count": "666865636c6f730256ef9d21be569a92295045c2aeaf2b86e947b53ba6e04172c07d102250278f9f91a56e6f727468",
+    "submission in a journal": "666865656e7472024138e55caf597a3ec1c06629bda14135991123a70fdcd6173062eb1e1e518b5a92a56e6f727468c40a7375626d697373696f6e",
     "container of a ciphertext": "666865726c776502... 95 bytes, SHA-256 431999cd346682b807adce04e4d5d9f0aac7bcafc932043457604b5ffe6f3e8a",
     "name of a CKKS context": "56b6fae726a43016aa4f9182964a962b8ef7c759a5278f0b4fbc02ff84a4dd75",
     "name of a BFV context": "ab6ec482ca4690fca8903f3cf7f6faed9ae8e50a800dee9a4489bfe08eca0055",

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from fhe_auc import datasets, registry, thresholds
-from fhe_auc.flower import outcomes
+from fhe_auc import datasets, outcomes, registry, thresholds
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import site_storage
@@ -31,15 +30,16 @@ def main() -> None:
         made = site_storage().local_sites(session, folder, {})
         sites = []
         for number, clinic in enumerate(clinics):
-            rows, result = folder / f"rows-{number}.npz", folder / f"result-{number}.json"
+            rows, results = folder / f"rows-{number}.npz", folder / f"results-{number}"
             np.savez(rows, y_true=clinic.y_true, y_score=clinic.y_score)
-            sites.append({**made.sites[clinic.name], "data": str(rows), "result": str(result)})
+            sites.append({**made.sites[clinic.name], "data": str(rows), "results": str(results)})
         runtime.start_simulating(sites)
         average = folder / "average.json"
         config = {**made.aggregator, "average": str(average), "round-timeout": 120.0}
         runtime.run(config, virtual_sites=len(sites))
         averaged = json.loads(average.read_text())
-        evaluation = outcomes.read(Path(sites[0]["result"]))
+        (written,) = Path(sites[0]["results"]).iterdir()
+        evaluation = outcomes.read(written)
 
     # To check, and only because these rows are public: pool them.
     y_true, y_score = (np.concatenate([getattr(clinic, name) for clinic in clinics]) for name in ("y_true", "y_score"))

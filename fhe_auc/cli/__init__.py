@@ -34,6 +34,7 @@ _COMMANDS = {
     "plan": "Show the encryption parameters that fit, and why.",
     "protocols": "List the protocols, and what each one trusts.",
     "report": "Write the report card of a classifier.",
+    "session": "Carry a session by files, or see how one stands.",
     "thresholds": "Find thresholds with about equally many rows between.",
 }
 """What the list of commands says of each. A command is the function of its name in the module of its name."""

@@ -13,7 +13,7 @@ from fhe_auc.cli import inputs, output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.histogram_session import histogram_options, pool
 from fhe_auc.cli.out_file import check_out_file, out_file_options
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import verified_as_dict
 

@@ -13,7 +13,7 @@ from fhe_auc import registry
 from fhe_auc.analysis import Analysis
 from fhe_auc.cli import failures, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session import SessionOptions, session_options
+from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
 from fhe_auc.evaluation import Evaluation

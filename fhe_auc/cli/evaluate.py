@@ -9,7 +9,7 @@ import click
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session import SessionOptions, session_options
+from fhe_auc.cli.session_options import SessionOptions, session_options
 
 
 @click.command(

@@ -13,7 +13,7 @@ import click
 from fhe_auc import quantities, registry, result_tables
 from fhe_auc.analysis import Questions
 from fhe_auc.cli import output
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import FIRST_SESSION, Evaluation
 from fhe_auc.intervals import Interval

@@ -12,7 +12,7 @@ import click
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs
-from fhe_auc.cli.session import SessionOptions, shared_options
+from fhe_auc.cli.session_options import SessionOptions, shared_options
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, ThresholdError, UnknownProtocolError
 from fhe_auc.evaluation import Evaluation

@@ -12,7 +12,7 @@ import numpy as np
 from fhe_auc import ckks, quantities, registry
 from fhe_auc.ckks import BackendName
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.session import SessionOptions, session_options
+from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
 from fhe_auc.plan import Plan
 from fhe_auc.protocol import Protocol, Request

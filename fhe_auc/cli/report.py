@@ -15,7 +15,7 @@ from fhe_auc.analysis import MOST_MIN_CELL, Questions
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.evaluation_table import binning_error_rows, interval_rows, print_tables
 from fhe_auc.cli.histogram_session import histogram_options, pool
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.errors import InputError
 from fhe_auc.extras import require
 

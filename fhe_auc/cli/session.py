@@ -1,190 +1,173 @@
-"""The options that say what a session is, and a session with them."""
+"""``fhe-auc session …``: sessions carried by files, and how a session stands, whatever carries it."""
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
-from fhe_auc import ckks
-from fhe_auc import thresholds as grids
-from fhe_auc.analysis import PLAIN, Analysis, Questions
-from fhe_auc.api import evaluated
-from fhe_auc.cli import inputs, output
-from fhe_auc.counts import PartyData
+from fhe_auc.cli import output
+from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.errors import InputError
-from fhe_auc.evaluation import Evaluation
-from fhe_auc.protocol import Protocol, Request
-from fhe_auc.terminal import Progress
+from fhe_auc.files import read_from_others
+from fhe_auc.suggestions import known_names
 
-ONE_QUESTION = Questions(score_columns=("score",))
-"""One model over all rows."""
+_POLL = 1.0  # seconds
+_CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-@dataclass(frozen=True)
-class SessionOptions:
-    """How to evaluate, as given on the command line and checked.
+@click.group(
+    "session",
+    cls=CommandGroup,
+    short_help="Carry a session by files, or see how one stands.",
+    epilog=output.examples(
+        "fhe-auc session aggregate exchange run.toml    the aggregator; run again, it goes on",
+        "fhe-auc session answer exchange site.toml      a site; run again, it sends the same",
+        "fhe-auc session status run.toml                who is awaited, and why",
+    ),
+)
+def session() -> None:
+    """Carry a session by files in a folder, or see how one stands.
 
-    `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
-    to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
-    the files are meant. `common` are those of every session, by the names that
-    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
-    max_rows, min_rows and interval.
+    For sites that can exchange files only. docs/guide/flower.md tells how sites are certified and sessions made; the
+    configurations are those of its run and its nodes.
     """
 
-    plugin: Protocol[Any]
-    specification: str
-    thresholds: NDArray[np.float64] | str
-    options: Mapping[str, Any]
-    common: Mapping[str, Any]
-    questions: Questions = ONE_QUESTION
 
-    @classmethod
-    def checked(
-        cls,
-        plugin: Protocol[Any],
-        options: Mapping[str, int | float | str],
-        *,
-        thresholds: str | None,
-        questions: Questions = ONE_QUESTION,
-        **common: Any,
-    ) -> SessionOptions:
-        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
-        plugin.check_options(options)
-        if (questions.several or questions.heterogeneity) and not plugin.several:
-            raise InputError(
-                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes and "
-                "--heterogeneity are for exact and verified"
-            )
-        if thresholds is None:
-            thresholds = plugin.thresholds_for(several=questions.several)
-        bins = grids.quantiles_wanted(thresholds)
-        if bins is not None:
-            plugin.require_boundaries()
-        resolved = grids.resolve(thresholds) if bins is None else thresholds
-        if common["backend"] is not None:
-            ckks.choose_backend(common["backend"])
-        return cls(plugin, click.format_filename(thresholds), resolved, options, common, questions)
+@session.command(
+    short_help="Play the aggregator of a session, or go on with it.",
+    epilog=output.examples("fhe-auc session aggregate exchange run.toml"),
+)
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("config", metavar="CONFIG", type=_CONFIG)
+@output.json_option
+def aggregate(folder: Path, config: Path, as_json: bool) -> None:
+    """Play the aggregator of a session through files in DIR, as CONFIG says (TOML: session, holder, store, …).
 
-    @property
-    def quantiles(self) -> int | None:
-        """How many thresholds a session before finds; None: they are given."""
-        return grids.quantiles_wanted(self.specification)
-
-    def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
-        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty.
-
-        Without an analysis, nobody has looked into files: raises `InputError` where that is not enough.
-        """
-        if analysis is None:
-            columns = self.questions.score_columns or ONE_QUESTION.score_columns
-            analysis = replace(self.questions, score_columns=columns).analysis({})
-        return Request(
-            parties=tuple(parties),
-            thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
-            min_parties=min_parties,
-            analysis=analysis,
-            options=self.options,
-            **self.common,
-        )
-
-    def run(
-        self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
-    ) -> tuple[Evaluation, float]:
-        """Return the evaluation and how many seconds the session took; progress is shown on stderr.
-
-        `cheat` is as of `fhe_auc.federated_auc`; `analysis` is what the parties' rows are for.
-        """
-        started = time.perf_counter()
-        with output.progress("Keys and parties") as report:
-            evaluation = evaluated(
-                parties,
-                analysis,
-                protocol=self.plugin.name,
-                thresholds=self.thresholds,
-                progress=_naming_the_aggregator(report),
-                cheat=cheat,
-                options=self.options,
-                **self.common,
-            )
-        return evaluation, time.perf_counter() - started
-
-
-def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a command: it receives ``options``, the protocol's, and ``chosen``, for `SessionOptions.checked`."""
-
-    @inputs.protocol_options
-    @inputs.thresholds_option
-    @inputs.backend_option
-    @inputs.keys_option
-    @inputs.smudging_bits_option
-    @inputs.max_rows_option
-    @inputs.min_rows_option
-    @functools.wraps(command)
-    def with_shared(*args: Any, **values: Any) -> Any:
-        names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
-        chosen = {name: values.pop(name) for name in names}
-        return command(*args, chosen=chosen, **values)
-
-    return with_shared
-
-
-def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
-
-    `plugin` returns the protocol of a name, or says why that one is of no use to the command.
+    Whatever stops it, run it again: it goes on where it was, and sends nobody anything new.
     """
+    from fhe_auc import aggregator_role
+    from fhe_auc.file_transport import FileTransport
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @inputs.protocol_option
-        @shared_options
-        @inputs.question_options
-        @inputs.interval_options(
-            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's "
-            "with joint keys. Other protocols release too little for one.",
-            "Leave intervals out: the session then costs less, and releases less.",
-        )
-        @inputs.round_scores_option
-        @functools.wraps(command)
-        def with_session(
-            *args: Any,
-            protocol: str,
-            options: Mapping[str, int | float | str],
-            chosen: Mapping[str, Any],
-            questions: Questions,
-            interval: float | None,
-            round_scores: int | None,
-            **others: Any,
-        ) -> Any:
-            chosen = {**chosen, "interval": interval}
-            flags = inputs.with_flags(options, round_scores=round_scores)
-            _check_together(flags, chosen)
-            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, **chosen)
-            return command(*args, session=session, **others)
-
-        return with_session
-
-    return decorate
+    settings = read_config(config, aggregator_role.DEFAULTS)
+    record = aggregator_role.run(settings, partial(FileTransport, folder), report=output.print_line)
+    if as_json:
+        output.print_json(record.as_dict())
+        return
+    rows = [(name, ", ".join(parties) or "nobody") for name, parties in record.as_dict().items() if name != "refused"]
+    output.print_table([("session", record.session.hex()), *rows[1:]])
 
 
-def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
-    """Raise `InputError` where one option that is given contradicts another; a default gives way."""
-    if "round_scores" in options and inputs.given("thresholds"):
-        raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
-    if inputs.given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
-        raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
+@session.command(
+    short_help="Answer what the aggregator asks, as a site.",
+    epilog=output.examples(
+        "fhe-auc session answer exchange site.toml", "fhe-auc session answer exchange site.toml --wait 24"
+    ),
+)
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.argument("config", metavar="CONFIG", type=_CONFIG)
+@click.option(
+    "--wait",
+    metavar="HOURS",
+    type=click.FloatRange(0, 1000),
+    default=0.0,
+    help="Wait for later rounds, too, until the session has ended here.",
+)
+@output.json_option
+def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
+    """Answer the newest round in DIR as the site of CONFIG (TOML: store, holder, data, results, …).
+
+    The exit status is 0 whatever the result is, which is in the site's folder of results: nobody who sees an answer is
+    to learn whether the result was accepted.
+    """
+    from fhe_auc import file_transport, site_role
+
+    settings = read_config(config, site_role.ENTRIES)
+    deadline = time.monotonic() + 3600 * wait
+    done: dict[str, Any] | None = None
+    while True:
+        number = file_transport.newest_round(folder) if folder.is_dir() else None
+        if number is not None and (done is None or number != done["round"]):
+            written, ended = file_transport.answer(folder, settings, number)
+            output.print_line(f"round {number}: {written}" + ("; the session has ended here" if ended else ""))
+            done = {"round": number, "file": str(written), "ended": ended}
+            if ended:
+                break
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL)
+    if done is None:
+        raise InputError(f"{str(folder)!r} holds no message of a session yet", file=str(folder))
+    if as_json:
+        output.print_json(done)
 
 
-def _naming_the_aggregator(report: Progress) -> Progress:
-    """Say what the last tick of a round waits for: the aggregator, not the parties."""
+def add_status(group: click.Group) -> None:
+    """Add the command ``status`` to a group of commands that carry sessions."""
+    lines = (f"fhe-auc {group.name} status run.toml", f"fhe-auc {group.name} status run.toml --json")
+    command = click.command(
+        "status", short_help="Tell how a session stands, and who is awaited.", epilog=output.examples(*lines)
+    )
+    group.add_command(command(click.argument("config", metavar="CONFIG", type=_CONFIG)(output.json_option(_status))))
 
-    def progress(phase: str, done: int, total: int) -> None:
-        report(f"{phase}, aggregator" if done == total else phase, done, total)
 
-    return progress
+def _status(config: Path, as_json: bool) -> None:
+    """Tell how the session of CONFIG, the aggregator's, stands: whether it runs, who is awaited, who has the result."""
+    from fhe_auc import journal
+    from fhe_auc.aggregator_role import journal_folder
+
+    folder = journal_folder(read_config(config, None))
+    record, told = journal.read_record(folder), journal.read_status(folder)
+    running = journal.is_running(folder)
+    state = _state(record, running=running, begun=told is not None)
+    if as_json:
+        output.print_json({"state": state, "record": record, "status": told})
+        return
+    rows = [("state", state)]
+    if running and told is not None:
+        rows.append(("round", f"{told['round']} of {told['rounds']}, until {told['until']}"))
+    if record is not None and "error" in record:
+        rows.append(("error", record["error"]["message"]))
+    if record is not None and "error" not in record:
+        rows += [(name, _named(record[name])) for name in ("counted", "missing", "delivered")]
+    elif told is not None:
+        rows += [("awaited", f"{party}: {why}" if why else party) for party, why in told["awaited"].items()]
+    output.print_table(rows)
+
+
+add_status(session)
+
+
+def read_config(file: Path, known: Iterable[str] | None) -> dict[str, Any]:
+    """Return a configuration in TOML; raise `InputError` where it is none, or has entries other than the `known`."""
+    import msgspec
+
+    try:
+        found = msgspec.toml.decode(read_from_others(file), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {error}", file=str(file)) from None
+    for name in found if known is not None else ():
+        if name not in (names := list(known or ())):
+            raise InputError(f"{file}: there is no entry {name!r}{known_names(name, names)}", file=str(file))
+    return found
+
+
+def _state(record: Mapping[str, Any] | None, *, running: bool, begun: bool) -> str:
+    from fhe_auc.journal import is_finished
+
+    if record is not None and is_finished(record):
+        return "finished: all have their results"
+    if running:
+        return "running"
+    if record is not None and "error" not in record:
+        return "ended; run it again for those without their results"
+    return "stopped; run it again to go on" if begun or record is not None else "not begun"
+
+
+def _named(parties: Iterable[str]) -> str:
+    return ", ".join(parties) or "nobody"

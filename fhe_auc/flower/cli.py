@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,8 +17,9 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session import SessionOptions, session_options
-from fhe_auc.errors import InputError
+from fhe_auc.cli.session import add_status, read_config
+from fhe_auc.cli.session_options import SessionOptions, session_options
+from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import require_flower
 
 _DEPLOYED_AT_MOST = 10
@@ -157,7 +159,7 @@ def _sha256(ctx: click.Context, param: click.Parameter, value: str) -> str:
         "fhe-auc flower supernode --bundle-sha256 HEX --superlink link.example.org:9092 \\",
         "    --root-certificates ca.pem --auth-supernode-private-key node.key \\",
         '    --node-config \'store="keystore" passphrase-file="passphrase" holder="north"',
-        '                   data="rows.csv" result="result.json"\'',
+        '                   data="rows.csv" results="results"\'',
     ),
 )
 @click.option(
@@ -179,3 +181,41 @@ def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     if not any(each.startswith("--clientappio-api-address") for each in arguments):
         arguments = ("--clientappio-api-address", "127.0.0.1:0", *arguments)
     run(arguments, bundle_sha256=bundle_sha256)
+
+
+@flower.command(
+    context_settings={"ignore_unknown_options": True},
+    short_help="Go on with a session that was stopped, or that a site has missed.",
+    epilog=output.examples("fhe-auc flower rerun session-app --run-config run.toml"),
+)
+@click.argument("app", metavar="APP", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--run-config",
+    metavar="FILE",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The configuration, in TOML, with which the session was run.",
+)
+@click.argument("arguments", metavar="[ARGUMENT OF flwr run]...", nargs=-1, type=click.UNPROCESSED)
+def rerun(app: Path, run_config: Path, arguments: tuple[str, ...]) -> None:
+    """Run the app of a session again, as `flwr run` does, where there is something left to do.
+
+    It goes on where the session was: no site sees a second message of a round, and those that have missed the last one
+    get it. APP is the folder that `fhe-auc flower bundle` has written.
+    """
+    require_flower()
+    from fhe_auc import journal
+    from fhe_auc.aggregator_role import journal_folder
+
+    folder = journal_folder(read_config(run_config, None))
+    record = journal.read_record(folder)
+    if record is not None and journal.is_finished(record):
+        output.print_line(f"already finished: all {len(record['delivered'])} sites have their results")
+        return
+    if journal.is_running(folder):
+        raise EvaluationError("the session runs; `fhe-auc flower status` tells who is awaited")
+    command = ["flwr", "run", str(app), *arguments, "--run-config", str(run_config)]
+    sys.exit(subprocess.run(command, check=False).returncode)  # noqa: S603 - Flower's own command
+
+
+add_status(flower)

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fhe_auc import registry
+from fhe_auc import outcomes, registry
 from fhe_auc.analysis import Analysis
 from fhe_auc.api import with_costs
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError
 from fhe_auc.evaluation import Evaluation, Outcome, QuantileThresholds, preceded
-from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.own_rows import check_scores
@@ -88,7 +87,7 @@ class Stage:
                 outcomes.write_json(before, outcomes.told(own))
                 sites[name]["boundaries"] = str(before)
             seconds = {"keys": time.perf_counter() - started}
-            config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout}
+            config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}
             self.report("starting Flower")
             if self.deployed:
                 config["nodes"] = self._deploy(runtime, folder, sites)
@@ -114,13 +113,13 @@ def _site(folder: Path, number: int, data: PartyData, analysis: Analysis, made: 
     rows = folder / f"rows-{number}.npz"
     rows.touch(mode=0o600)
     write_rows(rows, data, analysis)
-    return {**made.sites[data.name], "data": str(rows), "result": str(folder / f"result-{number}.json")}
+    return {**made.sites[data.name], "data": str(rows), "results": str(folder / f"results-{number}")}
 
 
 def _told(sites: Mapping[str, Mapping[str, str]], counted: Sequence[str]) -> dict[str, Any]:
     """Return the results of all sites that were counted; at least one must have one."""
-    paths = {name: Path(sites[name]["result"]) for name in counted}
-    found = {name: outcomes.read(path) for name, path in paths.items() if path.exists()}
+    paths = {name: list(Path(sites[name]["results"]).glob("*.json")) for name in counted}
+    found = {name: outcomes.read(path) for name, written in paths.items() for path in written}
     if not found:
         raise EvaluationError(f"no site has a result; the first one, {counted[0]!r}, has not confirmed the last round")
     return found

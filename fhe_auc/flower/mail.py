@@ -2,130 +2,186 @@
 
 Flower addresses nodes; sessions have parties. Which node is which party is configured, or else a node is the party as
 which it has signed, once the aggregator has accepted that. Any other node is a stranger: nothing it says counts.
+
+A node that fails, or is silent for long, is asked again until the round's time is over: the same message, which a site
+answers with the same bytes.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from flwr.app import Message
 from flwr.serverapp import Grid
 
+from fhe_auc.aggregator_role import Transport
 from fhe_auc.errors import EvaluationError, MessageError
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.payload import MESSAGE_TYPE, packed, unpacked
+from fhe_auc.journal import Journal
 from fhe_auc.messages import Message as Envelope
 from fhe_auc.rounds import Aggregator
 
 _POLL = 0.2  # seconds; Flower's own `send_and_receive` takes 3
+_SLOW_POLL = 2.0  # once nothing has come for a while
+_QUIET = 60.0  # seconds: that while
 _SPARE = 30.0  # seconds by which a message outlives its round, so that the round's end is ours to tell
+_CONTENT = 300.0  # seconds for the content of a reply that a site has announced; all others wait behind it
+_AFTER_FAILURE = 1.0, 60.0  # seconds until a node that failed is asked again: at first, and doubled each time, at most
+_AFTER_SILENCE = 120.0, 900.0  # likewise; Flower does not tell of a node that lost a message, and was restarted soon
 _MAX_MESSAGE = 2**31
 
 
-class Mail:
+@dataclass
+class _Asked:
+    """A node that has been asked in this round."""
+
+    due: float = 0.0  # monotonic time from which on it is asked again
+    tries: int = 0
+    failure: str = ""
+
+
+class Mail(Transport):
     """Carries rounds; its `exchange` is for `fhe_auc.rounds.conduct`, which hands each answer to the `aggregator`.
 
     A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
-    connected is asked. `report` is told in one line what went wrong with a site. Raise `EvaluationError` where messages
-    are not signed.
+    connected is asked. Without `again`, a node that fails is not asked again in that round. `report` is told in one
+    line what went wrong with a site, and the `journal` who is awaited. Raise `EvaluationError` where messages are not
+    signed.
     """
 
     def __init__(
         self,
         grid: Grid,
         aggregator: Aggregator,
+        journal: Journal,
         *,
         nodes: Mapping[int, str],
         timeout: float,
+        again: bool,
         report: Callable[[str], None],
     ) -> None:
         if aggregator.signatures is None:
             raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
+        super().__init__(aggregator, journal, timeout)
         self._grid = grid
-        self._aggregator = aggregator
         self._party_of = dict(nodes)
         self._claimed = not nodes
-        self._timeout = timeout
+        self._again = again
         self._report = report
-        self.failures: dict[str, str] = {}
-        """By party, or by node where it is not known which party that is: why there was no answer in the last round."""
+        self._seen: set[int] = set()  # nodes that have been connected
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Send a message to all parties; yield (party, submission) until all have answered, or the time is over."""
-        deadline = time.monotonic() + self._timeout
+        started = quiet_since = time.monotonic()
+        deadline = started + self._timeout
         self.failures = {}
         content = packed(message)
-        asked: set[int] = set()
+        expected = len(self.awaited())
+        asked: dict[int, _Asked] = {}
         waiting: dict[str, int] = {}
-        answered: set[str] = set()
         strangers: set[int] = set()
         while True:
             over = time.monotonic() > deadline
-            for node in () if over else self._to_ask(asked):
-                asked.add(node)
+            connected = set(self._grid.get_node_ids())
+            self._seen |= connected
+            for node in () if over else self._to_ask(connected, asked):
                 ttl = max(deadline - time.monotonic(), 0.0) + _SPARE
                 sent = list(filter(None, self._grid.push_messages([Message(content, node, MESSAGE_TYPE, ttl=ttl)])))
                 waiting.update(dict.fromkeys(sent, node))
-                if not sent:
-                    self._failed(node, "Flower does not take a message for it")
-            with limited_replies(deadline):
+                asked.setdefault(node, _Asked())
+                if sent:
+                    self._postpone(asked[node], _AFTER_SILENCE)
+                else:
+                    self._failed(node, asked[node], "Flower does not take a message for it")
+            with limited_replies(min(deadline, time.monotonic() + _CONTENT)):
                 replies = list(self._grid.pull_messages(list(waiting))) if waiting else []
             for reply in replies:
                 if (asked_by := reply.metadata.reply_to_message_id) not in waiting:
                     continue  # not an answer to what was asked
                 node = waiting.pop(asked_by)
-                found = self._submission(node, reply)
-                if found is not None:
-                    yield found
-                    party, _ = found
-                    if self._aggregator.has_accepted(party):
-                        answered.add(party)
-                        if self._claimed and party not in self._party_of.values():
-                            self._party_of[node] = party
-                    if self._claimed and node not in self._party_of:
-                        strangers.add(node)  # it takes nobody's place
-            counted = set(self._aggregator.counted)
-            all_that_can_be = not waiting and len(asked - strangers) >= len(counted)  # have answered, or failed to
-            if answered >= counted or all_that_can_be:
+                quiet_since = time.monotonic()
+                try:
+                    party, submission = self._submission(node, reply)
+                except MessageError as error:
+                    self._failed(node, asked[node], str(error))
+                    continue
+                asked[node].due = math.inf
+                if not self._aggregator.has_accepted(party, submission):  # else it is there from before a crash
+                    yield party, submission
+                if self._aggregator.has_accepted(party, submission):
+                    self.failures.pop(party, None)
+                    if self._claimed and party not in self._party_of.values():
+                        self._party_of[node] = party
+                if self._claimed and node not in self._party_of:
+                    strangers.add(node)  # it takes nobody's place
+            awaited = self.awaited()
+            self.tell({party: self._state(party, asked, connected) for party in awaited}, deadline)
+            still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
+            all_that_can_be = not still and len(asked.keys() - strangers) >= expected  # answered, or failed to
+            if not awaited or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
-                for node in waiting.values():
-                    self._failed(node, f"no answer within {self._timeout:g} s")
+                for node in self._nodes_of(awaited, asked):
+                    each = asked.get(node, _Asked())
+                    why = f"no answer within {self._timeout:g} s" if node in self._seen else "it never connected"
+                    self._failed(node, each, each.failure or why)
                 return
-            time.sleep(_POLL)
+            time.sleep(_POLL if time.monotonic() - quiet_since < _QUIET else _SLOW_POLL)
 
-    def _to_ask(self, asked: set[int]) -> list[int]:
-        """Return connected nodes that are still to be asked in this round."""
-        wanted = {node for node, party in self._party_of.items() if party in self._aggregator.counted}
-        if not wanted <= asked or self._open_to_all:
-            connected = set(self._grid.get_node_ids()) - asked
-            return sorted(connected if self._open_to_all else connected & wanted)
-        return []
+    def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
+        """Return connected nodes that are to be asked now."""
+        accepted, now = self._aggregator.has_accepted, time.monotonic()
+        counted = set(self._aggregator.counted)
+        open_to_all = self._claimed and not counted <= set(self._party_of.values())  # parties still have to be found
+        awaited = {node for node, party in self._party_of.items() if party in counted and not accepted(party)}
+        strangers = connected - self._party_of.keys() if open_to_all else set[int]()
+        return sorted(node for node in connected & (awaited | strangers) if asked.get(node, _Asked()).due <= now)
 
-    @property
-    def _open_to_all(self) -> bool:
-        """Whether parties still have to be found: in the first round, without a configured list."""
-        return self._claimed and not set(self._aggregator.counted) <= set(self._party_of.values())
+    def _nodes_of(self, awaited: list[str], asked: Mapping[int, _Asked]) -> list[int]:
+        """Return the nodes of parties that are awaited; where a party's is not known, those that failed to answer."""
+        known = {node for node, party in self._party_of.items() if party in awaited}
+        return sorted(
+            known | {node for node, each in asked.items() if node not in self._party_of and each.due < math.inf}
+        )
 
-    def _submission(self, node: int, reply: Message) -> tuple[str, bytes] | None:
-        """Return who has submitted what; None where it is nothing, and is noted as a failure."""
+    def _submission(self, node: int, reply: Message) -> tuple[str, bytes]:
+        """Return who has submitted what; raise `MessageError` where it is nothing."""
         if reply.has_error():
-            self._failed(node, f"it could not answer (Flower code {reply.error.code}): {_kind(reply)}")
-            return None
-        try:
-            submission = unpacked(reply)
-            claimed = Envelope.from_bytes(submission, limit=_MAX_MESSAGE).sender
-        except MessageError as error:
-            self._failed(node, str(error))
-            return None
+            raise MessageError(f"it could not answer (Flower code {reply.error.code}): {_kind(reply)}")
+        submission = unpacked(reply)
+        claimed = Envelope.from_bytes(submission, limit=_MAX_MESSAGE).sender
         return self._party_of.get(node, claimed), submission
 
-    def _failed(self, node: int, reason: str) -> None:
+    def _failed(self, node: int, asked: _Asked, reason: str) -> None:
         party = self._party_of.get(node)
-        who = f"node {node}" if party is None else f"party {party!r} (node {node})"
         self.failures[party or f"node {node}"] = reason
-        self._report(f"{who}: {reason}")
+        if asked.failure != reason:  # said once, however often it is asked again
+            who = f"node {node}" if party is None else f"party {party!r} (node {node})"
+            self._report(f"{who}: {reason}")
+        asked.failure = reason
+        self._postpone(asked, _AFTER_FAILURE)
+
+    def _postpone(self, asked: _Asked, pauses: tuple[float, float]) -> None:
+        first, most = pauses
+        asked.due = time.monotonic() + min(first * 2.0**asked.tries, most) if self._again else math.inf
+        asked.tries += 1
+
+    def _state(self, party: str, asked: Mapping[int, _Asked], connected: set[int]) -> str:
+        """Return why a party is still awaited."""
+        node = next((node for node, each in self._party_of.items() if each == party), None)
+        if node is None:
+            return "no node has signed as this party yet"
+        if node not in self._seen:
+            return f"node {node} has never connected"
+        each = asked.get(node, _Asked())
+        failed = f"; before: {each.failure}" if each.failure else ""
+        if node not in connected:
+            return f"node {node} is not connected now{failed}"
+        return f"node {node} was asked {each.tries} times{failed}"
 
 
 def _kind(reply: Message) -> str:

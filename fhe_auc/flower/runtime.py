@@ -15,8 +15,8 @@ from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import bundle
 from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc.flower.client_app import VIRTUAL_SITES
-from fhe_auc.flower.outcomes import told_error
 from fhe_auc.flower.processes import Processes
+from fhe_auc.outcomes import told_error
 
 _POLL = 0.1
 _LAST_WORDS = 2000  # characters of a log that an error quotes
@@ -105,9 +105,10 @@ class Runtime(AbstractContextManager["Runtime"]):
         `config` is the run configuration, with ``round-timeout``; `virtual_sites` is their number where sites are
         simulated. Where the session fails, the `FheAucError` is of the type and with the text that it failed with.
         """
-        record = self.folder / "record.json"
+        journal = self.folder / "journal"
+        record = journal / "record.json"
         settings = self.folder / "run.toml"
-        bundle.write_config(settings, {**config, "record": str(record)})
+        bundle.write_config(settings, {**config, "journal": str(journal)})
         command = ["flwr", "run", str(self.app), "--format", "json", "--run-config", str(settings)]
         if virtual_sites:
             cores = len(os.sched_getaffinity(0))

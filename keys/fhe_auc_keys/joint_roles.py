@@ -147,6 +147,7 @@ class JointParty(Party[R]):
     """
 
     rounds = _ROUNDS
+    submission_round = _SUBMISSION
 
     def __init__(
         self,

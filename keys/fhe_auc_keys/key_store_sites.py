@@ -65,7 +65,8 @@ class StoredState(SiteState):
 
     def spend(self, session: bytes) -> None:
         """Take the party's seed out of the key store, where sealed keys brought one."""
-        if not is_joint(self._store.get("bundle", session.hex())):
+        name = session.hex()
+        if name in self._store.names("bundle") and not is_joint(self._store.get("bundle", name)):
             spend_seed(self._store, session)
 
     def close(self, session: bytes) -> None:

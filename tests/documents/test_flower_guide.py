@@ -104,9 +104,10 @@ def test_the_guide_runs_as_it_stands_and_ends_with_the_auc_of_evaluate(walk: Wal
     assert dict(printed)["here"].count(TRIAL.model) == 2
     assert float(printed[-1][1]) == pytest.approx(expected.auc, abs=1e-6)
     for name in SITES:
-        told = json.loads((walk.folder / name / "result.json").read_text())
+        (written,) = (walk.folder / name / "results").iterdir()
+        told = json.loads(written.read_text())
         assert told["evaluation"]["auc"] == pytest.approx(expected.auc, abs=1e-6)
         assert told["evaluation"]["study"]["outcome"] == "infarction"
-    record = json.loads((walk.folder / "aggregator" / "record.json").read_text())
-    assert record["counted"] == [*SITES]
+    record = json.loads((walk.folder / "aggregator" / "week-18" / "record.json").read_text())
+    assert record["counted"] == record["delivered"] == [*SITES]
     assert "auc" not in json.dumps(record)

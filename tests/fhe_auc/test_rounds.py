@@ -666,7 +666,7 @@ def test_the_aggregators_record_holds_no_auc(
     roles.finish(site_rows, submissions)
     record = roles.aggregator.result()
     assert isinstance(record, SessionRecord)
-    assert {field.name for field in fields(record)} == {"session", "counted", "missing", "refused"}
+    assert {field.name for field in fields(record)} == {"session", "counted", "missing", "delivered", "refused"}
     assert record.session == roles.session.manifest.session
     assert not isinstance(record, Evaluation)
     assert not any(isinstance(value, float) for field in fields(record) for value in [getattr(record, field.name)])

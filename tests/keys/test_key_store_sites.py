@@ -17,6 +17,7 @@ from fhe_auc.messages import Message
 from fhe_auc.rounds import Party, conduct
 from fhe_auc.site_state import SiteState, answer, site_storage
 from fhe_auc_keys.cli.common import now
+from fhe_auc_keys.closing import is_closed
 from fhe_auc_keys.errors import (
     MissingError,
     ReplayedError,
@@ -96,12 +97,47 @@ def result_message(consortium: Consortium) -> bytes:
     return message
 
 
-def test_rows_that_change_between_rounds_end_the_session(consortium: Consortium, site_rows: list[PartyData]) -> None:
+@pytest.mark.parametrize("rows", ["fewer", "gone"])
+def test_rows_that_change_once_they_are_submitted_cost_nobody_the_result(
+    consortium: Consortium, site_rows: list[PartyData], rows: str
+) -> None:
+    def now(name: str, _: Any = None) -> PartyData:
+        if rows == "gone":
+            raise InputError("no such file: rows.csv")
+        return PartyData.from_arrays(name, site_rows[0].y_true[1:], site_rows[0].y_score[1:])
+
     result = result_message(consortium)
+    acknowledged = consortium.answer("north", result, now)
+    assert consortium.answer("north", result, now) == acknowledged
+    found = consortium.results["north"]
+    assert found.auc == pytest.approx(exact_auc(site_rows, GRID), abs=1e-6)
+    assert any("the rows have changed since they were submitted, or cannot be read" in w for w in found.warnings)
+
+
+def test_rows_that_change_before_they_are_submitted_are_refused(tmp_path: Path, site_rows: list[PartyData]) -> None:
+    """With joint keys the first round is about keys; rows are fixed from then on."""
+    consortium = Consortium(site_rows, tmp_path / "joint", "exact", keys="joint")
+    aggregator = consortium.aggregator()
+    for name, submission in consortium.exchange(aggregator.start()):
+        aggregator.receive(name, submission)
+    message = aggregator.finish_round()
+    assert message is not None
     fewer = PartyData.from_arrays("north", site_rows[0].y_true[1:], site_rows[0].y_score[1:])
-    with pytest.raises(InputError, match="'north': the rows have changed"):
-        consortium.answer("north", result, lambda *_: fewer)
-    consortium.answer("north", result)
+    with pytest.raises(InputError, match="'north': the rows have changed since the session began"):
+        consortium.answer("north", message, lambda *_: fewer)
+    consortium.answer("north", message)
+
+
+def test_a_session_that_has_ended_leaves_no_keys_and_answers_the_same_question_still(consortium: Consortium) -> None:
+    result = result_message(consortium)
+    with consortium.store("north") as store:
+        assert not is_closed(store, consortium.id)
+    acknowledged = consortium.answer("north", result)
+    with consortium.store("north") as store:
+        assert is_closed(store, consortium.id)
+    assert consortium.answer("north", result) == acknowledged
+    with pytest.raises(MessageError, match="the session has ended for party 'north'"):
+        consortium.answer("north", consortium.aggregator().start())
 
 
 def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(consortium: Consortium) -> None:

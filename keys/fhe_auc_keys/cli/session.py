@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from fhe_auc import registry
 from fhe_auc.cli import inputs, output
-from fhe_auc.cli.session import SessionOptions, session_options
+from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES

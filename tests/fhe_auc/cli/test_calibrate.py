@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fhe_auc import calibration_file, datasets, metrics, thresholds
 from fhe_auc.cli import main
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.metrics import CalibrationMap, Histogram

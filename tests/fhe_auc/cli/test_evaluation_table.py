@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc.cli import main
-from fhe_auc.cli.session import SessionOptions
+from fhe_auc.cli.session_options import SessionOptions
 from fhe_auc.result_tables import p_text
 
 PROGRAM = "from fhe_auc.cli import main; main()"

@@ -37,16 +37,17 @@ from flwr.server.grid.grpc_grid import GrpcGrid
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
 from flwr.supernode import start_client_internal as internals
 
-from fhe_auc import federated_auc, registry
+from fhe_auc import federated_auc, outcomes, registry
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.flower import client_app, mail, outcomes, server_app, supernode
+from fhe_auc.flower import client_app, mail, server_app, supernode
 from fhe_auc.flower.bundle import write_config
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.local_sites import Stage
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
 from fhe_auc.flower.server_app import evaluate
+from fhe_auc.journal import read_status
 from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
@@ -103,27 +104,32 @@ class Consortium:
     sites: dict[str, PartyData]
 
     def site(self, name: str, **changes: str) -> Node:
-        config = {**self.made.sites[name], "data": str(self.folder / f"{name}.npz"), "result": str(self.result(name))}
+        config = {**self.made.sites[name], "data": str(self.folder / f"{name}.npz"), "results": str(self.folder / name)}
         context: Any = SimpleNamespace(node_config={**config, **changes})
         return Node(lambda message: client_app.answer(message, context))
 
+    def results(self, name: str) -> list[Path]:
+        return list((self.folder / name).glob("*.json"))
+
     def result(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
+        (found,) = self.results(name)
+        return found
 
     def grid(self, **instead: Node) -> FakeGrid:
         return FakeGrid({number: instead.get(name) or self.site(name) for number, name in enumerate(self.sites, 1)})
 
     def config(self, **changes: Any) -> dict[str, Any]:
-        return {**self.made.aggregator, "record": str(self.folder / "record.json"), "round-timeout": 20.0, **changes}
+        return {**self.made.aggregator, "journal": str(self.folder / "journal"), "round-timeout": 20.0, **changes}
 
     def record(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "record.json").read_text())
+        found: dict[str, Any] = json.loads((self.folder / "journal" / "record.json").read_text())
         return found
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mail, "_POLL", 0.01)
+    for name, value in {"_POLL": 0.01, "_AFTER_FAILURE": (0.01, 0.1)}.items():
+        monkeypatch.setattr(mail, name, value)
 
 
 @pytest.fixture(scope="module")
@@ -175,12 +181,12 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
         def result(self) -> Evaluation:
             return found
 
-    outcomes.write(tmp_path / "result", cast(Any, Site()))
-    read = outcomes.read(tmp_path / "result")
+    written = outcomes.write(tmp_path, cast(Any, Site()))
+    read = outcomes.read(written)
     assert isinstance(read, Evaluation)
     assert read == found
     assert read.study == found.study
-    told = json.loads((tmp_path / "result").read_text(encoding="utf-8"))["evaluation"]
+    told = json.loads(written.read_text(encoding="utf-8"))["evaluation"]
     assert told["study"] == {**STUDY.as_dict(), "row_caps": {"a": 4}}
     assert (read.verified, told["verified"]) == (True, {"aggregation": True, "parties": False})
     assert read.fraction == Fraction(3, 4)
@@ -193,9 +199,9 @@ def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -
         def result(self) -> Evaluation:
             raise ResultCheckError("refused", check="own rows")
 
-    outcomes.write(tmp_path / "result", cast(Any, Site()))
+    written = outcomes.write(tmp_path, cast(Any, Site()))
     with pytest.raises(ResultCheckError, match=r"^refused$") as read:
-        outcomes.read(tmp_path / "result")
+        outcomes.read(written)
     assert read.value.check == "own rows"
 
 
@@ -253,7 +259,7 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
         assert found.study == TRIAL
         assert consortium.result(name).stat().st_mode & 0o777 == 0o600
     told = consortium.record()
-    assert set(told) == {"session", "counted", "missing", "refused"}
+    assert set(told) == {"session", "counted", "missing", "delivered", "refused"}
     assert len(grid.pushed) == 6  # two rounds, nobody asked twice
 
 
@@ -284,7 +290,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     assert found.auc == pytest.approx(exact(list(consortium.sites.values())[:2]), abs=1e-6)
     assert found.parties == 2
     assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
-    assert not consortium.result("east").exists()
+    assert not consortium.results("east")
     assert any("node 3" in line and why in line for line in told), told
 
 
@@ -295,10 +301,10 @@ def test_where_all_have_to_take_part_the_session_ends_with_one_error_that_names_
     consortium = new_consortium(3)
     secret = Node(lambda message: Message(Error(2, "<class 'ValueError'>:<'label 1 of row 7'>"), reply_to=message))
     with pytest.raises(TooFewPartiesError, match="missing: 'east'") as caught:
-        evaluate(consortium.grid(east=secret), consortium.config(nodes=nodes))  # type: ignore[arg-type]
+        evaluate(consortium.grid(east=secret), consortium.config(nodes=nodes, **{"ask-again": False}))  # type: ignore[arg-type]
     assert "ValueError" in str(caught.value)
     assert "row 7" not in str(caught.value)
-    assert not any(consortium.result(name).exists() for name in consortium.sites)
+    assert not any(consortium.results(name) for name in consortium.sites)
     assert consortium.record()["error"]["type"] == "TooFewPartiesError"
 
 
@@ -310,7 +316,7 @@ def test_a_site_that_is_lost_after_the_first_round_costs_its_own_result_only(
     record = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
     assert record.counted == ("north", "south", "east")  # its rows are in the result
     assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
-    assert not consortium.result("east").exists()
+    assert not consortium.results("east")
 
 
 def test_a_site_that_joins_late_is_waited_for(new_consortium: Callable[..., Consortium]) -> None:
@@ -341,7 +347,7 @@ def test_two_nodes_of_the_same_party_count_once(new_consortium: Callable[..., Co
     consortium = new_consortium(2)
     grid: Any = consortium.grid()
     grid.nodes = {1: consortium.site("north"), 2: consortium.site("north"), 3: Node(silent)}
-    with pytest.raises(TooFewPartiesError, match="already submitted in this round"):
+    with pytest.raises(TooFewPartiesError, match="missing: 'south', 'east'"):
         evaluate(grid, consortium.config(**{"round-timeout": 1.0}))
 
 
@@ -366,7 +372,7 @@ def test_a_stranger_node_cannot_be_a_party_though_it_is_the_first_to_say_so(
     assert record.counted == ("north", "south", "east")
     assert not record.refused  # of which north has sent nothing
     assert "no genuine signature of 'north'" in caplog.text
-    assert len(asked) == 1  # it is not sent the result
+    assert len(set(asked)) == 1  # it is not sent the result
     assert outcomes.read(consortium.result("north")).auc == pytest.approx(exact(consortium.sites.values()), abs=1e-6)
 
 
@@ -376,7 +382,7 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(
     joined = site_storage().aggregator(new_consortium().made.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are signed"):
-        mail.Mail(FakeGrid({}), aggregator, nodes={}, timeout=1.0, report=str)  # type: ignore[arg-type]
+        mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True, report=str)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(
@@ -404,7 +410,42 @@ def test_strangers_are_passed_over_where_no_nodes_are_named(new_consortium: Call
     assert evaluate(grid, consortium.config()).counted == ("north", "south", "east")
 
 
-def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(
+def test_a_run_that_is_over_is_not_run_again(
+    new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+) -> None:
+    consortium = new_consortium(3)
+    record = evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
+    again: Any = consortium.grid()
+    assert evaluate(again, consortium.config()) == record
+    assert not again.pushed
+    assert f"session {record.session.hex()} is finished: all 3 sites have its result" in caplog.text
+
+
+def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
+    new_consortium: Callable[..., Consortium],
+) -> None:
+    consortium = new_consortium(3)
+    lost = in_round(2, silent, consortium.site("east"))
+    first = evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+    assert (first.counted, first.delivered) == (("north", "south", "east"), ("north", "south"))
+    assert consortium.record()["delivered"] == ["north", "south"]
+    again: Any = consortium.grid()
+    assert evaluate(again, consortium.config()).delivered == ("north", "south", "east")
+    assert consortium.record()["delivered"] == ["north", "south", "east"]
+    assert outcomes.read(consortium.result("east")) == replace(
+        outcomes.read(consortium.result("north")), **costs(outcomes.read(consortium.result("east")))
+    )
+
+
+def costs(found: Any) -> dict[str, Any]:
+    """What differs between the results of two parties of a session."""
+    return {
+        name: getattr(found, name)
+        for name in ("seconds", "upload_bytes_per_party", "download_bytes_per_party", "warnings")
+    }
+
+
+def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result(
     new_consortium: Callable[..., Consortium],
 ) -> None:
     """A server that begins a session anew gets what it had: a site answers a round in one way."""
@@ -414,9 +455,65 @@ def test_a_run_is_repeated_with_the_same_submissions_and_no_other_result(
     for node in first.nodes.values():
         node.answer = lambda message, well=node.answer: (reply := well(message), sent.append(unpacked(reply)))[0]
     evaluate(first, consortium.config())
-    with pytest.raises(TooFewPartiesError, match=r"(Message|Closed)Error"):  # they are beyond the first round
-        evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
+    shutil.rmtree(consortium.folder / "journal")
+    with pytest.raises(TooFewPartiesError, match="MessageError"):  # they are beyond the first round
+        evaluate(consortium.grid(), consortium.config(**{"ask-again": False}))  # type: ignore[arg-type]
     assert len(sent) == 6
+
+
+@pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
+def test_a_site_that_fails_is_asked_again_until_it_answers(
+    nodes: str, new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
+    consortium = new_consortium(3)
+    well, asked = consortium.site("east").answer, []
+
+    def answer(message: Message) -> Message | None:
+        asked.append(unpacked(message))
+        failing = Message(Error(REFUSED, "OSError"), reply_to=message)
+        return failing if len(asked) in (1, 2, 3, 5, 6) else well(message)
+
+    record = evaluate(consortium.grid(east=Node(answer)), consortium.config(nodes=nodes))  # type: ignore[arg-type]
+    assert record.delivered == ("north", "south", "east")
+    assert len(asked) == 7  # four times in the first round, three times in the second
+    assert len(set(asked)) == 2  # with the same bytes each time
+    assert sum("OSError" in line for line in told) == 2  # said once a round
+
+
+def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
+    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flower does not tell of a node that was killed with a message, and is back before its absence is noticed."""
+    monkeypatch.setattr(mail, "_AFTER_SILENCE", (0.01, 0.1))
+    consortium = new_consortium(3)
+    well, asked = consortium.site("east").answer, []
+
+    def answer(message: Message) -> Message | None:
+        asked.append(message)
+        return None if len(asked) == 1 else well(message)
+
+    record = evaluate(consortium.grid(east=Node(answer)), consortium.config())  # type: ignore[arg-type]
+    assert record.delivered == ("north", "south", "east")
+
+
+def test_who_is_awaited_and_why_can_be_read_meanwhile(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(2)
+    grid: Any = consortium.grid(
+        south=Node(lambda message: Message(Error(REFUSED, "InputError"), reply_to=message)),
+        east=Node(silent, joins_at=float("inf")),
+    )
+    named = {"nodes": "north:1, south:2, east:3", "round-timeout": 1.0}
+    with pytest.raises(TooFewPartiesError):
+        evaluate(grid, consortium.config(**named))
+    status = read_status(consortium.folder / "journal")
+    assert status is not None
+    assert (status["round"], status["rounds"], status["counted"]) == (1, 2, 3)
+    assert set(status["awaited"]) == {"south", "east"}
+    assert status["awaited"]["east"] == "node 3 has never connected"
+    assert "node 2 was asked" in status["awaited"]["south"]
+    assert "before: it could not answer (Flower code 101): InputError" in status["awaited"]["south"]
 
 
 @pytest.mark.parametrize(
@@ -514,11 +611,13 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
     new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     consortium = new_consortium()
-    (consortium.folder / "record.json").write_text('{"counted": ["north", "south", "east"]}')
+    record = consortium.folder / "journal" / "record.json"
+    record.parent.mkdir(mode=0o700)
+    record.write_text('{"error": {"type": "TooFewPartiesError", "message": "1 of 3"}}')
     grid: Any = consortium.grid()
 
     def burst() -> list[int]:
-        assert not (consortium.folder / "record.json").exists()
+        assert not record.exists()
         raise ConnectionResetError("the SuperLink has gone")
 
     monkeypatch.setattr(grid, "get_node_ids", burst)
@@ -530,8 +629,8 @@ def test_a_run_that_fails_for_no_foreseen_reason_is_recorded_and_an_older_record
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"result": ""}, "result is not configured"),
-        ({"result": "/nowhere/result.json"}, "no file can be written in '/nowhere'"),
+        ({"results": ""}, "results is not configured"),
+        ({"results": "/proc/nowhere"}, "no file can be written in '/proc/nowhere'"),
         ({"passphrase-file": ""}, "passphrase-file is not configured"),
     ],
 )
@@ -667,14 +766,14 @@ def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
 def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
     given: tuple[str, ...], inherits: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Told by the kernel, of a child that a SuperNode's process starts once it runs."""
+    """Told by a child that a SuperNode's process starts once it runs."""
     monkeypatch.chdir(tmp_path)
     write_config(Path("node.toml"), {"store": "s", "passphrase-file": "p"})
     monkeypatch.setenv("FHE_AUC_PASSPHRASE", "four words of a song")
     environments: list[bytes] = []
 
     def start_child() -> None:
-        child = subprocess.run(["/bin/cat", "/proc/self/environ"], capture_output=True, check=True)
+        child = subprocess.run(["/usr/bin/env"], capture_output=True, check=True)
         environments.append(child.stdout)
 
     for name in ("_pull_and_store_message", "_verify_fab"):

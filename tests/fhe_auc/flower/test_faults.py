@@ -16,10 +16,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
 
-from fhe_auc import federated_auc, registry
+from fhe_auc import federated_auc, outcomes, registry
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import TooFewPartiesError
-from fhe_auc.flower import outcomes
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request

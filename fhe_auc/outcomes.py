@@ -1,4 +1,4 @@
-"""What a session has yielded, in a file at the site: JSON, readable to the site's user only."""
+"""What sessions have yielded, in a file each at the site: JSON, readable to the site's user only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,15 +26,27 @@ from fhe_auc.serialise import json_text
 from fhe_auc.study import Study
 
 
-def write(path: Path, party: Party[Any]) -> None:
-    """Write a party's result, or why there is none."""
+def write(folder: Path, party: Party[Any]) -> Path:
+    """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder; return the file.
+
+    Where the folder has a file of that session already, from before a crash, that is written anew.
+    """
+    session = party.manifest.session.hex()
+    now = datetime.now(timezone.utc)
+    path = file_of(folder, session) or folder / f"{now:%Y%m%dT%H%M%SZ}-{session}.json"
     try:
         outcome = told(party.result())
     except EvaluationError as error:
         outcome = {"error": {"type": type(error).__name__, "message": str(error)}}
         if check := getattr(error, "check", None):
             outcome["error"]["check"] = check
-    write_json(path, {"party": party.name, "session": party.manifest.session.hex(), **outcome})
+    write_json(path, {"party": party.name, "session": session, "time": now.isoformat(timespec="seconds"), **outcome})
+    return path
+
+
+def file_of(folder: Path, session: str) -> Path | None:
+    """Return the file in a folder with what a session (its id, hexadecimal) has yielded; None: there is none."""
+    return next(iter(sorted(folder.glob(f"*-{session}.json"))), None)
 
 
 def told(found: Outcome) -> dict[str, dict[str, Any]]:

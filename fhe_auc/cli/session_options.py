@@ -1,0 +1,190 @@
+"""The options that say what a session is, and a session with them."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+from fhe_auc import ckks
+from fhe_auc import thresholds as grids
+from fhe_auc.analysis import PLAIN, Analysis, Questions
+from fhe_auc.api import evaluated
+from fhe_auc.cli import inputs, output
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import InputError
+from fhe_auc.evaluation import Evaluation
+from fhe_auc.protocol import Protocol, Request
+from fhe_auc.terminal import Progress
+
+ONE_QUESTION = Questions(score_columns=("score",))
+"""One model over all rows."""
+
+
+@dataclass(frozen=True)
+class SessionOptions:
+    """How to evaluate, as given on the command line and checked.
+
+    `specification` is how the thresholds were given, `thresholds` the grid, shape (m,), or "quantile:SIZE" where it is
+    to be found first. `options` are the protocol's; `questions` what is asked, with no columns of scores where those of
+    the files are meant. `common` are those of every session, by the names that
+    `fhe_auc.federated_auc` and `Request` have for them: backend, keys, smudging_bits (None: the engine's default),
+    max_rows, min_rows and interval.
+    """
+
+    plugin: Protocol[Any]
+    specification: str
+    thresholds: NDArray[np.float64] | str
+    options: Mapping[str, Any]
+    common: Mapping[str, Any]
+    questions: Questions = ONE_QUESTION
+
+    @classmethod
+    def checked(
+        cls,
+        plugin: Protocol[Any],
+        options: Mapping[str, int | float | str],
+        *,
+        thresholds: str | None,
+        questions: Questions = ONE_QUESTION,
+        **common: Any,
+    ) -> SessionOptions:
+        """Check what can be checked before any file is read; raise `InputError`. No thresholds: the protocol's own."""
+        plugin.check_options(options)
+        if (questions.several or questions.heterogeneity) and not plugin.several:
+            raise InputError(
+                f"protocol {plugin.name!r} answers for one model over all rows: --score-columns, --by, --classes and "
+                "--heterogeneity are for exact and verified"
+            )
+        if thresholds is None:
+            thresholds = plugin.thresholds_for(several=questions.several)
+        bins = grids.quantiles_wanted(thresholds)
+        if bins is not None:
+            plugin.require_boundaries()
+        resolved = grids.resolve(thresholds) if bins is None else thresholds
+        if common["backend"] is not None:
+            ckks.choose_backend(common["backend"])
+        return cls(plugin, click.format_filename(thresholds), resolved, options, common, questions)
+
+    @property
+    def quantiles(self) -> int | None:
+        """How many thresholds a session before finds; None: they are given."""
+        return grids.quantiles_wanted(self.specification)
+
+    def request(self, parties: Iterable[str], min_parties: int | None, analysis: Analysis | None = None) -> Request:
+        """Return what is to be prepared for the parties named; thresholds that are to be found first are empty.
+
+        Without an analysis, nobody has looked into files: raises `InputError` where that is not enough.
+        """
+        if analysis is None:
+            columns = self.questions.score_columns or ONE_QUESTION.score_columns
+            analysis = replace(self.questions, score_columns=columns).analysis({})
+        return Request(
+            parties=tuple(parties),
+            thresholds=np.empty(0) if isinstance(self.thresholds, str) else self.thresholds,
+            min_parties=min_parties,
+            analysis=analysis,
+            options=self.options,
+            **self.common,
+        )
+
+    def run(
+        self, parties: Sequence[PartyData], cheat: str | None = None, analysis: Analysis = PLAIN
+    ) -> tuple[Evaluation, float]:
+        """Return the evaluation and how many seconds the session took; progress is shown on stderr.
+
+        `cheat` is as of `fhe_auc.federated_auc`; `analysis` is what the parties' rows are for.
+        """
+        started = time.perf_counter()
+        with output.progress("Keys and parties") as report:
+            evaluation = evaluated(
+                parties,
+                analysis,
+                protocol=self.plugin.name,
+                thresholds=self.thresholds,
+                progress=_naming_the_aggregator(report),
+                cheat=cheat,
+                options=self.options,
+                **self.common,
+            )
+        return evaluation, time.perf_counter() - started
+
+
+def shared_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: it receives ``options``, the protocol's, and ``chosen``, for `SessionOptions.checked`."""
+
+    @inputs.protocol_options
+    @inputs.thresholds_option
+    @inputs.backend_option
+    @inputs.keys_option
+    @inputs.smudging_bits_option
+    @inputs.max_rows_option
+    @inputs.min_rows_option
+    @functools.wraps(command)
+    def with_shared(*args: Any, **values: Any) -> Any:
+        names = ("thresholds", "backend", "keys", "smudging_bits", "max_rows", "min_rows")
+        chosen = {name: values.pop(name) for name in names}
+        return command(*args, chosen=chosen, **values)
+
+    return with_shared
+
+
+def session_options(plugin: Callable[[str], Protocol[Any]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorate a command: it receives ``session``, `SessionOptions`, for all options that say what a session is.
+
+    `plugin` returns the protocol of a name, or says why that one is of no use to the command.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @inputs.protocol_option
+        @shared_options
+        @inputs.question_options
+        @inputs.interval_options(
+            "Level of confidence intervals: DeLong's, from exact and verified with sealed keys; Hanley and McNeil's "
+            "with joint keys. Other protocols release too little for one.",
+            "Leave intervals out: the session then costs less, and releases less.",
+        )
+        @inputs.round_scores_option
+        @functools.wraps(command)
+        def with_session(
+            *args: Any,
+            protocol: str,
+            options: Mapping[str, int | float | str],
+            chosen: Mapping[str, Any],
+            questions: Questions,
+            interval: float | None,
+            round_scores: int | None,
+            **others: Any,
+        ) -> Any:
+            chosen = {**chosen, "interval": interval}
+            flags = inputs.with_flags(options, round_scores=round_scores)
+            _check_together(flags, chosen)
+            session = SessionOptions.checked(plugin(protocol), flags, questions=questions, **chosen)
+            return command(*args, session=session, **others)
+
+        return with_session
+
+    return decorate
+
+
+def _check_together(options: Mapping[str, Any], chosen: Mapping[str, Any]) -> None:
+    """Raise `InputError` where one option that is given contradicts another; a default gives way."""
+    if "round_scores" in options and inputs.given("thresholds"):
+        raise InputError("--thresholds does not go with rounded scores: every rounded score is a threshold")
+    if inputs.given("min_rows") and chosen["min_rows"] > chosen["max_rows"]:
+        raise InputError(f"--min-rows is {chosen['min_rows']:,}, but --max-rows {chosen['max_rows']:,}")
+
+
+def _naming_the_aggregator(report: Progress) -> Progress:
+    """Say what the last tick of a round waits for: the aggregator, not the parties."""
+
+    def progress(phase: str, done: int, total: int) -> None:
+        report(f"{phase}, aggregator" if done == total else phase, done, total)
+
+    return progress

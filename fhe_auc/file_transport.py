@@ -1,0 +1,115 @@
+"""Sessions carried as files in a folder, for sites that can exchange files only (SFTP, a shared drive).
+
+    round-1.message                 from the aggregator, to all
+    round-1/north.submission        from a site
+
+A file is complete or refused: all are signed, and read again once they have changed. Who can write into the folder can
+delay a session, and change nothing else. It is also the shortest transport there is, for whoever writes another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fhe_auc import outcomes, site_role
+from fhe_auc.aggregator_role import Transport
+from fhe_auc.errors import InputError
+from fhe_auc.files import LONGEST, read_from_others, write_atomically
+from fhe_auc.journal import Journal
+from fhe_auc.messages import Message
+from fhe_auc.rounds import Aggregator
+
+__all__ = ["FileTransport", "answer", "newest_round"]
+
+_POLL = 0.5  # seconds
+_LONGEST_NAME = 200  # bytes; file systems take 255
+
+
+class FileTransport(Transport):
+    """Carries rounds through `folder`; the rest is as of `Transport`."""
+
+    def __init__(self, folder: Path, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
+        super().__init__(aggregator, journal, timeout)
+        self._folder = folder
+
+    def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
+        """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
+        aggregator, number = self._aggregator, self._aggregator.round
+        deadline = time.monotonic() + self._timeout
+        answers = self._folder / f"round-{number}"
+        answers.mkdir(parents=True, exist_ok=True)
+        write_atomically(_message_file(self._folder, number), message, durable=True)
+        self.failures = {}
+        seen: dict[str, tuple[int, int, int]] = {}
+        while True:
+            over = time.monotonic() > deadline
+            for party in aggregator.counted:
+                file = answers / file_name(party)
+                if aggregator.has_accepted(party) or (state := _state(file)) in (None, seen.get(party)):
+                    continue
+                seen[party] = state  # type: ignore[assignment] # it is not None
+                try:
+                    submission = read_from_others(file)
+                except (OSError, InputError) as error:
+                    self.failures[party] = str(error)
+                    continue
+                yield party, submission
+                if aggregator.has_accepted(party):
+                    self.failures.pop(party, None)
+            awaited = self.awaited()
+            reasons = {**aggregator.refusals, **self.failures}
+            self.tell({party: reasons.get(party, "nothing has come") for party in awaited}, deadline)
+            if not awaited:
+                return
+            if over:
+                for party in awaited:
+                    self.failures.setdefault(party, f"no file {file_name(party)} in {str(answers)!r} that counts")
+                return
+            time.sleep(_POLL)
+
+
+def answer(folder: Path, config: Mapping[str, Any], number: int) -> tuple[Path, bool]:
+    """Answer a round in `folder` as the site that `config` is for; return the file, and whether the session has ended.
+
+    `config` is as `fhe_auc.site_role.answer` takes it, and errors are as there. Done again, it writes the same bytes.
+    """
+    submission = site_role.answer(config, read_from_others(_message_file(folder, number)))
+    message = Message.from_bytes(submission, limit=LONGEST)
+    file = folder / f"round-{number}" / file_name(message.sender)
+    file.parent.mkdir(exist_ok=True)
+    if not file.exists() or file.read_bytes() != submission:
+        write_atomically(file, submission, durable=True)
+    return file, outcomes.file_of(Path(str(config["results"])), message.session.hex()) is not None
+
+
+def newest_round(folder: Path) -> int | None:
+    """Return the number of the last round that has been opened in a folder; None: there is none yet."""
+    found = (re.fullmatch(r"round-([1-9][0-9]?)\.message", each.name) for each in folder.iterdir())
+    return max((int(each[1]) for each in found if each), default=None)
+
+
+def file_name(party: str) -> str:
+    """Return the name of a party's file: its own, with what file systems do not take as %XX; a digest if too long."""
+    name = quote(party, safe=" ").replace(".", "%2E")
+    if len(name) > _LONGEST_NAME:
+        name = hashlib.sha256(party.encode()).hexdigest()
+    return f"{name}.submission"
+
+
+def _message_file(folder: Path, number: int) -> Path:
+    return folder / f"round-{number}.message"
+
+
+def _state(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes with a file's contents; None where there is no file."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns

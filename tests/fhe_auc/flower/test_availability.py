@@ -1,0 +1,165 @@
+"""50 sites, each of which is away 5 % of the time: how long a session takes without a person, on a simulated clock.
+
+The mail is the real one, and so are the rounds; keys and ciphertexts are left out, as they take no time here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+
+from flwr.app import Message
+
+from fhe_auc import registry
+from fhe_auc.flower import mail
+from fhe_auc.flower.payload import packed, unpacked
+from fhe_auc.journal import Journal
+from fhe_auc.manifest import Manifest
+from fhe_auc.messages import Message as Envelope
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import Aggregator, conduct
+
+SITES, DOWN, REPAIR, LIMIT = 50, 0.05, 30 * 60.0, 90 * 60.0
+Draw = Callable[[np.random.Generator], float]
+
+
+class Unsigned:
+    """Signatures that cost nothing."""
+
+    def sign(self, purpose: bytes, statement: bytes) -> bytes:
+        return b"signed"
+
+    def check(self, *_: object) -> None:
+        return None
+
+
+class ThreeRounds(Aggregator):
+    """The rounds of `verified`: submissions, echoes, acknowledgements."""
+
+    rounds = 3
+    submission_limit = 100
+
+    def _accept(self, party: str, payload: bytes) -> None:
+        return None
+
+    def _close(self) -> bytes:
+        return b""
+
+    def _least(self) -> int:
+        return len(self.counted)
+
+
+class Site:
+    """A node that comes and goes."""
+
+    def __init__(self, name: str, draw: Draw, generator: np.random.Generator) -> None:
+        self.name, self._draw, self._generator = name, draw, generator
+        self.up = bool(generator.random() > DOWN)
+        self.changes = self._up_time() if self.up else draw(generator) * float(generator.random() if fixed(draw) else 1)
+
+    def _up_time(self) -> float:
+        return float(self._generator.exponential(REPAIR * (1 - DOWN) / DOWN))
+
+    def at(self, now: float) -> bool:
+        while self.changes <= now:
+            self.up = not self.up
+            self.changes += self._up_time() if self.up else self._draw(self._generator)
+        return self.up
+
+
+def always(_: np.random.Generator) -> float:
+    return REPAIR
+
+
+def exponential(generator: np.random.Generator) -> float:
+    return float(generator.exponential(REPAIR))
+
+
+def fixed(draw: Draw) -> bool:
+    return draw is always
+
+
+class Grid:
+    """Flower's, with a clock that `sleep` moves on to when something happens next."""
+
+    def __init__(self, sites: dict[int, Site], manifest: Manifest) -> None:
+        self.now = 0.0
+        self._sites, self._manifest = sites, manifest
+        self._replies: list[Message] = []
+        self._pushed = 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now = max(self.now + seconds, min(site.changes for site in self._sites.values()))
+
+    def get_node_ids(self) -> list[int]:
+        return [node for node, site in self._sites.items() if site.at(self.now)]
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        ids = []
+        for message in messages:
+            self._pushed += 1
+            message.metadata.__dict__["_message_id"] = f"m{self._pushed}"
+            asked = Envelope.from_bytes(unpacked(message), limit=2**20)
+            name = self._sites[message.metadata.dst_node_id].name
+            answer = Envelope(
+                asked.protocol, asked.session, asked.round, name, asked.manifest, b"", bytes(32), (), b"-"
+            )
+            self._replies.append(Message(packed(answer.to_bytes()), reply_to=message))
+            ids.append(message.metadata.message_id)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterator[Message]:
+        found, self._replies = self._replies, []
+        return iter(found)
+
+
+def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return how long so many sessions took, each over sites of its own."""
+    names = tuple(f"site {number}" for number in range(SITES))
+    request = Request(parties=names, thresholds=np.linspace(0, 1, 5), options={"epsilon": 8.0})
+    manifest = registry.load("histogram-local-dp").prepare(request).manifest
+    generator = np.random.default_rng(23)
+    found = []
+    for number in range(sessions):
+        sites = {node: Site(name, draw, generator) for node, name in enumerate(names, 1)}
+        grid: Any = Grid(sites, manifest)
+        monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
+        aggregator = ThreeRounds(manifest)
+        aggregator.signatures = Unsigned()  # type: ignore[assignment]
+        nodes = {node: site.name for node, site in sites.items()}
+        with Journal(folder / str(number)) as journal:
+            post = mail.Mail(
+                grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True, report=lambda _: None
+            )
+            record = conduct(aggregator, post.exchange)
+        assert record.delivered == names
+        found.append(grid.now / 60)
+    return np.array(found)
+
+
+def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rounds, each of which waits for one repair at most: all within 90 minutes, and the polls between."""
+    taken = minutes(20, always, tmp_path, monkeypatch)
+    assert taken.max() < LIMIT / 60 + 0.5
+    assert np.quantile(taken, 0.99) <= LIMIT / 60
+    assert np.median(taken) > 20  # a session seldom finds all sites there
+
+
+@pytest.mark.slow
+def test_with_exponential_repairs_half_of_all_sessions_end_within_two_hours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = minutes(200, exponential, tmp_path, monkeypatch)
+    print(f"median {np.median(taken):.0f} min, 99 %: {np.quantile(taken, 0.99):.0f} min")
+    assert 90 < np.median(taken) < 150
+    assert np.quantile(taken, 0.99) < 360

@@ -1,0 +1,362 @@
+"""Sessions carried by files: the right result at every site, whatever is killed, cut off, full or edited meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+from click.testing import CliRunner
+
+from fhe_auc import outcomes, registry
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData, count
+from fhe_auc.errors import ResultCheckError
+from fhe_auc.file_transport import file_name
+from fhe_auc.protocol import Request
+from fhe_auc.site_state import site_storage
+from fhe_auc.trapezoid import trapezoid
+
+GRID = np.linspace(0, 1, 16)
+CLI = (sys.executable, "-c", "from fhe_auc.cli import main; main()", "session")
+PATIENCE = 300.0  # seconds, for a step that takes one; only a broken test waits for them
+
+
+@dataclass
+class Session:
+    """A session of three sites with key stores of their own; every role is a process."""
+
+    folder: Path
+    sites: dict[str, PartyData]
+    session: bytes
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    @property
+    def exchange(self) -> Path:
+        return self.folder / "exchange"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "journal"
+
+    def start(self, *arguments: str, most_bytes: int | None = None) -> subprocess.Popen[str]:
+        """Start a role; it can write no file longer than `most_bytes`, as on a full disk."""
+
+        def limit() -> None:
+            if most_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            [*CLI, *arguments], cwd=self.folder, stdout=pipe, stderr=subprocess.STDOUT, text=True, preexec_fn=limit
+        )
+        self.started.append(process)
+        return process
+
+    def aggregate(self, **more: Any) -> subprocess.Popen[str]:
+        return self.start("aggregate", "exchange", "run.toml", "--json", **more)
+
+    def answer(self, site: str, *arguments: str, **more: Any) -> subprocess.Popen[str]:
+        return self.start("answer", "exchange", f"{site}.toml", *arguments, **more)
+
+    def attend(self, *absent: str) -> None:
+        """Have all sites but those answer the newest round."""
+        ended = {name: self.answer(name) for name in self.sites if name not in absent}
+        assert {name: finished(process)[0] for name, process in ended.items()} == dict.fromkeys(ended, 0)
+
+    def until(self, there: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not there():
+            assert time.monotonic() < deadline, [process.poll() for process in self.started]
+            time.sleep(0.02)
+
+    def opened(self, number: int) -> Callable[[], bool]:
+        return (self.exchange / f"round-{number}.message").exists
+
+    def submission(self, number: int, site: str) -> Path:
+        return self.exchange / f"round-{number}" / f"{site}.submission"
+
+    def result(self, site: str) -> Any:
+        written = outcomes.file_of(self.folder / f"results of {site}", self.session.hex())
+        return None if written is None else outcomes.read(written)
+
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.journal / "record.json").read_text())
+        return found
+
+    def check(self) -> None:
+        """All sites have the right result, all have confirmed it, and each was counted once."""
+        exact = trapezoid(reduce(add, (count(data, GRID) for data in self.sites.values()))).auc
+        rows = sum(data.rows for data in self.sites.values())
+        for site in self.sites:
+            found = self.result(site)
+            assert found.auc == pytest.approx(exact, abs=1e-12)
+            assert found.positives + found.negatives == rows
+        told = self.record()
+        assert (told["counted"], told["missing"], told["delivered"]) == (list(self.sites), [], list(self.sites))
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    told, _ = process.communicate(timeout=PATIENCE)
+    return process.returncode, told
+
+
+@pytest.fixture
+def session(site_rows: list[PartyData], tmp_path: Path) -> Iterator[Session]:
+    made = new_session(site_rows, tmp_path)
+    yield made
+    for process in made.started:
+        process.kill()
+        process.wait()
+
+
+def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Session:
+    names = tuple(data.name for data in site_rows)
+    prepared = registry.load("exact").prepare(Request(parties=names, thresholds=GRID, **request))
+    (folder / "keys").mkdir(mode=0o700)
+    local = site_storage().local_sites(prepared, folder / "keys", {})
+    run = {**local.aggregator, "journal": str(folder / "journal")}
+    (folder / "run.toml").write_text(tomli_w.dumps(run))
+    for data in site_rows:
+        np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
+        own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}
+        (folder / f"{data.name}.toml").write_text(tomli_w.dumps({**local.sites[data.name], **own}))
+    return Session(folder, {data.name: data for data in site_rows}, prepared.manifest.session)
+
+
+def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(session: Session) -> None:
+    aggregator = session.aggregate()
+    sites = [session.answer(name, "--wait", "1") for name in session.sites]
+    assert [finished(process)[0] for process in sites] == [0, 0, 0]
+    status, told = finished(aggregator)
+    assert (status, json.loads(told[told.index("{") :])["delivered"]) == (0, list(session.sites))
+    session.check()
+    assert "auc" not in (session.journal / "record.json").read_text()
+    again = session.aggregate()
+    status, told = finished(again)
+    assert (status, "is finished: all 3 sites have its result" in told) == (0, True)
+    status, told = finished(session.start("status", "run.toml"))
+    assert (status, told.split()[:2]) == (0, ["state", "finished:"])
+
+
+# --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("instant", ["round-1.message", "round-1.submissions", "round-1.closed", "round-2.message"])
+def test_an_aggregator_that_is_killed_goes_on_when_it_is_run_again(
+    session: Session, instant: str, sent: signal.Signals
+) -> None:
+    """The kill comes as soon as the file is there, or a little later: either way nothing is lost."""
+    aggregator = session.aggregate()
+    session.until(session.opened(1))
+    if instant != "round-1.message":
+        session.attend()
+    session.until((session.journal / instant).exists)
+    aggregator.send_signal(sent)
+    aggregator.wait()
+    if instant == "round-1.submissions":  # what has arrived counts, though the site is gone for good
+        kept = (session.journal / instant).stat().st_size > 0
+        for name in session.sites if kept else ():
+            session.submission(1, name).unlink(missing_ok=True)
+            break
+    again = session.aggregate()
+    if instant in ("round-1.message", "round-1.submissions"):
+        session.attend()
+    session.until(session.opened(2))
+    session.attend()
+    assert finished(again)[0] == 0
+    session.check()
+
+
+@pytest.mark.parametrize("round_number", [1, 2])
+@pytest.mark.parametrize("instant", [pytest.param("at once", marks=pytest.mark.slow), "once it has answered"])
+def test_a_site_that_is_killed_answers_the_same_when_it_is_run_again(
+    session: Session, round_number: int, instant: str
+) -> None:
+    aggregator = session.aggregate()
+    session.until(session.opened(1))
+    if round_number == 2:
+        session.attend()
+        session.until(session.opened(2))
+    site = session.answer("south")
+    answered = session.submission(round_number, "south")
+    if instant == "at once":
+        time.sleep(0.3)  # wherever it is then: it may have begun, or be done
+    else:
+        session.until(answered.exists)
+    site.kill()
+    site.wait()
+    before = answered.read_bytes() if answered.exists() else None
+    session.attend()
+    assert before in (None, answered.read_bytes())
+    if round_number == 1:
+        session.until(session.opened(2))
+        session.attend()
+    assert finished(aggregator)[0] == 0
+    session.check()
+
+
+@pytest.mark.parametrize(
+    ("role", "round_number"),
+    [
+        ("aggregator", 1),
+        ("site", 2),
+        pytest.param("aggregator", 2, marks=pytest.mark.slow),
+        pytest.param("site", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_a_full_disk_is_told_and_nothing_is_lost(session: Session, role: str, round_number: int) -> None:
+    full = {"most_bytes": 100} if role == "aggregator" else {}
+    aggregator = session.aggregate(**(full if round_number == 1 else {}))
+    if role == "aggregator":
+        if round_number == 2:
+            session.until(session.opened(1))
+            aggregator.kill()
+            aggregator.wait()
+            session.attend()
+            aggregator = session.aggregate(most_bytes=1000)  # less than a submission
+        status, told = finished(aggregator)
+        assert (status, "File too large" in told) == (1, True), told
+        aggregator = session.aggregate()
+    session.until(session.opened(1))
+    if round_number == 2:
+        session.attend()
+        session.until(session.opened(2))
+    if role == "site":
+        status, told = finished(session.answer("south", most_bytes=100))
+        assert (status, "File too large" in told, "internal" in told) == (1, True, False), told
+        assert session.result("south") is None
+        assert not session.submission(round_number, "south").exists()
+    session.attend()
+    if round_number == 1:
+        session.until(session.opened(2))
+        session.attend()
+    assert finished(aggregator)[0] == 0
+    session.check()
+
+
+def test_a_site_that_misses_the_last_round_gets_its_result_from_a_rerun(session: Session) -> None:
+    """Its rows have been edited meanwhile: what was submitted counts."""
+    run = session.folder / "run.toml"
+    before = run.read_text()
+    aggregator = session.aggregate()
+    session.until(session.opened(1))
+    session.attend()
+    session.until(session.opened(2))
+    aggregator.kill()
+    aggregator.wait()
+    run.write_text(before + "round-timeout = 0.5\n")
+    session.attend("south")
+    status, told = finished(session.aggregate())
+    assert (status, session.record()["delivered"]) == (0, [name for name in session.sites if name != "south"]), told
+    np.savez(session.folder / "south.npz", y_true=[0, 1, 1], y_score=[0.1, 0.2, 0.9])
+    status, told = finished(session.start("status", "run.toml"))
+    assert "ended; run it again for those without their results" in " ".join(told.split())
+    run.write_text(before)
+    again = session.aggregate()
+    session.attend()
+    assert finished(again)[0] == 0
+    session.check()
+    assert any("the rows have changed since they were submitted" in each for each in session.result("south").warnings)
+
+
+def test_a_file_that_is_cut_off_or_forged_is_refused_until_it_is_whole(session: Session) -> None:
+    aggregator = session.aggregate()
+    session.until(session.opened(1))
+    session.attend("south")
+    away = session.folder / "away"
+    assert finished(session.answer("south"))[0] == 0
+    south, north = session.submission(1, "south"), session.submission(1, "north")
+    # The aggregator may have read it before: then the session goes on at once, as it should.
+    whole = south.read_bytes()
+    for part in (whole[: len(whole) // 2], north.read_bytes(), b"", bytes([*whole[:-1], whole[-1] ^ 1])):
+        south.write_bytes(part)
+        time.sleep(0.05)
+    away.write_bytes(whole)
+    away.replace(south)
+    session.until(session.opened(2))
+    session.attend()
+    assert finished(aggregator)[0] == 0
+    session.check()
+
+
+def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and_one_that_is_refused(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    """Neither in the answer's length, nor in exit status, words, record or retries: the verdict is a secret."""
+    seen = []
+    rows = sum(data.rows for data in site_rows)
+    for name, most in (("accepted", rows), ("refused", rows - 1)):
+        (tmp_path / name).mkdir()
+        session = new_session(site_rows, tmp_path / name, max_rows=most)
+        aggregator = session.aggregate()
+        session.until(session.opened(1))
+        session.attend()
+        session.until(session.opened(2))
+        told = []
+        for site in session.sites:
+            status, line = finished(session.answer(site))
+            told.append((status, line.replace(str(session.folder), ""), len(session.submission(2, site).read_bytes())))
+        assert finished(aggregator)[0] == 0
+        record = session.record()
+        for site in session.sites:
+            if name == "accepted":
+                session.result(site)
+            else:
+                with pytest.raises(ResultCheckError, match="rows in all"):
+                    session.result(site)
+        seen.append((told, {key: record[key] for key in ("counted", "missing", "delivered", "refused")}))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("store = 1", "session is not configured"),
+        ("sesion = 'x'", "there is no entry 'sesion'; did you mean 'session'?"),
+        ("x =", "run.toml"),
+        ("session = 'nowhere.bundle'", "store is not configured"),
+    ],
+)
+def test_a_configuration_that_is_wrong_is_told_in_a_sentence(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(text)
+    found = CliRunner().invoke(main, ["session", "aggregate", "exchange", "run.toml"])
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert words in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_folder_without_messages_is_named(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text("")
+    found = CliRunner().invoke(main, ["session", "answer", str(tmp_path), str(tmp_path / "site.toml")])
+    assert (found.exit_code, "holds no message of a session yet" in found.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("party", "name"),
+    [
+        ("north", "north.submission"),
+        ("St. Mary's / Köln", "St%2E Mary%27s %2F K%C3%B6ln.submission"),
+        ("..", "%2E%2E.submission"),
+    ],
+)
+def test_every_party_has_a_file_name_of_its_own_inside_the_folder(party: str, name: str) -> None:
+    assert file_name(party) == name
+    assert len(os.fsencode(file_name("漢" * 64))) < 255
