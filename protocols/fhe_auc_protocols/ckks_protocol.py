@@ -34,7 +34,7 @@ class CkksProtocol(EncryptedProtocol[R, P]):
 
     def joint_computation(self, manifest: Manifest, binding: bytes) -> JointComputation[Any, Any, Any, Any]:
         """Return the computation of a session with joint keys; errors likewise. Needs OpenFHE."""
+        plan = self.plan_of(manifest)
         from fhe_auc.ckks.openfhe_joint_computation import JointCkks  # needs OpenFHE
 
-        plan = self.plan_of(manifest)
         return JointCkks(manifest, plan, self.circuit(plan), binding)
