@@ -4,13 +4,15 @@
 BIN := .venv/bin
 # One thread a process: on rings this small OpenFHE is slower with more, and the test processes share the cores already.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+LOCK := UV_PYTHON_DOWNLOADS=never $(BIN)/uv pip compile --quiet --generate-hashes --no-annotate --constraint constraints.txt \
+	--custom-compile-command "make requirements"
 JOBS ?= 2
 ARGS ?=
 # By file, what the tests of one share is made once; all tests by group, as those that run Flower are in several files.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # every target begins by seeing to the same .venv
-.PHONY: help demo test test-openfhe test-all bench lint types docs format clean run-venv dev-venv openfhe-venv
+.PHONY: help demo test test-openfhe test-all bench lint types docs format requirements release clean run-venv dev-venv openfhe-venv
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +47,16 @@ docs: dev-venv ## build the documents as a site in build/site; a broken link or 
 format: dev-venv ## format, and mend what can be mended without asking
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+requirements: dev-venv ## lock, with hashes, what is installed at sites, from the versions of constraints.txt
+	for minor in 10 11 12 13; do \
+		$(LOCK) --python-version 3.$$minor --python-platform x86_64-manylinux_2_28 --extra plots --extra dp --extra flower \
+			pyproject.toml --output-file requirements/py3$$minor.txt || exit; \
+	done
+	echo hatchling | $(LOCK) --python-version 3.12 - --output-file requirements/build.txt
+
+release: dev-venv ## build what a release holds, in dist: wheel, sources, list of components (SBOM), licences
+	scripts/make_release.sh
 
 clean: ## remove all that make, Python and the tools made, .venv too
 	rm -rf .venv .venv-openfhe build dist .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,22 @@
+#!/bin/sh
+# make_release.sh: builds in dist/ the wheel and the sources, and beside them, of all that requirements/ installs with it,
+# the components (CycloneDX) and the licences. The same commit gives the same wheel.
+set -eu
+cd "$(dirname "$0")/.."
+
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+rm -rf dist build/release-venv
+.venv/bin/python -m build --no-isolation --outdir dist .
+
+.venv/bin/python -m venv build/release-venv
+installed=build/release-venv/bin/python
+version=$("$installed" -c 'import sys; print("%d%d" % sys.version_info[:2])')
+"$installed" -m pip install --quiet --disable-pip-version-check --require-hashes -r "requirements/py$version.txt"
+"$installed" -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+
+.venv/bin/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py environment --output-reproducible \
+    --pyproject pyproject.toml --output-file dist/components.cdx.json "$installed"
+.venv/bin/uv tool run --from pip-licenses==5.5.5 pip-licenses --python "$installed" --with-urls --format csv \
+    --output-file dist/licences.csv
+(cd dist && sha256sum -- * >SHA256SUMS)

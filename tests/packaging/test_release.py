@@ -1,0 +1,130 @@
+"""Sites install what is locked by hash, workflows and image name what is there, and a wheel is built alike twice."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+LOCKED = sorted((ROOT / "requirements").glob("py3*.txt"))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Name and version of each requirement; a comment or an option is no requirement."""
+    entries = path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+    found = [entry for entry in entries if entry and not entry.startswith(("#", "-"))]
+    assert all(re.match(r"[\w.-]+==\S+", entry) for entry in found), path
+    return dict(re.split(r"==|\s", entry)[:2] for entry in found)
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
+def test_every_requirement_has_a_hash_and_the_version_of_the_constraints(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=[a-z])", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip())
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in text  # no index of somebody's
+    constraints = set(re.findall(r"^([\w.-]+==[^\s;]+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE))
+    assert {f"{name}=={version}" for name, version in pins(path).items()} <= constraints
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
+def test_what_pyproject_asks_for_is_locked(path: Path) -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"^dependencies = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    asked = [Requirement(entry) for entry in re.findall(r'^ +"(.+?)"', lines, re.MULTILINE)]
+    version = f"3.{path.stem.removeprefix('py3')}"
+    here = {
+        "python_version": version,
+        "implementation_name": "cpython",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+    }
+    needed = {each.name: each.specifier for each in asked if each.marker is None or each.marker.evaluate(here)}
+    locked = pins(path)
+    assert all(specifier.contains(locked[name]) for name, specifier in needed.items())
+    assert ("openfhe" in locked) == (version in ("3.10", "3.12"))
+
+
+def test_each_python_that_can_be_installed_on_is_locked() -> None:
+    classified = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert {path.stem for path in LOCKED} == {f"py{version.replace('.', '')}" for version in classified}
+
+
+def test_the_image_installs_what_is_locked_for_its_python() -> None:
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (version,) = set(re.findall(r"^FROM python:([\d.]+)-slim-trixie", text, re.MULTILINE))
+    locked = re.findall(r"--require-hashes -r (\S+)", text)
+    assert locked == ["requirements/build.txt", f"requirements/py{version.replace('.', '')}.txt"]
+    allowed = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert all((ROOT / name).exists() for name in allowed)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_may_only_read_but_where_a_job_says_more_and_runs_targets_that_make_has(path: Path) -> None:
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert found["permissions"] == {"contents": "read"}
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for job in found["jobs"].values():
+        assert job["timeout-minutes"] <= 350
+        for step in job["steps"]:
+            if "uses" in step:
+                assert re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+            elif step["run"].startswith("make "):
+                assert {word for word in step["run"].split()[1:] if "=" not in word} <= targets
+
+
+def test_only_a_release_may_write() -> None:
+    jobs = {
+        path.stem: [job.get("permissions") for job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].values()]
+        for path in WORKFLOWS
+    }
+    assert jobs == {
+        "checks": [None, None],
+        "nightly": [None],
+        "release": [{"contents": "write", "id-token": "write", "attestations": "write"}],
+    }
+
+
+def test_the_demo_of_three_sites_runs_without_rights() -> None:
+    (service,) = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"].values()
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["network_mode"] == "none"
+    folder = ROOT / service["volumes"][0].split(":")[0]
+    assert {path.name for path in folder.iterdir()} == {name for name in service["command"] if name.endswith(".csv")}
+
+
+def test_the_same_sources_give_the_same_wheel_wherever_and_whenever_it_is_built(tmp_path: Path) -> None:
+    digests = []
+    for folder, time in (("here", 1_000_000_000), ("somewhere else", 1_700_000_000)):
+        copy = tmp_path / folder
+        copy.mkdir()
+        for name in ("pyproject.toml", "README.md", "LICENSE", "fhe_auc", "keys", "protocols", "benchmarks"):
+            source, target = ROOT / name, copy / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+        for path in copy.rglob("*"):
+            os.utime(path, (time, time))
+        built = subprocess.run(
+            [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(copy / "dist"), str(copy)],
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1600000000"},
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert built.returncode == 0, built.stderr[-2000:]
+        (wheel,) = (copy / "dist").glob("*.whl")
+        digests.append((wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest()))
+    assert digests[0] == digests[1]
