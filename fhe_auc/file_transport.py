@@ -53,7 +53,7 @@ class FileTransport(Transport):
                 file = answers / file_name(party)
                 if aggregator.has_accepted(party) or (state := _state(file)) in (None, seen.get(party)):
                     continue
-                seen[party] = state  # type: ignore[assignment] # it is not None
+                seen[party] = state
                 try:
                     submission = read_from_others(file)
                 except (OSError, InputError) as error:

@@ -1,6 +1,6 @@
 """Train a model on 78 clinics with Flower, and judge it by one encrypted AUC instead of an average of 78 site AUCs.
 
-Needs the extra: pip install '.[flower]' in a clone. The clinics are simulated; app/ is what would run across real ones.
+Needs the extra: pip install '.[simulation]' in a clone. The clinics are simulated; app/ would run across real ones.
 Run it with: .venv/bin/python examples/flower_training/run.py
 """
 

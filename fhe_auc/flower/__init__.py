@@ -11,15 +11,30 @@ one's own gets a session in. Importing this package does not import flwr.
 from __future__ import annotations
 
 import os
+import sys
+from importlib.metadata import version
 
+from fhe_auc.errors import InputError
 from fhe_auc.extras import require
+
+FLOWER = "1.41.0"
+"""The version of Flower on whose internals `limited_replies`, `superlink`, `supernode` and `admission` rely."""
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
 """Variables with which neither Flower nor Ray calls home; what the user has set himself is left alone."""
 
 
-def require_flower() -> None:
-    """See to it that Flower calls nobody from here; raise `InputError` where it is not installed."""
+def require_flower(extra: str = "flower") -> None:
+    """See to it that Flower calls nobody from here.
+
+    Raise `InputError` where the extra, "flower" or "simulation", is not installed, or Flower is not `FLOWER`.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
-    require("flower")
+    if sys.version_info < (3, 11):
+        raise InputError(f"Flower needs Python 3.11 or later, and this is {sys.version_info[0]}.{sys.version_info[1]}")
+    require(extra)
+    if (found := version("flwr")) != FLOWER:
+        raise InputError(
+            f"flwr {found} is installed, fhe-auc relies on {FLOWER}: in a clone of fhe-auc, pip install '.[{extra}]'"
+        )

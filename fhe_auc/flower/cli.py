@@ -34,11 +34,12 @@ _TERMINATED = 143  # 128 + SIGTERM
         "fhe-auc flower simulate all.csv --site-column hospital        each hospital a virtual site",
         "fhe-auc flower local-deployment north.csv south.csv west.csv  three nodes here, over TLS",
         "fhe-auc flower bundle session-app                             what `flwr run` takes",
+        "fhe-auc flower superlink --help                               what the aggregator runs",
         "fhe-auc flower supernode --help                               what a site runs",
     ),
 )
 def flower() -> None:
-    """Run sessions between machines, carried by Flower (extra fhe-auc[flower]).
+    """Run sessions between machines, carried by Flower (extras fhe-auc[flower], and fhe-auc[simulation] to simulate).
 
     docs/guide/flower.md walks through it.
     """
@@ -104,7 +105,7 @@ def _play(
     *,
     deployed: bool,
 ) -> None:
-    require_flower()
+    require_flower("flower" if deployed else "simulation")
     from fhe_auc.flower.local_sites import Stage
 
     parties, analysis = files.read_for(session.questions)
@@ -173,14 +174,34 @@ def _sha256(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     """Start `flower-supernode` with the options given, so that it runs no app bundle but one, and calls nobody's home.
 
-    Its own interface, which only processes on this machine use, is bound to 127.0.0.1, on any free port, unless
-    --clientappio-api-address says otherwise.
+    Its own interface, which only processes on this machine use, is bound to 127.0.0.1, on any free port, unless --host
+    or --port says otherwise. Where one with the same key was killed, the SuperLink notices after a minute: this waits.
     """
+    require_flower()
     from fhe_auc.flower.supernode import run
 
-    if not any(each.startswith("--clientappio-api-address") for each in arguments):
-        arguments = ("--clientappio-api-address", "127.0.0.1:0", *arguments)
     run(arguments, bundle_sha256=bundle_sha256)
+
+
+@flower.command(
+    context_settings={"ignore_unknown_options": True},
+    short_help="Start a SuperLink, of which other machines reach the fleet API alone.",
+    epilog=output.examples(
+        "fhe-auc flower superlink --host 0.0.0.0 --port 9092 --enable-supernode-auth \\",
+        "    --ssl-ca-certfile ca.pem --ssl-certfile tls.pem --ssl-keyfile tls.key",
+    ),
+)
+@click.argument("arguments", metavar="[OPTION OF flower-superlink]...", nargs=-1, type=click.UNPROCESSED)
+def superlink(arguments: tuple[str, ...]) -> None:
+    """Start `flower-superlink` with the options given; it calls nobody's home, and installs nothing for apps.
+
+    Nodes reach it at --host and --port. Whoever else does, to start runs or register nodes, must do so on this machine,
+    at 127.0.0.1. Nodes and runs are kept in $FLWR_HOME/superlink.db, unless --database says otherwise, for a restart.
+    """
+    require_flower()
+    from fhe_auc.flower.superlink import run
+
+    run(arguments)
 
 
 @flower.command(

@@ -10,13 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import grpc  # type: ignore[import-untyped]
-from flwr.server.grid import grpc_grid
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectUnavailableError,
-    inflate_object_from_contents,
-    pull_objects,
-)
+import httpx
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, inflate_object_from_contents, pull_objects
+from flwr.superlink.grid import http_grid
 
 _AT_LEAST_EVERY = 1.0  # seconds between two looks for content
 
@@ -38,14 +34,14 @@ def limited_replies(deadline: float) -> Iterator[None]:
                 backoff_cap=_AT_LEAST_EVERY,
             )
             inflate_object_from_contents(whole, found, keep_object_contents=True)
-        except grpc.RpcError:
+        except httpx.HTTPError:
             raise  # the SuperLink itself
         except Exception:  # of whatever kind: it was made elsewhere
-            raise ObjectUnavailableError(whole) from None
+            raise ObjectPullError(whole, "unfinished, or malformed") from None
         return found
 
-    vars(grpc_grid).update(pull_objects=pulled)
+    vars(http_grid).update(pull_objects=pulled)
     try:
         yield
     finally:
-        vars(grpc_grid).update(pull_objects=pull_objects)
+        vars(http_grid).update(pull_objects=pull_objects)

@@ -31,15 +31,9 @@ class Processes(AbstractContextManager["Processes"]):
         # Its name is short: Ray's sockets have at most 107 bytes of path.
         self.folder = Path(tempfile.mkdtemp(prefix="fhe-flwr-", dir=_in_memory()))
         self._started: list[subprocess.Popen[bytes]] = []
-        # Its standard input closes when this process ends, even by SIGKILL; it then ends what is left.
-        self._ender = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-I", cleanup.__file__, str(self.folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        home = Path(cleanup.home(self.folder))
+        home = self.folder / "flwr"
+        self._mark = f"FLWR_HOME={home}"
+        self._ender = cleanup.clean_up_after_this_process(self._mark, self.folder)
         home.mkdir()
         self._variables = {
             "FLWR_HOME": str(home),
@@ -114,7 +108,7 @@ class Processes(AbstractContextManager["Processes"]):
         for process in self._started:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(deadline - time.monotonic(), 0.1))
-        cleanup.clean_up(self.folder, deadline)
+        cleanup.clean_up(self._mark, deadline, self.folder)
         for process in self._started:
             process.wait()
         self._started = []

@@ -15,6 +15,7 @@ from fhe_auc.errors import EvaluationError
 from fhe_auc.flower import bundle
 from fhe_auc.flower.certificates import TlsFiles
 from fhe_auc.flower.client_app import VIRTUAL_SITES
+from fhe_auc.flower.ports import reserved_port
 from fhe_auc.flower.processes import Processes
 from fhe_auc.outcomes import told_error
 
@@ -39,10 +40,13 @@ class Runtime(AbstractContextManager["Runtime"]):
         self.app = app or self.folder / "app"
         self.bundle_sha256 = bundle.write(self.app) if app is None else bundle.sha256(app)
         self._tls = TlsFiles.create(self.folder) if secured else None
-        self.control, self.fleet = (f"127.0.0.1:{port}" for port in free_ports(2))
+        self._held = ExitStack()
+        self._port = self._held.enter_context(reserved_port())
+        self.superlink = f"127.0.0.1:{self._port}"
 
     def __exit__(self, *error: object) -> None:
         self.processes.close()
+        self._held.close()
 
     def start_simulating(self, sites: Sequence[Mapping[str, str]]) -> None:
         """Start a SuperLink that simulates these sites, each with a configuration as a node would have it."""
@@ -56,19 +60,17 @@ class Runtime(AbstractContextManager["Runtime"]):
         """Start a SuperLink for nodes that show a registered key, over TLS."""
         assert self._tls is not None  # noqa: S101 - for the type checker
         arguments = ["--ssl-ca-certfile", str(self._tls.authority), "--ssl-certfile", str(self._tls.certificate)]
-        arguments += ["--ssl-keyfile", str(self._tls.key), "--fleet-api-address", self.fleet]
-        self._start_superlink([*arguments, "--enable-supernode-auth"])
+        self._start_superlink([*arguments, "--ssl-keyfile", str(self._tls.key), "--enable-supernode-auth"])
 
     def _start_superlink(self, arguments: Sequence[str], **variables: str) -> None:
         connection = "insecure = true\n" if self._tls is None else f'root-certificates = "{self._tls.authority}"\n'
         (self.folder / "flwr" / "config.toml").write_text(
-            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "{self.control}"\n{connection}',
+            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "{self.superlink}"\n{connection}',
             encoding="utf-8",
         )
-        command = ["flower-superlink", "--isolation", "subprocess", "--control-api-address", self.control]
-        command += ["--serverappio-api-address", "127.0.0.1:0", *arguments]
+        command = ["fhe-auc", "flower", "superlink", "--port", str(self._port), *arguments]
         self._superlink = self.processes.start("superlink", command, **variables)
-        self._wait_for(self.control)
+        self._wait_for(self.superlink)
 
     def _wait_for(self, address: str) -> None:
         """Wait until something listens there."""
@@ -94,7 +96,7 @@ class Runtime(AbstractContextManager["Runtime"]):
         assert self._tls is not None  # noqa: S101 - for the type checker
         settings = self.folder / f"{name}.toml"
         bundle.write_config(settings, config)
-        command = ["fhe-auc", "flower", "supernode", "--superlink", self.fleet]
+        command = ["fhe-auc", "flower", "supernode", "--superlink", self.superlink]
         command += ["--root-certificates", str(self._tls.authority), "--auth-supernode-private-key", str(private_key)]
         command += ["--bundle-sha256", self.bundle_sha256, "--node-config", str(settings)]
         self.processes.start(name, command, **variables)
@@ -139,10 +141,3 @@ class Runtime(AbstractContextManager["Runtime"]):
         if status.startswith("finished") and not record.exists():
             told = self.processes.call(["flwr", "log", run_id, "--show"]).strip()[-_LAST_WORDS:]
             raise EvaluationError(f"Flower has ended the run ({status}): {told}")
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports of 127.0.0.1 on which nothing listens at this moment."""
-    with ExitStack() as open_sockets:
-        sockets = [open_sockets.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
-        return [int(each.getsockname()[1]) for each in sockets]

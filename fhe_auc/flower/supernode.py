@@ -2,39 +2,40 @@
 
 Whoever may submit runs to a SuperLink decides what its sites run. Flower's own check of bundles needs Flower's servers,
 so it is given another judge: the SHA-256 that the site was started with. That hangs on flwr's internals, which is why
-its version is pinned exactly, and checked here.
+its version is pinned exactly.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import os
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fhe_auc.errors import InputError
-from fhe_auc.flower import require_flower
+from flwr.common.config import get_fab_config, get_metadata_from_config, parse_config_args
+from flwr.supercore.constant import TaskType
+from flwr.supercore.exit import ExitCode, flwr_exit
+from flwr.supernode import cli, fleet_http_connection
+from flwr.supernode import start_client_internal as internals
+
+from fhe_auc.errors import EvaluationError
+from fhe_auc.flower import admission
+from fhe_auc.flower.cleanup import clean_up_after_this_process
+from fhe_auc.flower.ports import reserved_port
 from fhe_auc.site_state import site_storage
 
-FLOWER = "1.30.0"
-"""The version whose internals `run` relies on."""
+_MARK = "FHE_AUC_SUPERNODE"
 
 
 def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     """Run ``flower-supernode`` with its arguments in this process; any other bundle is refused, and not run.
 
-    `bundle_sha256` is 64 hexadecimal digits. Raises `InputError` where Flower is missing, or of another version than
-    `FLOWER`.
+    `bundle_sha256` is 64 hexadecimal digits. What it has started ends with this process, however that ends. Raises
+    `EvaluationError` where the SuperLink refuses the node: why, and what to do.
     """
-    require_flower()
-    import flwr
-    from flwr.common.config import get_fab_config, get_metadata_from_config, parse_config_args
-    from flwr.supernode import start_client_internal as internals
-    from flwr.supernode.cli import flower_supernode
-
-    if flwr.__version__ != FLOWER:
-        raise InputError(f"flwr {flwr.__version__} is installed, but sites are checked with {FLOWER} only")
     pull = internals._pull_and_store_message
 
     def pull_pinned(
@@ -51,21 +52,43 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
             found.verifications["valid_license"] = "judged by its hash"  # or it would not be judged at all
             return found
 
-        # How long an answer took is the site's own; and a refused run has no such time, without which no reply is sent.
-        state.get_message_processing_duration = lambda message_id: 0.0
+        state.get_message_processing_duration = lambda message_id: 0.0  # how long an answer took is the site's own
         return pull(state=state, get_run=noted, get_fab=marked, trusted_entities=judged, **rest)
 
     def is_pinned(bundle: Any, judged: Mapping[str, Any]) -> bool:
         pinned, run = judged["sha256"], judged["run"]
         if not hashlib.sha256(bundle.content).hexdigest() == bundle.hash_str == run.fab_hash == pinned:
             return False
+        if run.primary_task_type == TaskType.AGENT_APP:  # which would start another program than flwr-clientapp
+            return False
         # By these names Flower looks up what it runs, among all that was ever installed at the site.
         return bool(get_metadata_from_config(get_fab_config(bundle.content)) == (run.fab_id, run.fab_version))
 
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--node-config")
-    given = parser.parse_known_args(arguments)[0].node_config
-    site_storage().shield(parse_config_args([given] if given else None))  # this process starts one for each run
+    parser.add_argument("--port")
+    given = parser.parse_known_args(arguments)[0]
+    site_storage().shield(
+        parse_config_args([given.node_config] if given.node_config else None)
+    )  # this process starts one for each run
     vars(internals).update(_pull_and_store_message=pull_pinned, _verify_fab=is_pinned)
-    sys.argv = ["flower-supernode", *arguments]
-    flower_supernode()
+    refusals = admission.Refusals()
+    vars(fleet_http_connection).update(FleetHttpClient=admission.client(refusals))
+    mark = secrets.token_hex(16)
+    ender = clean_up_after_this_process(f"{_MARK}={mark}")
+    os.environ[_MARK] = mark
+    with reserved_port() as port:
+        # Its own interface is for processes on this machine.
+        own = [] if given.port else ["--port", str(port)]
+        sys.argv = ["flower-supernode", *own, *arguments]
+        try:
+            cli.flower_supernode()
+            # It returns where the connection has broken for good, with a thread that would not let this process end.
+            flwr_exit(ExitCode.SUPERNODE_CONNECTION_ERROR, "The connection to the SuperLink has ended.")
+        except SystemExit:
+            if refusals.reason:
+                raise EvaluationError(refusals.reason) from None
+            raise
+        finally:
+            ender.communicate()
+            del os.environ[_MARK]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +15,19 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from fhe_auc import registry
+from fhe_auc.errors import InputError
 from fhe_auc.extras import EXTRAS, MissingExtraError, require
+from fhe_auc.flower import FLOWER as FLWR
+from fhe_auc.flower import require_flower
 from fhe_auc.protocol import Request
 from fhe_auc.trapezoid import auc_of_rows
 
 MISSING = [*(module for modules, _ in EXTRAS.values() for module in modules), "pandas", "polars", "statsmodels"]
 FILES = ["north.csv", "south.csv", "west.csv"]
 KENDALL = ["--statistic", "kendall", "--column", "y_true", "--column", "y_score", "--epsilon", "1", "--range", "0", "1"]
+
+FLOWER = pytest.mark.skipif(sys.version_info < (3, 11), reason="Flower needs Python 3.11")
+flower = partial(pytest.param, marks=FLOWER)
 
 WITHOUT = """
 import sys
@@ -160,7 +168,11 @@ def test_the_demo_needs_no_extra(tmp_path: Path) -> None:
         ("dp", ["ustat", "north.csv", *KENDALL, "--method", "pairs"]),
         ("benchmark", ["compare-protocols", "north.csv", "south.csv"]),
         ("benchmark", ["attack", "--trials", "0"]),
-        ("flower", ["flower", "simulate", "north.csv", "south.csv"]),
+        flower("simulation", ["flower", "simulate", "north.csv", "south.csv"]),
+        flower("flower", ["flower", "local-deployment", "north.csv", "south.csv"]),
+        flower("flower", ["flower", "bundle", "app"]),
+        flower("flower", ["flower", "superlink", "--insecure"]),
+        flower("flower", ["flower", "supernode", "--bundle-sha256", "0" * 64]),
     ],
 )
 def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path, extra: str, arguments: list[str]) -> None:
@@ -168,6 +180,27 @@ def test_what_needs_an_extra_says_so_in_one_sentence(folder: Path, extra: str, a
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.strip().splitlines()) == 1
     assert f"pip install '.[{extra}]'" in done.stderr
+
+
+@FLOWER
+def test_a_simulation_without_ray_says_what_to_install(folder: Path) -> None:
+    done = without_extras(folder, "flower", "simulate", "north.csv", "south.csv", but="flower")
+    assert done.returncode == 2
+    told = "error: simulations over Flower need ray: in a clone of fhe-auc, pip install '.[simulation]'"
+    assert done.stderr.splitlines() == [told]
+
+
+def test_on_an_old_python_flower_says_which_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.version_info", (3, 10, 13))
+    with pytest.raises(InputError, match=r"^Flower needs Python 3\.11 or later, and this is 3\.10$"):
+        require_flower()
+
+
+@FLOWER
+def test_another_version_of_flower_than_the_one_relied_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fhe_auc.flower.version", lambda name: "1.42.0")
+    with pytest.raises(InputError, match=rf"flwr 1\.42\.0 is installed, fhe-auc relies on {re.escape(FLWR)}: "):
+        require_flower()
 
 
 @pytest.mark.parametrize(

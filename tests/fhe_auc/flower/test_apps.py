@@ -24,17 +24,18 @@ import msgspec
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from flwr.app import Error, Message, RecordDict
+from flwr.app.message import remove_content_from_message
 from flwr.common.config import parse_config_args
-from flwr.common.message import remove_content_from_message
 from flwr.common.serde import message_to_proto
-from flwr.proto.appio_pb2 import PullAppMessagesResponse
 from flwr.proto.message_pb2 import PullObjectResponse
 from flwr.proto.node_pb2 import Node as FlowerNode
-from flwr.server.grid.grpc_grid import GrpcGrid
+from flwr.proto.runtime_pb2 import PullAppMessagesResponse
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.superlink.grid.http_grid import HttpGrid
+from flwr.supernode import fleet_http_connection
 from flwr.supernode import start_client_internal as internals
 
 from fhe_auc import federated_auc, outcomes, registry
@@ -54,6 +55,8 @@ from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
 from fhe_auc_keys.local_consortium import TRIAL
 from tests.support.certified import STUDY
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 GRID = np.linspace(0, 1, 16)
 Answer = Callable[[Message], "Message | None"]
@@ -690,14 +693,35 @@ def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(mal
         stub.found[content] = b"Array 3\0\xff\xff\xff"
     else:
         del stub.found[content]
-    grid = GrpcGrid.__new__(GrpcGrid)
-    vars(grid).update(_run=SimpleNamespace(run_id=1), _grpc_stub=stub, _channel=object(), node=FlowerNode(node_id=1))
+    grid = HttpGrid.__new__(HttpGrid)
+    vars(grid).update(_run=SimpleNamespace(run_id=1), _client=stub, node=FlowerNode(node_id=1))
     started = time.monotonic()
     with limited_replies(started + 1.0):
         replies = {reply.metadata.reply_to_message_id: reply for reply in grid.pull_messages(["to 1", "to 2"])}
     assert time.monotonic() - started < 10.0
     assert unpacked(replies["to 1"]) == b"good"
     assert replies["to 2"].has_error()
+
+
+def run_in_place_of_flower(
+    flower: Callable[[], None], monkeypatch: pytest.MonkeyPatch, *arguments: str, bundle_sha256: str = "0" * 64
+) -> None:
+    """Run a site's SuperNode up to where Flower's would begin; what it has changed there is put back after the test."""
+    for where, name in (
+        (internals, "_pull_and_store_message"),
+        (internals, "_verify_fab"),
+        (fleet_http_connection, "FleetHttpClient"),
+    ):
+        monkeypatch.setattr(where, name, getattr(where, name))
+    monkeypatch.setattr("sys.argv", ["test"])
+
+    def run_and_exit() -> None:
+        flower()
+        raise SystemExit(0)
+
+    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", run_and_exit)
+    with pytest.raises(SystemExit):
+        supernode.run(arguments, bundle_sha256=bundle_sha256)
 
 
 @pytest.mark.parametrize(
@@ -709,6 +733,7 @@ def test_what_a_site_announces_and_does_not_deliver_costs_its_own_reply_only(mal
         ({"fab_hash": "0" * 64}, False),
         ({"fab_id": "publisher/other"}, False),
         ({"fab_version": "../../other"}, False),
+        ({"primary_task_type": "flwr-agentapp"}, False),
     ],
 )
 def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
@@ -716,18 +741,16 @@ def test_a_site_runs_what_is_pinned_whatever_else_the_server_calls_it(
 ) -> None:
     content = b"the bundle"
     pinned = hashlib.sha256(content).hexdigest()
-    told = {"content": content, "hash_str": pinned, "fab_hash": pinned, "fab_id": "a/b", "fab_version": "1"} | changes
-    for name in ("_pull_and_store_message", "_verify_fab"):
-        monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back
-    monkeypatch.setattr("sys.argv", ["test"])
-    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", lambda: None)
-    monkeypatch.setattr("flwr.common.config.get_fab_config", lambda found: found)
-    monkeypatch.setattr("flwr.common.config.get_metadata_from_config", lambda found: ("a/b", "1"))
-    supernode.run([], bundle_sha256=pinned)
+    told = {"content": content, "hash_str": pinned, "fab_hash": pinned, "fab_id": "a/b", "fab_version": "1"}
+    told |= {"primary_task_type": "flwr-serverapp"} | changes
+    monkeypatch.setattr(supernode, "get_fab_config", lambda found: found)
+    monkeypatch.setattr(supernode, "get_metadata_from_config", lambda found: ("a/b", "1"))
+    run_in_place_of_flower(lambda: None, monkeypatch, bundle_sha256=pinned)
 
     asked = Message(packed(b"question"), 1, "query.fhe_auc")
     asked.metadata.__dict__.update(_message_id="m", _run_id=1)
-    run = SimpleNamespace(**{name: told[name] for name in ("fab_hash", "fab_id", "fab_version")})
+    names = ("fab_hash", "fab_id", "fab_version", "primary_task_type")
+    run = SimpleNamespace(**{name: told[name] for name in names})
     fab = SimpleNamespace(content=told["content"], hash_str=told["hash_str"], verifications={})
     replies: list[Message] = []
     begun: list[str] = []
@@ -776,11 +799,7 @@ def test_what_a_supernode_starts_inherits_no_passphrase_that_is_in_a_file(
         child = subprocess.run(["/usr/bin/env"], capture_output=True, check=True)
         environments.append(child.stdout)
 
-    for name in ("_pull_and_store_message", "_verify_fab"):
-        monkeypatch.setattr(internals, name, getattr(internals, name))  # to be put back
-    monkeypatch.setattr("sys.argv", ["test"])
-    monkeypatch.setattr("flwr.supernode.cli.flower_supernode", start_child)
-    supernode.run(["--superlink", "127.0.0.1:1", *given], bundle_sha256="0" * 64)
+    run_in_place_of_flower(start_child, monkeypatch, "--superlink", "127.0.0.1:1", *given)
     assert len(environments) == 1
     assert (b"four words" in environments[0]) is inherits
 

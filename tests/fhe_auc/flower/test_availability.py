@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from flwr.app import Message
 
@@ -25,6 +25,8 @@ from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.rounds import Aggregator, conduct
+
+pytestmark = pytest.mark.usefixtures("in_a_run")
 
 SITES, DOWN, REPAIR, LIMIT = 50, 0.05, 30 * 60.0, 90 * 60.0
 Draw = Callable[[np.random.Generator], float]

@@ -32,11 +32,14 @@ time.sleep(600)
 
 
 def living_in(folder: str) -> list[int]:
-    mark = f"FLWR_HOME={folder}/flwr".encode()
+    return living_with(f"FLWR_HOME={folder}/flwr")
+
+
+def living_with(mark: str) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if mark in (entry / "environ").read_bytes().split(b"\0"):
+            if mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
                 found.append(int(entry.name))
         except OSError:
             continue
@@ -71,6 +74,31 @@ def test_a_command_that_cannot_clean_up_leaves_nothing_behind(sent: signal.Signa
         process.send_signal(sent)
     wait_for(lambda: not Path(folder).exists())
     assert not living_in(folder)
+
+
+SUPERNODE = """
+import os, subprocess, sys, time
+from flwr.supernode import cli
+from fhe_auc.flower import supernode
+stubborn = "import signal, time; [signal.signal(each, signal.SIG_IGN) for each in (1, 2, 15)]; time.sleep(600)"
+def answering():
+    subprocess.Popen([sys.executable, "-c", stubborn], start_new_session=True)
+    print(os.environ["FHE_AUC_SUPERNODE"], flush=True)
+    time.sleep(600)
+cli.flower_supernode = answering
+supernode.run([], bundle_sha256="0" * 64)
+"""
+
+
+def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None:
+    """Such a process may hold keys; it ends though it takes no notice of signals, or is busy in a library."""
+    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+    with subprocess.Popen([sys.executable, "-c", SUPERNODE], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        mark = f"FHE_AUC_SUPERNODE={process.stdout.readline().decode().strip()}"
+        wait_for(lambda: len(living_with(mark)) == 1)
+        process.kill()
+    wait_for(lambda: not living_with(mark))
 
 
 def test_closing_leaves_no_process_and_can_be_done_twice(temporary: Path) -> None:

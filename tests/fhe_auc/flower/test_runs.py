@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("flwr", reason="the extra fhe-auc[flower] is not installed")
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc import datasets
 from fhe_auc.counts import PartyData
@@ -243,7 +243,7 @@ def test_without_flower_there_is_one_line_that_says_what_to_install(
     monkeypatch.chdir(terminal.folder)
     done = CliRunner().invoke(main, ["flower", "simulate", *files])
     assert done.exit_code == 2
-    assert "pip install '.[flower]'" in done.output
+    assert "pip install '.[simulation]'" in done.output
 
 
 def test_importing_our_package_does_not_import_flower(run_child: Any) -> None:

@@ -1,0 +1,160 @@
+"""What a SuperLink's refusals mean, said at the site: Flower's SuperNode does not tell, and may end with status 0.
+
+Its connection to the SuperLink is given one that watches what comes back.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from logging import WARNING
+from typing import Any
+
+import httpx
+from flwr.common.logger import log
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, ActivateNodeResponse
+from flwr.supercore.date import now
+from flwr.supercore.error import ApiErrorCode, FlowerError
+from flwr.supercore.exit import ExitCode, flwr_exit
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supernode.fleet_http_client import FleetHttpClient
+
+_AHEAD, _BEHIND = 5, 305  # seconds that a SuperLink lets a node's clock be off
+_WARNED = 3  # seconds off from which on the site is told; the SuperLink tells whole seconds
+_LAPSE = 75.0  # seconds until a SuperLink has noticed the end of a node that did not sign off: 60, and some more
+_AGAIN = 5.0
+_NOT_NOW = (9, 10)  # OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
+
+
+class Refusals:
+    """Why the SuperLink has refused this node, and how far this machine's clock is off."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        """The last refusal, in a sentence; "" where there was none."""
+        self._told_clock = False
+
+    def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> httpx.Response:
+        """Pass a request on, as Flower's interceptors do, and note what is wrong with its answer."""
+        asked = now()
+        try:
+            response = call_next(context)
+        except httpx.ConnectError as error:
+            cause = _root(error)
+            if isinstance(cause, ssl.SSLEOFError):  # a SuperLink that ends: Flower would give up where it sees "SSL"
+                raise httpx.ConnectError("the connection was closed while it was made") from None
+            if isinstance(cause, ssl.SSLError):
+                self.reason = _untrusted(cause)
+            raise
+        ahead = _seconds_ahead(response, asked)
+        if response.status_code == httpx.codes.UNAUTHORIZED:
+            self.reason = _unauthorised(ahead)
+        elif response.is_error and (found := FlowerError.from_json(_text(response))):
+            self.reason = _NOT_ADMITTED.get(found.code, "")
+        else:
+            self.reason = ""
+        if abs(ahead) >= _WARNED and not self._told_clock:
+            self._told_clock = True
+            log(WARNING, "%s; more than %d s ahead, or %d s behind, is refused", _off(ahead), _AHEAD, _BEHIND)
+        return response
+
+
+_NOT_ADMITTED: dict[int, str] = {
+    ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED: "the SuperLink does not admit this node: its key is not registered "
+    "there (`flwr supernode register`), or another SuperNode runs with the same key",
+    ApiErrorCode.FLEET_SUPERNODE_REGISTRATION_DISABLED: "the SuperLink admits nodes with a registered key only, and "
+    "this one was given none: --auth-supernode-private-key",
+}
+
+
+def client(refusals: Refusals) -> type[FleetHttpClient]:
+    """Return the class for a SuperNode's connection: it notes refusals, and waits where one will pass."""
+
+    class WatchedClient(FleetHttpClient):
+        def __init__(self, base_url: str, *, interceptors: Sequence[Any] = (), **rest: Any) -> None:
+            super().__init__(base_url, interceptors=[*interceptors, refusals], **rest)
+            self._ending = False
+
+        def _unary_unary(self, **call: Any) -> Any:
+            """Make a request; end this process, with status 1, where the SuperLink does not know or trust the node."""
+            try:
+                return super()._unary_unary(**call)
+            except httpx.HTTPStatusError as error:
+                if self._ending or error.response.status_code != httpx.codes.UNAUTHORIZED:
+                    raise
+            if threading.current_thread() is not threading.main_thread():
+                raise httpx.NetworkError(refusals.reason)  # it tries again; the main thread's next request ends it
+            self._ending = True
+            flwr_exit(ExitCode.SUPERNODE_CONNECTION_ERROR, refusals.reason)
+
+        def ActivateNode(self, request: ActivateNodeRequest) -> ActivateNodeResponse:
+            """Sign on; for a while again where the SuperLink may hold the node to be there already."""
+            until = time.monotonic() + _LAPSE
+            waits = False
+            while True:
+                try:
+                    return super().ActivateNode(request)
+                except httpx.HTTPStatusError:
+                    by_code = refusals.reason == _NOT_ADMITTED[ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED]
+                    if not by_code or time.monotonic() > until:
+                        raise
+                if not waits:
+                    waits = True
+                    log(
+                        WARNING,
+                        "The SuperLink does not admit this node yet. If a SuperNode with this key was killed, it is a "
+                        "minute until the SuperLink has noticed; if the key is not registered there, do so. "
+                        "Asking again for %d s",
+                        _LAPSE,
+                    )
+                time.sleep(_AGAIN)
+
+    return WatchedClient
+
+
+def _root(error: BaseException) -> BaseException:
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return error
+
+
+def _text(response: httpx.Response) -> str:
+    response.read()
+    return response.text
+
+
+def _seconds_ahead(response: httpx.Response, asked: datetime) -> float:
+    """Return by how much this machine's clock is ahead of the SuperLink's, to a second; 0 if that is not known."""
+    if "date" not in response.headers:
+        return 0.0
+    told = parsedate_to_datetime(response.headers["date"])  # some time between asking and now
+    return max((asked - told).total_seconds(), 0.0) or min((now() - told).total_seconds(), 0.0)
+
+
+def _off(ahead: float) -> str:
+    return f"this machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the SuperLink's"
+
+
+def _unauthorised(ahead: float) -> str:
+    if not -_BEHIND + 2 < ahead < _AHEAD - 2:
+        return (
+            f"{_off(ahead)}, which takes {_AHEAD} s ahead to {_BEHIND} s behind: set the clock (NTP), and start again"
+        )
+    return (
+        "the SuperLink does not know this node any more: it was unregistered, or the SuperLink has lost its database; "
+        "have its key registered again (`flwr supernode register`), and start again"
+    )
+
+
+def _untrusted(error: ssl.SSLError) -> str:
+    why = getattr(error, "verify_message", "") or error.reason or type(error).__name__
+    if getattr(error, "verify_code", None) in _NOT_NOW:
+        return f"the SuperLink's {why}, by this machine's clock: set the clock (NTP), or have the certificate renewed"
+    return (
+        f"the SuperLink's certificate is not trusted here ({why}): --root-certificates is the authority's that has "
+        "issued it, and --superlink a name that is in it"
+    )

@@ -1,0 +1,314 @@
+"""A real SuperLink, and nodes at its door: who reaches what, and what a node is told that does not get in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from email.utils import format_datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+import httpx
+from flwr.supercore.error import ApiErrorCode
+
+from fhe_auc.errors import InputError
+from fhe_auc.flower import admission, superlink
+from fhe_auc.flower.certificates import TlsFiles, node_keys
+from fhe_auc.flower.ports import reserved_port
+from fhe_auc.flower.processes import Processes
+from fhe_auc.flower.superlink import FleetAlone
+
+pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(300)]
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - who reaches what there is what is tested
+
+SHIFTED = """
+import datetime
+class Shifted(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(seconds={seconds})
+datetime.datetime = Shifted
+"""
+
+
+class Link:
+    """A SuperLink that listens on all addresses of this machine, as one for other machines does."""
+
+    def __init__(self, processes: Processes, port: int) -> None:
+        self.processes, self.port = processes, port
+        self.numbers = count()
+        self.folder = processes.folder
+        self.tls = TlsFiles.create(self.folder)
+        self.start()
+        (self.folder / "flwr" / "config.toml").write_text(
+            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "127.0.0.1:{port}"\n'
+            f'root-certificates = "{self.tls.authority}"\n'
+        )
+
+    def start(self) -> None:
+        arguments = ["--ssl-ca-certfile", str(self.tls.authority), "--ssl-certfile", str(self.tls.certificate)]
+        arguments += ["--ssl-keyfile", str(self.tls.key), "--enable-supernode-auth"]
+        command = ["fhe-auc", "flower", "superlink", "--host", EVERYWHERE, "--port", str(self.port)]
+        self.process = self.processes.start("superlink", [*command, *arguments])
+        while not self.answers():
+            self.processes.require_alive(self.process)
+            time.sleep(0.1)
+
+    def answers(self) -> bool:
+        try:
+            return self.status("127.0.0.1", "/health") == 200
+        except httpx.TransportError:
+            return False
+
+    def status(self, address: str, path: str, **headers: str) -> int:
+        trusted = ssl.create_default_context(cafile=str(self.tls.authority))
+        trusted.check_hostname = False  # it is for 127.0.0.1
+        with httpx.Client(verify=trusted) as client:
+            url = f"https://{address}:{self.port}{path}"
+            return client.request("GET" if path == "/health" else "POST", url, headers=headers).status_code
+
+    def key(self, name: str, *, registered: bool) -> Path:
+        private, public = node_keys(self.folder, name)
+        if registered:
+            self.processes.call(["flwr", "supernode", "register", str(public), "--format", "json"])
+        return private
+
+    def node(self, *arguments: str, **variables: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """Start a node; return it and its log."""
+        command = ["fhe-auc", "flower", "supernode", "--bundle-sha256", "0" * 64]
+        command += ["--superlink", f"127.0.0.1:{self.port}"]
+        trusting = [] if "--root-certificates" in arguments else ["--root-certificates", str(self.tls.authority)]
+        name = f"node-{next(self.numbers)}"
+        return self.processes.start(name, [*command, *trusting, *arguments], **variables), self.folder / f"{name}.log"
+
+    def ending(self, *arguments: str, **variables: str) -> tuple[int, str]:
+        """Status and last line of a node that does not get in."""
+        node, log = self.node(*arguments, **variables)
+        return node.wait(timeout=200), log.read_text().splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def link() -> Iterator[Link]:
+    with reserved_port() as port, Processes() as processes:
+        yield Link(processes, port)
+
+
+def test_other_machines_reach_the_fleet_api_and_nothing_else(link: Link) -> None:
+    """127.0.0.2 stands for the address at which other machines reach this one."""
+    for path in ("/v1/control/list-runs", "/v1/control/start-run", "/v1/runtime/acquire-task", "/docs", "/health"):
+        assert link.status("127.0.0.2", path, **{"x-forwarded-for": "127.0.0.1"}) == 403
+        assert link.status("127.0.0.1", path) != 403
+    for address in ("127.0.0.1", "127.0.0.2"):
+        assert link.status(address, "/v1/fleet/pull-messages") not in (403, 404)
+
+
+def test_what_a_superlink_keeps_only_its_user_can_read(link: Link) -> None:
+    database = link.folder / "flwr" / "superlink.db"
+    assert database.read_bytes()[:6] == b"SQLite"
+    assert database.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("server", "path", "passes"),
+    [
+        (("127.0.0.1", 9092), "/v1/control/start-run", True),
+        (("::1", 9092), "/v1/control/start-run", True),
+        (("10.0.0.5", 9092), "/v1/fleet/pull-messages", True),
+        (("10.0.0.5", 9092), "/v1/control/start-run", False),
+        (("10.0.0.5", 9092), "/v1/fleet", False),
+        (("10.0.0.5", 9092), "//v1/fleet/pull-messages", False),
+        (("10.0.0.5", 9092), "/V1/FLEET/pull-messages", False),
+        (("127.0.0.11", 9092), "/v1/runtime/acquire-task", False),
+        (None, "/v1/control/start-run", False),
+    ],
+)
+def test_where_a_request_was_sent_decides_what_it_reaches(server: Any, path: str, passes: bool) -> None:
+    reached: list[str] = []
+    answered: list[Any] = []
+
+    async def inside(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope["path"])
+
+    async def send(message: Any) -> None:
+        answered.append(message.get("status"))
+
+    for kind in ("http", "websocket"):
+        scope = {"type": kind, "server": server, "path": path, "headers": [], "extensions": {}}
+        asyncio.run(FleetAlone(inside)(scope, None, send))  # type: ignore[arg-type]
+    assert len(reached) == (2 if passes else 0)
+    assert bool(answered) is not passes
+
+
+def test_an_address_at_which_flowers_own_programs_would_be_strangers_is_refused() -> None:
+    with pytest.raises(InputError, match=r"--host is 0\.0\.0\.0 .* not '10\.0\.0\.5'"):
+        superlink.run(["--host", "10.0.0.5", "--insecure"])
+
+
+def test_a_node_that_does_not_trust_the_superlinks_certificate_says_so(link: Link, tmp_path: Path) -> None:
+    other = TlsFiles.create(tmp_path)
+    status, told = link.ending("--root-certificates", str(other.authority))
+    assert status == 1
+    assert told.startswith("error: the SuperLink's certificate is not trusted here (")
+    assert "--root-certificates" in told
+
+
+def test_a_node_whose_clock_is_wrong_says_by_how_much(link: Link, tmp_path: Path) -> None:
+    key = link.key("ahead", registered=True)
+    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=100))
+    status, told = link.ending("--auth-supernode-private-key", str(key), PYTHONPATH=str(tmp_path))
+    assert status == 1
+    assert told.startswith("error: this machine's clock is ")
+    assert "ahead of the SuperLink's" in told
+    assert "set the clock (NTP)" in told
+
+
+@pytest.mark.slow
+def test_a_node_whose_clock_is_behind_says_by_how_much(link: Link, tmp_path: Path) -> None:
+    key = link.key("behind", registered=True)
+    (tmp_path / "sitecustomize.py").write_text(SHIFTED.format(seconds=-1000))
+    status, told = link.ending("--auth-supernode-private-key", str(key), PYTHONPATH=str(tmp_path))
+    assert status == 1
+    assert "behind the SuperLink's" in told
+
+
+@pytest.mark.slow
+def test_a_node_without_a_key_says_so(link: Link) -> None:
+    status, told = link.ending()
+    assert status == 1
+    assert told.startswith("error: the SuperLink admits nodes with a registered key only, and this one was given none")
+
+
+@pytest.mark.slow
+def test_a_node_with_a_key_that_nobody_has_registered_asks_for_a_while_and_says_so(link: Link) -> None:
+    key = link.key("unknown", registered=False)
+    status, told = link.ending("--auth-supernode-private-key", str(key))
+    assert status == 1
+    assert told.startswith("error: the SuperLink does not admit this node: its key is not registered there")
+
+
+@pytest.mark.slow
+def test_a_node_that_was_killed_gets_in_again_once_the_superlink_has_noticed(link: Link) -> None:
+    key = link.key("killed", registered=True)
+    log = link.folder / "superlink.log"
+
+    def activated() -> int:
+        return log.read_text().count("Activated node_id")
+
+    before = activated()
+    first, _ = link.node("--auth-supernode-private-key", str(key))
+    while activated() == before:
+        link.processes.require_alive(first)
+        time.sleep(0.1)
+    first.kill()
+    first.wait()
+    second, told = link.node("--auth-supernode-private-key", str(key))
+    while activated() == before + 1:
+        link.processes.require_alive(second)
+        time.sleep(0.1)
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(timeout=60) == 0
+    assert "a minute until the SuperLink has noticed" in told.read_text()
+
+
+NOW = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
+
+
+def response(status: int, *, seconds_ahead: float = 0, code: int | None = None) -> httpx.Response:
+    date = NOW - timedelta(seconds=seconds_ahead)
+    content = b"" if code is None else json.dumps({"code": code, "detail": "no"}).encode()
+    return httpx.Response(status, headers={"date": format_datetime(date, usegmt=True)}, content=content)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (response(200), ""),
+        (response(200, seconds_ahead=100), ""),
+        (response(401, seconds_ahead=100), "clock is 100 s ahead of the SuperLink's"),
+        (response(401, seconds_ahead=-400), "clock is 400 s behind the SuperLink's"),
+        (response(401), "does not know this node any more"),
+        (response(401, seconds_ahead=-100), "does not know this node any more"),
+        (response(412, code=ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED), "its key is not registered there"),
+        (response(412, code=ApiErrorCode.FLEET_SUPERNODE_REGISTRATION_DISABLED), "this one was given none"),
+        (response(500), ""),
+        (httpx.Response(502, content=b"<html>"), ""),
+    ],
+)
+def test_what_a_superlink_answers_is_a_sentence_at_the_site(
+    found: httpx.Response, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "now", lambda: NOW)
+    refusals = admission.Refusals()
+    assert refusals.intercept(None, lambda _: found) is found  # type: ignore[arg-type]
+    assert reason in refusals.reason
+    assert bool(refusals.reason) is bool(reason)
+    refusals.intercept(None, lambda _: response(200))  # type: ignore[arg-type]
+    assert not refusals.reason  # it has passed
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "reason"),
+    [
+        (9, "certificate is not yet valid", "certificate is not yet valid, by this machine's clock: set the clock"),
+        (10, "certificate has expired", "certificate has expired, by this machine's clock: set the clock"),
+        (20, "unable to get local issuer certificate", "not trusted here (unable to get local issuer certificate)"),
+        (62, "Hostname mismatch", "not trusted here (Hostname mismatch)"),
+    ],
+)
+def test_a_certificate_that_does_not_verify_is_told_apart_from_a_wrong_clock(
+    code: int, message: str, reason: str
+) -> None:
+    cause = ssl.SSLCertVerificationError()
+    cause.verify_code, cause.verify_message = code, message
+
+    def fail(_: object) -> httpx.Response:
+        raise httpx.ConnectError("certificate verify failed") from cause
+
+    refusals = admission.Refusals()
+    with pytest.raises(httpx.ConnectError, match="certificate"):
+        refusals.intercept(None, fail)  # type: ignore[arg-type]
+    assert reason in refusals.reason
+
+
+def test_a_connection_that_a_superlink_has_closed_while_it_was_made_is_tried_again() -> None:
+    """Flower gives up for good where an error's text has SSL in it."""
+
+    def fail(_: object) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: UNEXPECTED_EOF_WHILE_READING]") from ssl.SSLEOFError("EOF")
+
+    refusals = admission.Refusals()
+    with pytest.raises(httpx.ConnectError, match=r"^the connection was closed while it was made$"):
+        refusals.intercept(None, fail)  # type: ignore[arg-type]
+    assert not refusals.reason
+
+
+@pytest.mark.parametrize(("seconds", "warned"), [(0, False), (10, True), (-10, True)])
+def test_a_clock_that_is_off_is_told_once_before_it_is_refused(
+    seconds: int, warned: bool, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "now", lambda: NOW)
+    refusals = admission.Refusals()
+    for _ in range(2):
+        refusals.intercept(None, lambda _: response(200, seconds_ahead=seconds))  # type: ignore[arg-type]
+    assert caplog.text.count("this machine's clock is") == warned
+
+
+def test_a_reserved_port_is_nobody_elses_and_can_be_listened_on() -> None:
+    with reserved_port() as first, reserved_port() as second:
+        assert first != second
+        with closing(socket.create_server(("127.0.0.1", first))) as server:
+            socket.create_connection(server.getsockname(), timeout=10).close()
