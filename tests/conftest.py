@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from fhe_auc import ckks
 from fhe_auc.counts import PartyData
@@ -19,6 +20,8 @@ from fhe_auc.protocol import Request, Session
 from fhe_auc_protocols.blinded_auc.semi_honest import SemiHonest
 
 pytest.register_assert_rewrite("tests.support")
+settings.register_profile("any load", deadline=None)  # no test fails because the machine is busy
+settings.load_profile("any load")
 
 # Primes of both backends at their default; few rotation keys, which are what takes time.
 _PARAMETERS = {
