@@ -69,8 +69,25 @@ def _certificate(
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + _VALID)
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        # Python 3.13 takes no certificate without these (RFC 5280).
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key((issuer_key or key).public_key()), critical=False
+        )
+        .add_extension(_usage(signs_certificates=issuer is None), critical=True)
     )
     if issuer is not None:
         names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     return builder.sign(issuer_key or key, hashes.SHA256())
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+        **dict.fromkeys(others, False),
+    )
