@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.journal import Journal, is_finished
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
-from fhe_auc.site_state import site_storage
+from fhe_auc.site_state import Joined, site_storage
 
 __all__ = ["DEFAULTS", "Transport", "journal_folder", "run"]
 
@@ -101,21 +102,34 @@ def run(
     EvaluationError
         The session could not be finished, or another process runs it; the text names the sites that are to blame.
     """
-    folder = journal_folder(config)
-    with Journal(folder) as journal:
+    with Journal(journal_folder(config)) as journal:
         before = journal.record
-        if before is not None and is_finished(before):
-            report(f"session {before['session']} is finished: all {len(before['delivered'])} sites have its result")
-            return SessionRecord.from_dict(before)
-        (folder / "record.json").unlink(missing_ok=True)  # whoever waits for it is to see this run's
+        if before is not None and "counted" not in before:  # whoever waits for it is to see this run's
+            journal.forget_record()
+            before = None
+        finished = before is not None and is_finished(before)
         try:
-            record = _run(config, journal, connect, report)
+            joined = site_storage().aggregator({**config, "round-timeout": _timeout(config)})
+            journal.bind(joined.manifest.session)
+            if before is not None and finished:
+                report(f"session {before['session']} is finished: all {len(before['delivered'])} sites have its result")
+                return SessionRecord.from_dict(before)
+            record = _run(config, joined, journal, connect, report)
         except Exception as error:
+            told = {"error": {"type": type(error).__name__, "message": str(error)}}
             with contextlib.suppress(OSError):  # the disk may be what failed
-                journal.keep_record({"error": {"type": type(error).__name__, "message": str(error)}})
+                if not finished:
+                    journal.keep_record({**(before or {}), **told})
             raise
         journal.keep_record(record.as_dict())
         return record
+
+
+def _timeout(config: Mapping[str, Any]) -> float:
+    timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
+    if not 0 < timeout < float("inf"):
+        raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
+    return timeout
 
 
 def journal_folder(config: Mapping[str, Any]) -> Path:
@@ -127,19 +141,23 @@ def journal_folder(config: Mapping[str, Any]) -> Path:
 
 def _run(
     config: Mapping[str, Any],
+    joined: Joined,
     journal: Journal,
     connect: Callable[[Aggregator, Journal, float], Transport],
     report: Callable[[str], None],
 ) -> SessionRecord:
-    timeout = float(config.get("round-timeout") or DEFAULTS["round-timeout"])
-    if not 0 < timeout < float("inf"):
-        raise InputError(f"round-timeout must be a number of seconds above 0, got {timeout}")
-    joined = site_storage().aggregator({**config, "round-timeout": timeout})
-    manifest = joined.manifest
+    manifest, timeout = joined.manifest, _timeout(config)
     _require(manifest, config)
     aggregator = joined.aggregator()
     aggregator.journal = journal
     transport = connect(aggregator, journal, timeout)
+    if (open_late := aggregator.open_late) is not None:
+
+        def opened(counted: tuple[str, ...]) -> bytes:
+            transport.tell({"the key holder": "asked for the opening"}, time.monotonic() + timeout)
+            return open_late(counted)
+
+        aggregator.open_late = opened
     report(f"session {manifest.session.hex()}, {manifest.protocol}, {len(manifest.parties)} parties")
     try:
         found = conduct(aggregator, transport.exchange, refused=lambda error: report(str(error)))

@@ -28,15 +28,24 @@ from fhe_auc.rounds import Aggregator
 __all__ = ["FileTransport", "answer", "newest_round"]
 
 _POLL = 0.5  # seconds
+_WAITING = {False: "nothing has come", True: "what has come does not count"}
 _LONGEST_NAME = 200  # bytes; file systems take 255
 
 
 class FileTransport(Transport):
-    """Carries rounds through `folder`; the rest is as of `Transport`."""
+    """Carries rounds through `folder`; the rest is as of `Transport`.
+
+    Raises `InputError` where the folder holds another session's messages, `MessageError` where it holds no messages.
+    """
 
     def __init__(self, folder: Path, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
         super().__init__(aggregator, journal, timeout)
         self._folder = folder
+        number = newest_round(folder) if folder.is_dir() else None
+        if number is not None:
+            found = Message.from_bytes(read_from_others(_message_file(folder, number)), limit=LONGEST).session
+            if found != aggregator.manifest.session:
+                raise InputError(f"{str(folder)!r} is for session {found.hex()}; give each session a folder of its own")
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
         """Write a message for all parties; yield (party, submission) until all are there, or the time is over."""
@@ -64,7 +73,7 @@ class FileTransport(Transport):
                     self.failures.pop(party, None)
             awaited = self.awaited()
             reasons = {**aggregator.refusals, **self.failures}
-            self.tell({party: reasons.get(party, "nothing has come") for party in awaited}, deadline)
+            self.tell({party: reasons.get(party, _WAITING[party in seen]) for party in awaited}, deadline)
             if not awaited:
                 return
             if over:

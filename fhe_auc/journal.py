@@ -3,6 +3,7 @@
     round-N.message        what is sent to all in round N, written before it leaves
     round-N.submissions    what parties have sent, each written before it counts
     round-N.closed         whose submissions count, written before anything is computed from them
+    session                its id
     record.json            who took part, and who has confirmed the last round; or what went wrong
     status.json            who is awaited at this moment, and why
     lock                   locked while a process runs the session
@@ -32,7 +33,7 @@ from fhe_auc.serialise import frame, json_text, unframe
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
 _LENGTH_BYTES = 8
 _PATIENCE, _PAUSE = 1.0, 0.05  # seconds: `is_running` has the lock for a moment
-_RECORD, _STATUS, _LOCK = "record.json", "status.json", "lock"
+_RECORD, _STATUS, _SESSION, _LOCK = "record.json", "status.json", "session", "lock"
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -73,6 +74,18 @@ class Journal(AbstractContextManager["Journal"]):
                 os.close(descriptor)
         self._logs, self._lock = {}, -1
 
+    def bind(self, session: bytes) -> None:
+        """Have the journal be a session's; raise `InputError` where it is another one's."""
+        path = self.folder / _SESSION
+        found = _read(path)
+        if found is None:
+            write_atomically(path, session.hex().encode(), mode=0o600, durable=True)
+        elif found != session.hex().encode():
+            raise InputError(
+                f"journal: {str(self.folder)!r} is of session {found[:32].decode(errors='replace')}; give session "
+                f"{session.hex()} a folder of its own"
+            )
+
     def message(self, number: int) -> bytes | None:
         """Return what was sent to all in a round (from 1); None: nothing yet."""
         return _read(self._path(number, "message"))
@@ -82,7 +95,10 @@ class Journal(AbstractContextManager["Journal"]):
         write_atomically(self._path(number, "message"), message, mode=0o600, durable=True)
 
     def submissions(self, number: int) -> Iterator[tuple[str, bytes]]:
-        """Yield (party, submission) as `add` was given them; what a crash has left unfinished at the end is removed."""
+        """Yield (party, submission) as `add` was given them; what a crash has left unfinished at the end is removed.
+
+        Raises `EvaluationError` where the file is damaged before its end, or of another version; it stays as it is.
+        """
         path = self._path(number, "submissions")
         if not path.exists():
             return
@@ -94,7 +110,9 @@ class Journal(AbstractContextManager["Journal"]):
                     break
                 try:
                     entry = unframe(_ENTRY, file.read(length), tuple[str, bytes], "entry of a journal")
-                except DeserialisationError:
+                except DeserialisationError as error:
+                    if file.tell() < size or error.field == "version":
+                        raise self.damaged(str(error)) from None
                     break
                 whole = file.tell()
                 yield entry
@@ -133,8 +151,10 @@ class Journal(AbstractContextManager["Journal"]):
 
     def close_round(self, number: int, counted: tuple[str, ...]) -> None:
         """Write down whose submissions of a round count; with them, those submissions survive a power cut."""
-        if number in self._logs:
-            os.fsync(self._logs[number])
+        log = self._path(number, "submissions")
+        if log.exists():  # an earlier process may have written it
+            with log.open("rb") as file:
+                os.fsync(file.fileno())
         write_atomically(self._path(number, "closed"), frame(_CLOSED, counted), mode=0o600, durable=True)
 
     def damaged(self, what: str) -> EvaluationError:
@@ -155,6 +175,10 @@ class Journal(AbstractContextManager["Journal"]):
             self._logs = {}
             for log in self.folder.glob("round-*.submissions"):
                 log.unlink()
+
+    def forget_record(self) -> None:
+        """Remove what `keep_record` has written."""
+        (self.folder / _RECORD).unlink(missing_ok=True)
 
     def tell(self, *, deadline: float, **status: Any) -> None:
         """Write down how things stand, for whoever asks meanwhile; a full disk does not end a session here.

@@ -25,7 +25,7 @@ import msgspec
 from fhe_auc import registry
 from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import EvaluationError, InputError, MessageError
+from fhe_auc.errors import DeserialisationError, EvaluationError, InputError, MessageError
 from fhe_auc.manifest import Manifest
 from fhe_auc.messages import Message
 from fhe_auc.own_rows import near_other_sessions
@@ -94,7 +94,7 @@ class SiteState(ABC):
 
     @abstractmethod
     def others(self, session: bytes) -> list[bytes]:
-        """Return what `keep` was given last for each other session."""
+        """Return what `keep` was given last for each other session, where it can be read."""
 
     @abstractmethod
     def keep(self, session: bytes, state: bytes) -> None:
@@ -242,9 +242,8 @@ def answer(
         site.keep(session, answered(b"", b""))  # it answers nothing more
         raise
     if party.ended:
-        others = [decode(each, _Answered, "answer kept") for each in site.others(session)]
-        sizes = [other.size for other in others if question and other.question == question]
-        party.own_warnings += near_other_sessions(party.name, size, sizes)
+        sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
+        party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
         done(party)
     site.keep(session, answered(asked, submission))
     _tidy(site, session, ended=party.ended)
@@ -269,6 +268,14 @@ def _rows(
             raise InputError(f"party {name!r}: the rows have changed since the session began")
         data = PartyData.without_rows(name, joined.analysis, rows_above=last.rows_above)
     return data, last.rows, last.size
+
+
+def _known(state: bytes) -> _Answered | None:
+    """Return another session's state; None where it is of another version: that costs this session nothing."""
+    try:
+        return decode(state, _Answered, "answer kept")
+    except DeserialisationError:
+        return None
 
 
 def _tidy(site: SiteState, session: bytes, *, ended: bool) -> None:

@@ -12,7 +12,7 @@ import click
 
 from fhe_auc.cli import output
 from fhe_auc.cli.command_group import CommandGroup
-from fhe_auc.errors import InputError
+from fhe_auc.errors import FheAucError, InputError
 from fhe_auc.files import read_from_others
 from fhe_auc.suggestions import known_names
 
@@ -90,15 +90,21 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     settings = read_config(config, site_role.ENTRIES)
     deadline = time.monotonic() + 3600 * wait
     done: dict[str, Any] | None = None
-    while True:
-        number = file_transport.newest_round(folder) if folder.is_dir() else None
-        if number is not None and (done is None or number != done["round"]):
-            written, ended = file_transport.answer(folder, settings, number)
-            output.print_line(f"round {number}: {written}" + ("; the session has ended here" if ended else ""))
-            done = {"round": number, "file": str(written), "ended": ended}
-            if ended:
-                break
-        if time.monotonic() >= deadline:
+    failure = ""
+    while done is None or not done["ended"]:
+        over = time.monotonic() >= deadline
+        try:
+            number = file_transport.newest_round(folder) if folder.is_dir() else None
+            if number is not None and (done is None or number != done["round"]):
+                written, ended = file_transport.answer(folder, settings, number)
+                output.print_line(f"round {number}: {written}" + ("; the session has ended here" if ended else ""))
+                done = {"round": number, "file": str(written), "ended": ended}
+        except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
+            if over:
+                raise
+            if str(error) != failure:
+                output.print_warning(failure := str(error))
+        if over:
             break
         time.sleep(_POLL)
     if done is None:

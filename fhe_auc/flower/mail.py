@@ -80,7 +80,6 @@ class Mail(Transport):
         deadline = started + self._timeout
         self.failures = {}
         content = packed(message)
-        expected = len(self.awaited())
         asked: dict[int, _Asked] = {}
         waiting: dict[str, int] = {}
         strangers: set[int] = set()
@@ -121,7 +120,8 @@ class Mail(Transport):
             awaited = self.awaited()
             self.tell({party: self._state(party, asked, connected) for party in awaited}, deadline)
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
-            all_that_can_be = not still and len(asked.keys() - strangers) >= expected  # answered, or failed to
+            failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in self._accepted()}
+            all_that_can_be = not still and len(failed) >= len(awaited)
             if not awaited or all_that_can_be:
                 return
             if over:  # said before the last look at what has come
@@ -131,6 +131,9 @@ class Mail(Transport):
                     self._failed(node, each, each.failure or why)
                 return
             time.sleep(_POLL if time.monotonic() - quiet_since < _QUIET else _SLOW_POLL)
+
+    def _accepted(self) -> set[str]:
+        return {party for party in self._aggregator.counted if self._aggregator.has_accepted(party)}
 
     def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
         """Return connected nodes that are to be asked now."""
@@ -167,7 +170,7 @@ class Mail(Transport):
 
     def _postpone(self, asked: _Asked, pauses: tuple[float, float]) -> None:
         first, most = pauses
-        asked.due = time.monotonic() + min(first * 2.0**asked.tries, most) if self._again else math.inf
+        asked.due = time.monotonic() + min(first * 2.0 ** min(asked.tries, 20), most) if self._again else math.inf
         asked.tries += 1
 
     def _state(self, party: str, asked: Mapping[int, _Asked], connected: set[int]) -> str:

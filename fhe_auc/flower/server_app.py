@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from logging import INFO
+from pathlib import Path
 from typing import Any
 
 from flwr.app import Context
@@ -51,6 +52,9 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
         again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
         return Mail(grid, aggregator, journal, nodes=nodes, timeout=timeout, again=again, report=report)
 
+    for name in ("session", "journal"):
+        if config.get(name) and not Path(str(config[name])).is_absolute():  # of which machine's which folder?
+            raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
     return aggregator_role.run(config, connect, report=report)
 
 

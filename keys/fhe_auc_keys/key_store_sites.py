@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -19,7 +19,7 @@ from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.closing import destroy_keys
-from fhe_auc_keys.errors import LockedError
+from fhe_auc_keys.errors import DamagedFileError, LockedError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
 from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
@@ -56,8 +56,12 @@ class StoredState(SiteState):
         return self._store.get("state", name) if name in self._store.names("state") else None
 
     def others(self, session: bytes) -> list[bytes]:
-        """Return the states of all other sessions, from the key store."""
-        return [self._store.get("state", name) for name in self._store.names("state") if name != session.hex()]
+        """Return the states of all other sessions; those that are damaged are for ``keys check`` to tell."""
+        found = []
+        for name in self._store.names("state"):
+            with suppress(DamagedFileError):
+                found += [self._store.get("state", name)] if name != session.hex() else []
+        return found
 
     def keep(self, session: bytes, state: bytes) -> None:
         """Put the session's state into the key store."""

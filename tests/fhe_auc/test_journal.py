@@ -204,6 +204,38 @@ def test_a_submission_that_was_cut_off_in_writing_is_asked_for_again(consortium:
             assert not list(journal.submissions(1))
 
 
+@pytest.mark.parametrize("changed", ["a byte", "the version"])
+def test_a_log_that_is_damaged_before_its_end_is_named_and_left_as_it_is(tmp_path: Path, changed: str) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        for party in ("north", "south", "east"):
+            journal.add(1, party, b"submission")
+        log = tmp_path / "journal" / "round-1.submissions"
+        data = bytearray(log.read_bytes())
+        data[8 + (45 if changed == "a byte" else 7)] ^= 1
+        log.write_bytes(data)
+        with pytest.raises(EvaluationError, match="is damaged or of another session"):
+            list(journal.submissions(1))
+        assert log.read_bytes() == data
+
+
+def test_closing_a_round_makes_what_an_earlier_process_has_written_survive_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Journal(tmp_path / "journal") as journal:
+        journal.add(1, "north", b"submission")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    with Journal(tmp_path / "journal") as journal:
+        journal.close_round(1, ("north",))
+    assert synced[0] == "round-1.submissions"
+
+
 @pytest.mark.parametrize("name", ["round-1.message", "round-1.closed", "round-2.message"])
 def test_a_damaged_journal_is_named_and_nothing_is_sent(consortium: Consortium, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "journal"

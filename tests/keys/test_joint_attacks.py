@@ -16,6 +16,7 @@ from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, MessageError, ResultCheckError
 from fhe_auc.rlwe import container
 from fhe_auc.rlwe.polynomials import Sum
+from fhe_auc.rounds import SessionRecord
 from fhe_auc.serialise import decode, encode
 from fhe_auc.zero_sum_masks import zero_sum_masks
 from fhe_auc_keys.group_sealing import seal_to_all
@@ -644,7 +645,7 @@ def test_after_all_these_attacks_the_honest_messages_are_still_answered_and_the_
         refused_partials(play, other, message, attack)
     play.finish(message)
     record = play.aggregator.result()  # which holds no number
-    assert [getattr(record, field) for field in type(record).__slots__] == [play.manifest.session, NAMES, (), ()]
+    assert record == SessionRecord(play.manifest.session, NAMES, (), NAMES, ())
 
 
 # --- Results ----------------------------------------------------------------------------------------------------------

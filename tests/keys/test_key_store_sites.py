@@ -140,6 +140,16 @@ def test_a_session_that_has_ended_leaves_no_keys_and_answers_the_same_question_s
         consortium.answer("north", consortium.aggregator().start())
 
 
+def test_what_is_left_of_another_session_costs_this_one_nothing(consortium: Consortium) -> None:
+    """It is for a warning alone: damaged, or of another version, it is passed over."""
+    result = result_message(consortium)
+    with consortium.store("north") as store:
+        store.put("state", "ab" * 16, b"of another version")
+    (Path(consortium.made.sites["north"]["store"]) / "state" / ("cd" * 16)).touch(mode=0o600)
+    consortium.answer("north", result)
+    assert "north" in consortium.results
+
+
 def test_a_crash_before_the_answer_is_written_down_leaves_the_round_unanswered(consortium: Consortium) -> None:
     opening = consortium.aggregator().start()
 

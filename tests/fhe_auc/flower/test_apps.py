@@ -53,6 +53,7 @@ from fhe_auc.messages import Message as Envelope
 from fhe_auc.protocol import Request
 from fhe_auc.site_state import LocalSites, site_storage
 from fhe_auc.trapezoid import trapezoid
+from fhe_auc_keys.errors import MissingError
 from fhe_auc_keys.local_consortium import TRIAL
 from tests.support.certified import STUDY
 
@@ -438,6 +439,62 @@ def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repea
     assert outcomes.read(consortium.result("east")) == replace(
         outcomes.read(consortium.result("north")), **costs(outcomes.read(consortium.result("east")))
     )
+
+
+def test_a_session_does_not_go_on_in_another_ones_journal(new_consortium: Callable[..., Consortium]) -> None:
+    """Next week's bundle has the same name: its session must not be taken for finished."""
+    first = new_consortium(3)
+    record = evaluate(first.grid(), first.config())  # type: ignore[arg-type]
+    told = first.record()
+    request = Request(parties=tuple(first.sites), thresholds=GRID, options={"epsilon": 8.0})
+    other = site_storage().local_sites(registry.load("dpauc-rr").prepare(request), made(first.folder / "next"), {})
+    with pytest.raises(InputError, match=f"is of session {record.session.hex()}; give session .* a folder of its own"):
+        evaluate(first.grid(), {**first.config(), **other.aggregator})  # type: ignore[arg-type]
+    assert first.record() == told
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_a_rerun_that_fails_keeps_the_record_of_who_took_part(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(3)
+    lost = in_round(2, silent, consortium.site("east"))
+    evaluate(consortium.grid(east=lost), consortium.config(**{"round-timeout": 1.0}))  # type: ignore[arg-type]
+    with pytest.raises(MissingError):
+        evaluate(consortium.grid(), consortium.config(store="/nowhere"))  # type: ignore[arg-type]
+    told = consortium.record()
+    assert (told["delivered"], told["error"]["type"]) == (["north", "south"], "MissingError")
+    assert evaluate(consortium.grid(), consortium.config()).delivered == ("north", "south", "east")  # type: ignore[arg-type]
+    assert "error" not in consortium.record()
+
+
+def test_after_a_restart_sites_that_are_away_are_waited_for_though_no_nodes_are_named(
+    new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = new_consortium(2)
+    first: Any = consortium.grid(south=Node(silent, joins_at=float("inf")), east=Node(silent, joins_at=float("inf")))
+
+    class KilledError(BaseException):
+        pass
+
+    def killed(seconds: float) -> None:
+        raise KilledError  # once north's submission is there
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mail, "time", SimpleNamespace(monotonic=time.monotonic, sleep=killed))
+        with pytest.raises(KilledError):
+            evaluate(first, consortium.config())
+    late = Node(consortium.site("east").answer, joins_at=1.0)
+    record = evaluate(consortium.grid(east=late), consortium.config())  # type: ignore[arg-type]
+    assert (record.counted, record.delivered) == (("north", "south", "east"), ("north", "south", "east"))
+
+
+def test_paths_that_hang_on_a_working_directory_are_refused(new_consortium: Callable[..., Consortium]) -> None:
+    consortium = new_consortium(2)
+    with pytest.raises(InputError, match="journal must be an absolute path, got 'week-18'"):
+        evaluate(consortium.grid(), consortium.config(journal="week-18"))  # type: ignore[arg-type]
 
 
 def costs(found: Any) -> dict[str, Any]:

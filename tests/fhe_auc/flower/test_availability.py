@@ -15,9 +15,10 @@ import pytest
 
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
-from flwr.app import Message
+from flwr.app import Error, Message
 
 from fhe_auc import registry
+from fhe_auc.errors import TooFewPartiesError
 from fhe_auc.flower import mail
 from fhe_auc.flower.payload import packed, unpacked
 from fhe_auc.journal import Journal
@@ -155,6 +156,40 @@ def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monke
     assert taken.max() < LIMIT / 60 + 0.5
     assert np.quantile(taken, 0.99) <= LIMIT / 60
     assert np.median(taken) > 20  # a session seldom finds all sites there
+
+
+def test_a_site_that_fails_for_a_day_is_asked_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("north", "south")
+    request = Request(parties=names, thresholds=np.linspace(0, 1, 5), options={"epsilon": 8.0})
+    manifest = registry.load("histogram-local-dp").prepare(request).manifest
+    generator = np.random.default_rng(1)
+    sites = {node: Site(name, always, generator) for node, name in enumerate(names, 1)}
+    for site in sites.values():
+        site.up, site.changes = True, float("inf")
+    grid: Any = Grid(sites, manifest)
+    answered = grid.push_messages
+
+    def push(messages: Iterable[Message]) -> list[str]:
+        found = list(messages)
+        ids: list[str] = answered(found)
+        if found[0].metadata.dst_node_id == 2:
+            grid._replies[-1] = Message(Error(101, "OSError"), reply_to=found[0])
+        return ids
+
+    grid.push_messages = push
+    grid.sleep = lambda seconds: setattr(grid, "now", grid.now + max(seconds, 30.0))
+    monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
+    aggregator = ThreeRounds(manifest)
+    aggregator.signatures = Unsigned()  # type: ignore[assignment]
+    told: list[str] = []
+    with Journal(tmp_path / "journal") as journal:
+        nodes = dict(enumerate(names, 1))
+        post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True, report=told.append)
+        with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
+            conduct(aggregator, post.exchange)
+    assert grid.now >= 86_400
+    assert grid._pushed > 1000
+    assert told == ["party 'south' (node 2): it could not answer (Flower code 101): OSError"]
 
 
 @pytest.mark.slow

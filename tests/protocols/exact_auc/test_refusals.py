@@ -423,7 +423,7 @@ def test_parties_that_were_given_different_results_decrypt_neither(monkeypatch: 
     play = Play("verified", rows(3, 45))
     mine = play.until(2)
     play.aggregator.round -= 1
-    other = play.aggregator._open_next(play.aggregator._close())
+    other = play.aggregator._open_next(play.aggregator._close)
     assert other != mine
     for party, message in zip(play.parties, (mine, other, other), strict=True):
         play.aggregator.receive(party.name, party.respond(message))
