@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tomli_w
 from click.testing import CliRunner
 
 from fhe_auc import outcomes, registry
@@ -124,12 +123,16 @@ def new_session(site_rows: list[PartyData], folder: Path, **request: Any) -> Ses
     (folder / "keys").mkdir(mode=0o700)
     local = site_storage().local_sites(prepared, folder / "keys", {})
     run = {**local.aggregator, "journal": str(folder / "journal")}
-    (folder / "run.toml").write_text(tomli_w.dumps(run))
+    (folder / "run.toml").write_text(toml(run))
     for data in site_rows:
         np.savez(folder / f"{data.name}.npz", y_true=data.y_true, y_score=data.y_score)
         own = {"data": str(folder / f"{data.name}.npz"), "results": str(folder / f"results of {data.name}")}
-        (folder / f"{data.name}.toml").write_text(tomli_w.dumps({**local.sites[data.name], **own}))
+        (folder / f"{data.name}.toml").write_text(toml({**local.sites[data.name], **own}))
     return Session(folder, {data.name: data for data in site_rows}, prepared.manifest.session)
+
+
+def toml(config: Mapping[str, str]) -> str:
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
 
 
 def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(session: Session) -> None:

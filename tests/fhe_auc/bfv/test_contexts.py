@@ -326,7 +326,7 @@ def test_a_context_whose_fingerprint_is_not_its_own_is_refused(pair: bfv.KeyPair
         ({"ring_dimension": 4096}, "below 128-bit security"),
         ({"ring_dimension": 16384}, "not supported"),
         ({"modulus_bits": (54, 54, 54, 57)}, "below 128-bit security"),
-        ({"modulus_bits": (48, 48, 48)}, "not supported"),
+        ({"modulus_bits": (49, 49, 49)}, "not supported"),
         ({"modulus_bits": JOINT_CHAINS[0].modulus_bits, "special_bits": 18}, "not supported"),
         ({"plain_moduli": ()}, "1 to 8 plaintext moduli"),
         ({"plain_moduli": (65537, 65537)}, "all different"),
