@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +20,7 @@ pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flowe
 
 from fhe_auc import federated_auc, outcomes, registry
 from fhe_auc.counts import PartyData
-from fhe_auc.errors import TooFewPartiesError
+from fhe_auc.errors import EvaluationError, TooFewPartiesError
 from fhe_auc.flower.certificates import node_keys
 from fhe_auc.flower.runtime import Runtime
 from fhe_auc.protocol import Request
@@ -30,6 +32,9 @@ GRID = np.linspace(0, 1, 16)
 SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
 PATIENCE = 30.0
 """Seconds for a round: what an honest site takes on a busy machine, and more."""
+
+LONG = 300.0
+"""Where nobody is to be left out."""
 
 
 class Deployment:
@@ -65,6 +70,16 @@ class Deployment:
 
     def has_result(self, name: str) -> bool:
         return any(Path(self.configs[name]["results"]).glob("*.json"))
+
+    def processes(self, program: str) -> list[int]:
+        """Ids of this deployment's processes of a program."""
+        mark = str(self.runtime.folder).encode()
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (entry / "environ").read_bytes() and program in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+        return found
 
     def children_of(self, name: str, program: str) -> list[int]:
         """Ids of the processes with which a site answers."""
@@ -112,6 +127,60 @@ def assert_two_have_it(deployment: Deployment, record: dict[str, Any], sites: li
     assert not deployment.has_result("east")
 
 
+def assert_all_have_it(deployment: Deployment, record: dict[str, Any], sites: list[PartyData]) -> None:
+    assert record["counted"] == record["delivered"] == ["north", "south", "east"]
+    expected = federated_auc(sites, thresholds=GRID)
+    assert [deployment.auc(name).auc for name in deployment.names] == pytest.approx([expected.auc] * 3, abs=1e-6)
+
+
+class Cable:
+    """A connection to an address that can be cut: all that is on its way is lost, and nothing new gets through."""
+
+    def __init__(self, target: str) -> None:
+        host, _, port = target.rpartition(":")
+        self._target = host, int(port)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self._whole, self._ends = True, set[socket.socket]()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def __enter__(self) -> Cable:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.cut()
+        self._listening.close()
+
+    def cut(self) -> None:
+        self._whole = False
+        for end in list(self._ends):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def mend(self) -> None:
+        self._whole = True
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                if not self._whole:
+                    near.close()
+                    continue
+                far = socket.create_connection(self._target)
+                self._ends |= {near, far}
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=self._carry, args=pair, daemon=True).start()
+
+    def _carry(self, source: socket.socket, to: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                to.sendall(data)
+        for end in (source, to):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+
 def test_a_site_that_never_answers_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
     deployment = deploy()
     for name in ("north", "south"):
@@ -153,29 +222,78 @@ if any('flwr-clientapp' in each for each in sys.orig_argv):
     assert_two_have_it(deployment, deployment.run(), site_rows)
 
 
-def test_a_site_whose_process_is_killed_in_mid_round_is_left_out(
+def test_a_site_whose_process_is_killed_in_mid_round_is_asked_again(
     deploy: Callable[..., Deployment], site_rows: list[PartyData]
 ) -> None:
-    deployment = deploy()
+    deployment = deploy(3)
     for name in ("north", "south"):
         deployment.start(name)
-    deployment.start("east", patched(deployment, SLEEPS.format(20)))
+    deployment.start("east", patched(deployment, SLEEPS.format(5)))
     killed: list[int] = []
 
     def kill() -> None:
-        deadline = time.monotonic() + 60
-        while not killed and time.monotonic() < deadline:
-            for pid in deployment.children_of("east", "flwr-clientapp"):
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-            time.sleep(0.2)
+        wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))
+        for pid in deployment.children_of("east", "flwr-clientapp"):
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    record = deployment.run()
+    record = deployment.run(**{"round-timeout": LONG})
     killer.join()
     assert killed
-    assert_two_have_it(deployment, record, site_rows)
+    assert_all_have_it(deployment, record, site_rows)
+
+
+def test_a_run_whose_server_is_killed_goes_on_when_it_is_run_again(
+    deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    """Once all but one have submitted; these are not asked again for what has arrived."""
+    deployment = deploy(3)
+    for name in ("north", "south"):
+        deployment.start(name)
+    journal = deployment.runtime.folder / "journal"
+
+    def two_have_submitted() -> bool:
+        log = journal / "round-1.submissions"
+        return log.exists() and sum(name in log.read_bytes() for name in (b"north", b"south")) == 2
+
+    def kill() -> None:
+        wait_for(two_have_submitted)
+        for pid in deployment.processes("flwr-serverapp"):
+            os.kill(pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(EvaluationError, match="Flower has ended the run"):
+        deployment.run(**{"round-timeout": LONG})
+    killer.join()
+    deployment.start("east")
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}), site_rows)
+
+
+def test_a_site_whose_network_is_cut_takes_part_once_it_is_back(
+    deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy(3)
+    for name in ("north", "south"):
+        deployment.start(name)
+    with Cable(deployment.runtime.superlink) as cable:
+        deployment.runtime.superlink, direct = cable.address, deployment.runtime.superlink
+        deployment.start("east", patched(deployment, SLEEPS.format(5)))
+        deployment.runtime.superlink = direct
+
+        def cut() -> None:
+            wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))  # it is about to answer
+            cable.cut()
+            time.sleep(15)
+            cable.mend()
+
+        cutter = threading.Thread(target=cut)
+        cutter.start()
+        record = deployment.run(**{"round-timeout": LONG})
+        cutter.join()
+    assert_all_have_it(deployment, record, site_rows)
 
 
 def test_a_node_that_is_killed_ends_a_session_of_all_with_an_error_that_names_it(
