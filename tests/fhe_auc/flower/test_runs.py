@@ -78,6 +78,13 @@ class Terminal:
         return found
 
     def assert_clean(self) -> None:
+        """All that was started has ended: at once, but for Ray's agents, which may end by themselves a little later.
+
+        A process that the system has paged out can show no environment, and so cannot be told to be ours then.
+        """
+        deadline = time.monotonic() + 60
+        while self.left() and time.monotonic() < deadline:
+            time.sleep(0.2)
         assert self.left() == []
         assert list(self.temporary.iterdir()) == []
 
