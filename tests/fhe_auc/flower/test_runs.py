@@ -82,7 +82,7 @@ class Terminal:
 
         A process that the system has paged out can show no environment, and so cannot be told to be ours then.
         """
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 200  # they took up to a minute
         while self.left() and time.monotonic() < deadline:
             time.sleep(0.2)
         assert self.left() == []
