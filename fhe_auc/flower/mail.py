@@ -118,9 +118,10 @@ class Mail(Transport):
                 if self._claimed and node not in self._party_of:
                     strangers.add(node)  # it takes nobody's place
             awaited = self.awaited()
-            self.tell({party: self._state(party, asked, connected) for party in awaited}, deadline)
+            self.tell(self._reasons(awaited, asked, connected), deadline)
             still = set(waiting.values()) | {node for node, each in asked.items() if each.due < math.inf}
-            failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in self._accepted()}
+            accepted = set(self._aggregator.counted).difference(awaited)
+            failed = {node for node in asked.keys() - strangers if self._party_of.get(node) not in accepted}
             all_that_can_be = not still and len(failed) >= len(awaited)
             if not awaited or all_that_can_be:
                 return
@@ -131,9 +132,6 @@ class Mail(Transport):
                     self._failed(node, each, each.failure or why)
                 return
             time.sleep(_POLL if time.monotonic() - quiet_since < _QUIET else _SLOW_POLL)
-
-    def _accepted(self) -> set[str]:
-        return {party for party in self._aggregator.counted if self._aggregator.has_accepted(party)}
 
     def _to_ask(self, connected: set[int], asked: Mapping[int, _Asked]) -> list[int]:
         """Return connected nodes that are to be asked now."""
@@ -173,9 +171,12 @@ class Mail(Transport):
         asked.due = time.monotonic() + min(first * 2.0 ** min(asked.tries, 20), most) if self._again else math.inf
         asked.tries += 1
 
-    def _state(self, party: str, asked: Mapping[int, _Asked], connected: set[int]) -> str:
-        """Return why a party is still awaited."""
-        node = next((node for node, each in self._party_of.items() if each == party), None)
+    def _reasons(self, awaited: list[str], asked: Mapping[int, _Asked], connected: set[int]) -> dict[str, str]:
+        """Return, by party, why it is still awaited."""
+        node_of = {party: node for node, party in self._party_of.items()}
+        return {party: self._reason(node_of.get(party), asked, connected) for party in awaited}
+
+    def _reason(self, node: int | None, asked: Mapping[int, _Asked], connected: set[int]) -> str:
         if node is None:
             return "no node has signed as this party yet"
         if node not in self._seen:
