@@ -5,13 +5,11 @@ However this process ends, `fhe_auc.flower.cleanup` sees to it that nothing is l
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -101,18 +99,11 @@ class Processes(AbstractContextManager["Processes"]):
 
     def close(self) -> None:
         """End all processes and remove the folder; done twice, it does nothing."""
-        for process in reversed(self._started):
-            if process.poll() is None:
-                process.terminate()
-        deadline = time.monotonic() + cleanup.GRACE
+        self._ender.communicate()
         for process in self._started:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(deadline - time.monotonic(), 0.1))
-        cleanup.clean_up(self._mark, deadline, self.folder)
-        for process in self._started:
+            process.kill()  # it has ended, unless the ender was ended by somebody
             process.wait()
         self._started = []
-        self._ender.communicate()
 
 
 def _in_memory() -> Path | None:
