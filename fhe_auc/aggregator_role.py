@@ -6,6 +6,7 @@ import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from fhe_auc import thresholds as grids
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.journal import Journal, is_finished
+from fhe_auc.logs import RoleLog
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord, conduct
 from fhe_auc.site_state import Joined, site_storage
@@ -38,7 +40,7 @@ DEFAULTS: Mapping[str, str | int | float] = {
 class Transport(ABC):
     """Carries the messages of one session of `aggregator`, for `run`; its `journal` is told who is awaited.
 
-    A round may take `timeout` seconds.
+    A round may take `timeout` seconds. What happens is told to `log`.
     """
 
     def __init__(self, aggregator: Aggregator, journal: Journal, timeout: float) -> None:
@@ -46,6 +48,7 @@ class Transport(ABC):
         self._journal = journal
         self._timeout = timeout
         self._told: dict[str, Any] = {}
+        self.log = RoleLog(aggregator.manifest.session.hex())
         self.failures: dict[str, str] = {}
         """By party, or what the transport knows instead: why there was no answer in the last round."""
 
@@ -78,8 +81,6 @@ class Transport(ABC):
 def run(
     config: Mapping[str, Any],
     connect: Callable[[Aggregator, Journal, float], Transport],
-    *,
-    report: Callable[[str], None],
 ) -> SessionRecord:
     """Play the aggregator of one session, or go on with it; return who took part, which is written down as well.
 
@@ -92,8 +93,8 @@ def run(
         `fhe_auc.journal`, by default beside ``session``; where it holds a session that has begun, that goes on.
     connect : callable
         Takes the aggregator, its journal and a round's seconds, and returns what carries the session's messages.
-    report : callable
-        Told in one line what happens.
+
+    What happens is logged (`fhe_auc.logs`), and the session's beginning and end are in the role's audit trail.
 
     Raises
     ------
@@ -109,19 +110,28 @@ def run(
             before = None
         finished = before is not None and is_finished(before)
         try:
-            joined = site_storage().aggregator({**config, "round-timeout": _timeout(config)})
+            config = {**config, "round-timeout": _timeout(config)}
+            joined = site_storage().aggregator(config)
             journal.bind(joined.manifest.session)
             if before is not None and finished:
-                report(f"session {before['session']} is finished: all {len(before['delivered'])} sites have its result")
+                RoleLog(before["session"]).info("finished: all %d sites have its result", len(before["delivered"]))
                 return SessionRecord.from_dict(before)
-            record = _run(config, joined, journal, connect, report)
+            joined.records.note("started")
+            try:
+                record = _run(config, joined, journal, connect)
+            except Exception as error:
+                with contextlib.suppress(OSError):
+                    joined.records.note("stopped", error=type(error).__name__)
+                raise
+            told = record.as_dict()
+            joined.records.note("ended", **{name: told[name] for name in ("counted", "missing", "delivered")})
         except Exception as error:
-            told = {"error": {"type": type(error).__name__, "message": str(error)}}
+            failure = {"error": {"type": type(error).__name__, "message": str(error)}}
             with contextlib.suppress(OSError):  # the disk may be what failed
                 if not finished:
-                    journal.keep_record({**(before or {}), **told})
+                    journal.keep_record({**(before or {}), **failure})
             raise
-        journal.keep_record(record.as_dict())
+        journal.keep_record(told)
         return record
 
 
@@ -144,9 +154,8 @@ def _run(
     joined: Joined,
     journal: Journal,
     connect: Callable[[Aggregator, Journal, float], Transport],
-    report: Callable[[str], None],
 ) -> SessionRecord:
-    manifest, timeout = joined.manifest, _timeout(config)
+    manifest, timeout = joined.manifest, config["round-timeout"]
     _require(manifest, config)
     aggregator = joined.aggregator()
     aggregator.journal = journal
@@ -158,16 +167,37 @@ def _run(
             return open_late(counted)
 
         aggregator.open_late = opened
-    report(f"session {manifest.session.hex()}, {manifest.protocol}, {len(manifest.parties)} parties")
+    log = transport.log
+    log.info("the session begins, or goes on: %s, %d parties", manifest.protocol, len(manifest.parties))
     try:
-        found = conduct(aggregator, transport.exchange, refused=lambda error: report(str(error)))
+        found = conduct(
+            aggregator, partial(_logged, transport, aggregator), refused=lambda error: log.warning(str(error))
+        )
     except EvaluationError as error:
         raise _blaming(error, transport, aggregator) from None
-    report(
-        f"session {found.session.hex()} ended; counted: {len(found.counted)} of {len(manifest.parties)}, "
-        f"{len(found.delivered)} have confirmed the last round"
+    log.info(
+        "the session has ended: %d of %d parties counted, %d have confirmed the last round",
+        len(found.counted),
+        len(manifest.parties),
+        len(found.delivered),
     )
     return found
+
+
+def _logged(transport: Transport, aggregator: Aggregator, message: bytes) -> Iterator[tuple[str, bytes]]:
+    """Exchange messages, and log how the round goes."""
+    log, awaited = transport.log, len(transport.awaited())
+    log.round = aggregator.round
+    log.info("round %d of %d: %d bytes for each party, %d awaited", log.round, aggregator.rounds, len(message), awaited)
+    for party, submission in transport.exchange(message):
+        yield party, submission
+        if aggregator.has_accepted(party, submission):
+            awaited -= 1
+            log.info("submission of %d bytes accepted, %d awaited", len(submission), awaited, extra={"party": party})
+    for party in transport.awaited():
+        log.warning(
+            "no submission in this round: %s", transport.failures.get(party, "why is not known"), extra={"party": party}
+        )
 
 
 def _blaming(error: EvaluationError, transport: Transport, aggregator: Aggregator) -> EvaluationError:

@@ -22,6 +22,7 @@ from fhe_auc.aggregator_role import Transport
 from fhe_auc.errors import InputError
 from fhe_auc.files import LONGEST, read_from_others, write_atomically
 from fhe_auc.journal import Journal
+from fhe_auc.logs import RoleLog
 from fhe_auc.messages import Message
 from fhe_auc.rounds import Aggregator
 
@@ -83,12 +84,13 @@ class FileTransport(Transport):
             time.sleep(_POLL)
 
 
-def answer(folder: Path, config: Mapping[str, Any], number: int) -> tuple[Path, bool]:
+def answer(folder: Path, config: Mapping[str, Any], number: int, log: RoleLog) -> tuple[Path, bool]:
     """Answer a round in `folder` as the site that `config` is for; return the file, and whether the session has ended.
 
-    `config` is as `fhe_auc.site_role.answer` takes it, and errors are as there. Done again, it writes the same bytes.
+    `config` and `log` are as `fhe_auc.site_role.answer` takes them, and errors are as there. Done again, it writes the
+    same bytes.
     """
-    submission = site_role.answer(config, read_from_others(_message_file(folder, number)))
+    submission = site_role.answer(config, read_from_others(_message_file(folder, number)), log=log)
     message = Message.from_bytes(submission, limit=LONGEST)
     file = folder / f"round-{number}" / file_name(message.sender)
     file.parent.mkdir(exist_ok=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime, timezone
 from fractions import Fraction
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,11 @@ from fhe_auc.serialise import json_text
 from fhe_auc.study import Study
 
 
-def write(folder: Path, party: Party[Any]) -> Path:
+def write(folder: Path, party: Party[Any], sign: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Path:
     """Write a party's result, or why there is none, to ``TIME-SESSION.json`` in a folder; return the file.
+
+    `sign` returns what it is given with the party's signature, so that it can be checked elsewhere
+    (``fhe-auc check``).
 
     Where the folder has a file of that session already, from before a crash, that is written anew.
     """
@@ -35,12 +39,20 @@ def write(folder: Path, party: Party[Any]) -> Path:
     now = datetime.now(timezone.utc)
     path = file_of(folder, session) or folder / f"{now:%Y%m%dT%H%M%SZ}-{session}.json"
     try:
-        outcome = told(party.result())
+        outcome = plain(party.result())
     except EvaluationError as error:
         outcome = {"error": {"type": type(error).__name__, "message": str(error)}}
         if check := getattr(error, "check", None):
             outcome["error"]["check"] = check
-    write_json(path, {"party": party.name, "session": session, "time": now.isoformat(timespec="seconds"), **outcome})
+    told = {
+        "party": party.name,
+        "session": session,
+        "manifest": party.manifest.digest.hex(),
+        "time": now.isoformat(timespec="seconds"),
+        "version": version("fhe-auc"),
+        **outcome,
+    }
+    write_json(path, sign(told))
     return path
 
 
@@ -49,9 +61,9 @@ def file_of(folder: Path, session: str) -> Path | None:
     return next(iter(sorted(folder.glob(f"*-{session}.json"))), None)
 
 
-def told(found: Outcome) -> dict[str, dict[str, Any]]:
+def plain(found: Outcome) -> dict[str, dict[str, Any]]:
     """Return what a session has yielded as plain types, under its kind: "evaluation" or "boundaries"."""
-    return {"evaluation": found.as_dict()} if isinstance(found, Evaluation) else {"boundaries": _plain(found)}
+    return {"evaluation": found.as_dict()} if isinstance(found, Evaluation) else {"boundaries": _fields(found)}
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -81,10 +93,10 @@ def read(path: Path) -> Outcome:
     return Evaluation(**found)
 
 
-def _plain(found: Outcome) -> dict[str, Any]:
-    plain = {each.name: getattr(found, each.name) for each in fields(found)}
-    plain["study"] = None if found.study is None else found.study.as_dict()
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in plain.items()}
+def _fields(found: Outcome) -> dict[str, Any]:
+    told = {each.name: getattr(found, each.name) for each in fields(found)}
+    told["study"] = None if found.study is None else found.study.as_dict()
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in told.items()}
 
 
 def _restored(told: Mapping[str, Any]) -> dict[str, Any]:

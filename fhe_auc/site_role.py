@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,10 @@ from fhe_auc.analysis import Analysis, Questions
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import InputError
 from fhe_auc.evaluation import QuantileThresholds
+from fhe_auc.logs import RoleLog
+from fhe_auc.messages import Message
 from fhe_auc.rounds import Party
+from fhe_auc.site_state import Records
 
 if TYPE_CHECKING:
     from fhe_auc.tables import Entries
@@ -41,7 +43,11 @@ ENTRIES = (
 
 
 def answer(
-    config: Mapping[str, Any], message: bytes, rows: Callable[[str, Analysis], PartyData] | None = None
+    config: Mapping[str, Any],
+    message: bytes,
+    rows: Callable[[str, Analysis], PartyData] | None = None,
+    *,
+    log: RoleLog | None = None,
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
@@ -52,11 +58,18 @@ def answer(
     a file each (`fhe_auc.outcomes.write`), and ``boundaries`` for average precision the one of the session before.
 
     `rows`, if given, returns the rows for an analysis in place of ``data``; the same ones until they are submitted.
+    `log`, if given, is told what the answer is about, as soon as that is known.
 
     Raises `FheAucError` as `fhe_auc.site_state.answer`, and `InputError` where the configuration is not right.
     """
+    log = log or RoleLog()
     with site_state.site_storage().site(config) as kept:
-        return site_state.answer(kept, message, rows or _reader(config), _writer(config))
+        log.party = kept.name
+        asked = Message.from_bytes(message, limit=len(message))
+        log.session, log.round = asked.session.hex(), asked.round
+        submission = site_state.answer(kept, message, rows or _reader(config), _writer(config, log))
+    log.info("answered, %d bytes", len(submission))
+    return submission
 
 
 def _reader(config: Mapping[str, Any]) -> Callable[[str, Analysis], PartyData]:
@@ -98,7 +111,7 @@ def _rows_above(config: Mapping[str, Any]) -> tuple[int, ...]:
     return before.rows_above
 
 
-def _writer(config: Mapping[str, Any]) -> Callable[[Party[Any]], object]:
+def _writer(config: Mapping[str, Any], log: RoleLog) -> Callable[[Party[Any], Records], object]:
     if not config.get("results"):
         raise InputError("results is not configured: there is no folder for what sessions yield")
     folder = Path(str(config["results"]))
@@ -109,4 +122,10 @@ def _writer(config: Mapping[str, Any]) -> Callable[[Party[Any]], object]:
         fits = False
     if not fits:
         raise InputError(f"results: no file can be written in {str(folder)!r}")
-    return partial(outcomes.write, folder)
+
+    def write(party: Party[Any], records: Records) -> None:
+        log.info(
+            "the session has ended here; what it has yielded is in %s", outcomes.write(folder, party, records.signed)
+        )
+
+    return write

@@ -44,6 +44,21 @@ _MAX_MESSAGE = 2**31
 """Flower, and gRPC beneath it, carries no more. The party itself has a closer limit."""
 
 
+class Records(ABC):
+    """What a role writes down about a session so that others can check it later."""
+
+    @abstractmethod
+    def note(self, event: str, **facts: Any) -> None:
+        """Add a line to the role's audit trail: what has happened, and facts, which are plain JSON.
+
+        Raises `OSError` where it cannot be written.
+        """
+
+    @abstractmethod
+    def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the role tells as plain JSON with its signature; `told` has a ``time`` (ISO, with time zone)."""
+
+
 @dataclass(frozen=True)
 class Joined:
     """What a role of a session between machines starts from; `material` is for the protocol's role."""
@@ -51,6 +66,7 @@ class Joined:
     manifest: Manifest
     material: bytes = field(repr=False)
     signatures: Signatures
+    records: Records
     open_late: Callable[[tuple[str, ...]], bytes] | None = field(default=None, repr=False)
     loaded: object = field(default=None, repr=False, compare=False)
     """The public context in an aggregator's material, as of `fhe_auc.protocol.Session`."""
@@ -179,7 +195,7 @@ def answer(
     site: SiteState,
     message: bytes,
     rows: Callable[[str, Analysis], PartyData],
-    done: Callable[[Party[Any]], object],
+    done: Callable[[Party[Any], Records], object],
 ) -> bytes:
     """Return a site's submission for an aggregator's message; the same one where it has been asked before.
 
@@ -192,9 +208,12 @@ def answer(
         Returns the site's rows for the session's analysis, as the party of that name. Until they are submitted they
         must be the same; where they have changed afterwards, or cannot be read, the session goes on without them.
     done : callable
-        Takes the party once it has answered the last round, to read its result; before that answer is written down or
-        sent, so that a crash cannot lose the result. Among its warnings is one where the site has put nearly as many
-        rows into another session of the same model and outcome.
+        Takes the party once it has answered the last round, to read its result, and what signs it; before that answer
+        is written down or sent, so that a crash cannot lose the result. Among its warnings is one where the site has
+        put nearly as many rows into another session of the same model and outcome.
+
+    The site's audit trail says when it has submitted, and how many rows; and when the session has ended, and with what.
+    As it is written first, a crash may put a line there twice.
 
     Raises
     ------
@@ -238,16 +257,29 @@ def answer(
 
     try:
         submission = party.respond(message)
-    except EvaluationError:
+    except EvaluationError as error:
+        joined.records.note("ended", outcome=type(error).__name__)
         site.keep(session, answered(b"", b""))  # it answers nothing more
         raise
+    if party.submitted and not (last and last.submitted):
+        joined.records.note("submitted", rows=size)
     if party.ended:
         sizes = [other.size for other in map(_known, site.others(session)) if other and other.question == question]
         party.own_warnings += near_other_sessions(party.name, size, sizes if question else ())
-        done(party)
+        done(party, joined.records)
+        joined.records.note("ended", outcome=_outcome(party))
     site.keep(session, answered(asked, submission))
     _tidy(site, session, ended=party.ended)
     return submission
+
+
+def _outcome(party: Party[Any]) -> str:
+    """Return in a word what a party that has ended has got: "result", or the kind of error."""
+    try:
+        party.result()
+    except EvaluationError as error:
+        return type(error).__name__
+    return "result"
 
 
 def _rows(

@@ -41,7 +41,9 @@ _COMMANDS = {
 
 _OWN_PLUG_INS = {
     "attack": "Attack the encrypted protocols as a lying aggregator.",
+    "audit": "Verify a role's audit trail, and show it.",
     "benchmark": "Measure what an aggregation costs, beside its peers.",
+    "check": "Verify results that sites have signed.",
     "compare-protocols": "Compare protocols on your rows: error, cost, privacy.",
     "flower": "Run sessions between machines, carried by Flower.",
     "keys": "Certify sites, and hand out a session's keys.",

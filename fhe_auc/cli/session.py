@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from fhe_auc import logs
 from fhe_auc.cli import output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.errors import FheAucError, InputError
@@ -19,6 +20,23 @@ from fhe_auc.suggestions import known_names
 _POLL = 1.0  # seconds
 _CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def _keep_format(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:
+    logs.keep_format(value)
+
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(get_args(logs.Format)),
+    default="text",
+    envvar=logs.VARIABLE,
+    show_envvar=True,
+    expose_value=False,
+    callback=_keep_format,
+    help="What the log on stderr consists of: lines of text, or one JSON object a line.",
+)
+"""Decorator: the command, and the processes that it starts, write their logs so."""
 
 
 @click.group(
@@ -45,6 +63,7 @@ def session() -> None:
 )
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 @click.argument("config", metavar="CONFIG", type=_CONFIG)
+@log_format_option
 @output.json_option
 def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     """Play the aggregator of a session through files in DIR, as CONFIG says (TOML: session, holder, store, …).
@@ -54,8 +73,9 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     from fhe_auc import aggregator_role
     from fhe_auc.file_transport import FileTransport
 
+    logs.write_to_stderr()
     settings = read_config(config, aggregator_role.DEFAULTS)
-    record = aggregator_role.run(settings, partial(FileTransport, folder), report=output.print_line)
+    record = aggregator_role.run(settings, partial(FileTransport, folder))
     if as_json:
         output.print_json(record.as_dict())
         return
@@ -78,6 +98,7 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     default=0.0,
     help="Wait for later rounds, too, until the session has ended here.",
 )
+@log_format_option
 @output.json_option
 def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """Answer the newest round in DIR as the site of CONFIG (TOML: store, holder, data, results, …).
@@ -87,6 +108,8 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """
     from fhe_auc import file_transport, site_role
 
+    logs.write_to_stderr()
+    log = logs.RoleLog()
     settings = read_config(config, site_role.ENTRIES)
     deadline = time.monotonic() + 3600 * wait
     done: dict[str, Any] | None = None
@@ -96,14 +119,14 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
         try:
             number = file_transport.newest_round(folder) if folder.is_dir() else None
             if number is not None and (done is None or number != done["round"]):
-                written, ended = file_transport.answer(folder, settings, number)
-                output.print_line(f"round {number}: {written}" + ("; the session has ended here" if ended else ""))
+                written, ended = file_transport.answer(folder, settings, number, log)
+                log.info("written to %s", written)
                 done = {"round": number, "file": str(written), "ended": ended}
         except (FheAucError, OSError) as error:  # a message may be there in part only, the disk may be full
             if over:
                 raise
             if str(error) != failure:
-                output.print_warning(failure := str(error))
+                log.warning("not answered yet: %s", failure := str(error))
         if over:
             break
         time.sleep(_POLL)

@@ -17,7 +17,7 @@ from fhe_auc import registry
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.command_group import CommandGroup
 from fhe_auc.cli.evaluation_table import Form, form_options, print_evaluation
-from fhe_auc.cli.session import add_status, read_config
+from fhe_auc.cli.session import add_status, log_format_option, read_config
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.flower import require_flower
@@ -170,6 +170,7 @@ def _sha256(ctx: click.Context, param: click.Parameter, value: str) -> str:
     callback=_sha256,
     help="The only app bundle that this site runs; `fhe-auc flower bundle` prints its hash.",
 )
+@log_format_option
 @click.argument("arguments", metavar="[OPTION OF flower-supernode]...", nargs=-1, type=click.UNPROCESSED)
 def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     """Start `flower-supernode` with the options given, so that it runs no app bundle but one, and calls nobody's home.
@@ -179,8 +180,10 @@ def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     """
     require_flower()
     from fhe_auc.flower.supernode import run
+    from fhe_auc.flower.uniform_logs import uniform_stderr
 
-    run(arguments, bundle_sha256=bundle_sha256)
+    with uniform_stderr():
+        run(arguments, bundle_sha256=bundle_sha256)
 
 
 @flower.command(
@@ -191,6 +194,7 @@ def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
         "    --ssl-ca-certfile ca.pem --ssl-certfile tls.pem --ssl-keyfile tls.key",
     ),
 )
+@log_format_option
 @click.argument("arguments", metavar="[OPTION OF flower-superlink]...", nargs=-1, type=click.UNPROCESSED)
 def superlink(arguments: tuple[str, ...]) -> None:
     """Start `flower-superlink` with the options given; it calls nobody's home, and installs nothing for apps.
@@ -200,8 +204,10 @@ def superlink(arguments: tuple[str, ...]) -> None:
     """
     require_flower()
     from fhe_auc.flower.superlink import run
+    from fhe_auc.flower.uniform_logs import uniform_stderr
 
-    run(arguments)
+    with uniform_stderr():
+        run(arguments)
 
 
 @flower.command(

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from logging import ERROR
 from pathlib import Path
 from typing import Any
 
 from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
-from flwr.common.logger import log
 
 from fhe_auc import site_role
 from fhe_auc.analysis import Analysis
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import FheAucError
 from fhe_auc.flower.payload import REFUSED, packed, unpacked
+from fhe_auc.logs import RoleLog, write_to_stderr
 
 VIRTUAL_SITES = "FHE_AUC_VIRTUAL_SITES"
 """Variable that a simulation sets: the folder with each virtual site's configuration. No server can set it."""
@@ -28,6 +27,7 @@ app = ClientApp()
 @app.query("fhe_auc")
 def query(message: Message, context: Context) -> Message:
     """Answer a message of a session."""
+    write_to_stderr()
     return answer(message, context)
 
 
@@ -39,11 +39,13 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
 
     The reply is a submission; or an error that tells the kind of what went wrong, with the rest in the site's log.
     """
+    log = RoleLog()
     try:
-        return Message(packed(site_role.answer(site_config(context), unpacked(message), rows)), reply_to=message)
+        submission = site_role.answer(site_config(context), unpacked(message), rows, log=log)
+        return Message(packed(submission), reply_to=message)
     except Exception as error:  # whatever it is, its text may hold what must stay at the site
         text = str(error) if isinstance(error, FheAucError) else ""
-        log(ERROR, "not answered: %s %s", type(error).__name__, text)
+        log.error("not answered: %s %s", type(error).__name__, text)
         return Message(Error(REFUSED, type(error).__name__), reply_to=message)
 
 

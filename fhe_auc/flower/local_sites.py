@@ -84,7 +84,7 @@ class Stage:
             }
             for number, (name, own) in enumerate(found.items()):
                 before = folder / f"boundaries-{number}.json"
-                outcomes.write_json(before, outcomes.told(own))
+                outcomes.write_json(before, outcomes.plain(own))
                 sites[name]["boundaries"] = str(before)
             seconds = {"keys": time.perf_counter() - started}
             config: dict[str, Any] = {**made.aggregator, "round-timeout": self.round_timeout, "ask-again": False}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from flwr.app import Message
@@ -48,9 +48,8 @@ class Mail(Transport):
     """Carries rounds; its `exchange` is for `fhe_auc.rounds.conduct`, which hands each answer to the `aggregator`.
 
     A round may take `timeout` seconds. `nodes` is each party by its node id; where it is empty, every node that is
-    connected is asked. Without `again`, a node that fails is not asked again in that round. `report` is told in one
-    line what went wrong with a site, and the `journal` who is awaited. Raise `EvaluationError` where messages are not
-    signed.
+    connected is asked. Without `again`, a node that fails is not asked again in that round. The `journal` is told who
+    is awaited. Raise `EvaluationError` where messages are not signed.
     """
 
     def __init__(
@@ -62,7 +61,6 @@ class Mail(Transport):
         nodes: Mapping[int, str],
         timeout: float,
         again: bool,
-        report: Callable[[str], None],
     ) -> None:
         if aggregator.signatures is None:
             raise EvaluationError("between machines messages are signed, and the aggregator has no key to sign with")
@@ -71,7 +69,6 @@ class Mail(Transport):
         self._party_of = dict(nodes)
         self._claimed = not nodes
         self._again = again
-        self._report = report
         self._seen: set[int] = set()  # nodes that have been connected
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:
@@ -161,8 +158,7 @@ class Mail(Transport):
         party = self._party_of.get(node)
         self.failures[party or f"node {node}"] = reason
         if asked.failure != reason:  # said once, however often it is asked again
-            who = f"node {node}" if party is None else f"party {party!r} (node {node})"
-            self._report(f"{who}: {reason}")
+            self.log.warning("node %d: %s", node, reason, extra={"party": party or ""})
         asked.failure = reason
         self._postpone(asked, _AFTER_FAILURE)
 

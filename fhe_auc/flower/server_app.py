@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
-from logging import INFO
 from pathlib import Path
 from typing import Any
 
 from flwr.app import Context
-from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
 
 from fhe_auc import aggregator_role
 from fhe_auc.errors import InputError
 from fhe_auc.flower.mail import Mail
 from fhe_auc.journal import Journal
+from fhe_auc.logs import write_to_stderr
 from fhe_auc.manifest import Manifest
 from fhe_auc.rounds import Aggregator, SessionRecord
 
@@ -31,6 +29,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run one session."""
+    write_to_stderr()
     evaluate(grid, context.run_config)
 
 
@@ -43,19 +42,19 @@ def evaluate(grid: Grid, config: Mapping[str, Any]) -> SessionRecord:
 
     Errors are those of `fhe_auc.aggregator_role.run`.
     """
-    report = partial(log, INFO, "%s")
 
     def connect(aggregator: Aggregator, journal: Journal, timeout: float) -> Mail:
         nodes = _nodes(str(config.get("nodes") or ""), aggregator.manifest)
-        named = ", ".join(f"{party!r} is node {node}" for node, party in nodes.items())
-        report(named or "all connected nodes are asked")
         again = bool(config.get("ask-again", DEFAULTS["ask-again"]))
-        return Mail(grid, aggregator, journal, nodes=nodes, timeout=timeout, again=again, report=report)
+        mail = Mail(grid, aggregator, journal, nodes=nodes, timeout=timeout, again=again)
+        named = ", ".join(f"{party!r} is node {node}" for node, party in nodes.items())
+        mail.log.info(named or "all connected nodes are asked")
+        return mail
 
     for name in ("session", "journal"):
         if config.get(name) and not Path(str(config[name])).is_absolute():  # of which machine's which folder?
             raise InputError(f"{name} must be an absolute path, got {config[name]!r}")
-    return aggregator_role.run(config, connect, report=report)
+    return aggregator_role.run(config, connect)
 
 
 def _nodes(text: str, manifest: Manifest) -> dict[int, str]:

@@ -106,8 +106,11 @@ def claimed(shown: bytes) -> tuple[x509.Certificate, bool]:
     return _loaded(found.chain[0]), bool(found.binding)
 
 
-def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
+def verify(shown: bytes, trust: Trust, *, at: datetime, lists_at: datetime | None = None) -> Peer:
     """Return whom a credential, from `credential`, belongs to; `at` is the present, with a time zone.
+
+    Where something old is verified, `at` is the time that it is of, and `lists_at` the present: revocation lists have
+    to be valid then.
 
     Raises
     ------
@@ -121,6 +124,7 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
         Not a certificate of a party.
     """
     at = check_time(at)
+    now = at if lists_at is None else check_time(lists_at)
     try:
         parts = unframe(MAGIC, shown, _Credential, "credential")
         chain = [_loaded(each) for each in parts.chain]
@@ -130,8 +134,8 @@ def verify(shown: bytes, trust: Trust, *, at: datetime) -> Peer:
         raise TamperedError("a credential holds no certificate, too many, or one not encoded as it was signed")
     try:
         if parts.binding:
-            return _bound(chain, parts.binding, trust, at)
-        return _consortium(chain, trust, at)
+            return _bound(chain, parts.binding, trust, at, now)
+        return _consortium(chain, trust, at, now)
     except MALFORMED as error:
         raise UnfitCertificateError(f"a certificate is malformed: {type(error).__name__}") from None
 
@@ -146,7 +150,7 @@ def _loaded(der: bytes) -> x509.Certificate:
             raise ValueError(str(warning)) from None
 
 
-def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Peer:
+def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime, now: datetime) -> Peer:
     leaf = chain[0]
     if len(chain) != 1:
         raise UnfitCertificateError("a certificate of a consortium's authority comes without a chain")
@@ -154,7 +158,7 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Pe
     issuer = next((anchor for anchor in trust.anchors if _issued_by(leaf, anchor)), None)
     if issuer is None:
         raise UnknownIssuerError(f"the certificate of {who} is not signed by any authority trusted here")
-    check_not_revoked(leaf, issuer, trust.revocation_lists, at=at)
+    check_not_revoked(leaf, issuer, trust.revocation_lists, at=now)
     for certificate, what in ((issuer, "authority"), (leaf, "party")):
         _check_validity(certificate, what, at)
     _check_leaf(leaf)
@@ -177,7 +181,7 @@ def _consortium(chain: list[x509.Certificate], trust: Trust, at: datetime) -> Pe
     )
 
 
-def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: datetime) -> Peer:
+def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: datetime, now: datetime) -> Peer:
     leaf = chain[0]
     who = shown(leaf.subject)
     _check_validity(leaf, "site", at)
@@ -204,7 +208,7 @@ def _bound(chain: list[x509.Certificate], binding: bytes, trust: Trust, at: date
     if len(path) == 1:
         raise UnknownIssuerError(f"the certificate of {who} is trusted itself, and no authority says it is not revoked")
     for certificate, issuer in itertools.pairwise(path):
-        check_not_revoked(certificate, issuer, trust.revocation_lists, at=at)
+        check_not_revoked(certificate, issuer, trust.revocation_lists, at=now)
     _check_leaf(leaf)
     statement = verify_binding(binding, leaf, at=at)
     # The verifier holds constraints on names against DNS names only: an authority under them may not give others.

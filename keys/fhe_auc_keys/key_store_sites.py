@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Any
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others, write_atomically
 from fhe_auc.protocol import Session
-from fhe_auc.site_state import Joined, LocalSites, SiteState, SiteStorage
+from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
+from fhe_auc_keys import audit, signed_json
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.closing import destroy_keys
@@ -30,6 +31,28 @@ from fhe_auc_keys.vault import OWN, Vault, certified_identity, drop_variable
 
 _PATIENCE = 30.0  # seconds for which another process may have the store open
 _CHEAP = 10  # log2 of scrypt's cost where the passphrase is 256 random bits: there is nothing to stretch
+
+
+RESULT = b"result 1"
+"""The purpose of a site's signature on what a session has yielded."""
+
+
+@dataclass(frozen=True)
+class StoredRecords(Records):
+    """Records of one session of a role, with its key store's folder and its certified identity."""
+
+    folder: Path
+    identity: Identity = field(repr=False)
+    announced: Announcement = field(repr=False)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """Add a line to the trail in the key store's folder."""
+        manifest, holder = self.announced.manifest, self.announced.holder.name
+        audit.append(self.folder, self.identity, event, manifest, holder, at=_now(), **facts)
+
+    def signed(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `fhe_auc_keys.signed_json.check` verifies."""
+        return signed_json.sign(self.identity, RESULT, told)
 
 
 class StoredState(SiteState):
@@ -48,7 +71,7 @@ class StoredState(SiteState):
         """Return what the party starts from; signatures, certificates and validity are verified again."""
         trust, at = Trusted.stored(self._store).trust, _now()
         announced, material = kept_for_party(self._store, session, self._identity, trust, holder=self._holder, at=at)
-        return _joined(announced, material, self._identity)
+        return _joined(announced, material, self._identity, self._store)
 
     def state(self, session: bytes) -> bytes | None:
         """Return the session's state, from the key store."""
@@ -110,7 +133,7 @@ class KeyStoreStorage(SiteStorage):
         announced, material, loaded = open_for_aggregator(
             read_from_others(path), identity, trust, holder=_needed(config, "holder"), session=None, at=_now()
         )
-        joined = replace(_joined(announced, material, identity), loaded=loaded)
+        joined = replace(_joined(announced, material, identity, store), loaded=loaded)
         if not is_late(announced.manifest):
             return joined
         folder, patience = Path(_needed(config, "late-opening")), float(config.get("round-timeout") or _PATIENCE)
@@ -192,10 +215,11 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _joined(announced: Announcement, material: bytes, identity: Identity) -> Joined:
+def _joined(announced: Announcement, material: bytes, identity: Identity, store: KeyStore) -> Joined:
     """Return what a role starts from; there is no material where nothing is encrypted: those protocols need none."""
     manifest = announced.manifest
-    return Joined(manifest, b"" if manifest.plan is None else material, announced.signatures(identity))
+    records = StoredRecords(store.directory, identity, announced)
+    return Joined(manifest, b"" if manifest.plan is None else material, announced.signatures(identity), records)
 
 
 def _needed(config: Mapping[str, Any], name: str) -> str:

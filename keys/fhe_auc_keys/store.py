@@ -55,6 +55,9 @@ MAGIC = b"fhestor"
 """First bytes of a key store's header."""
 
 _HEADER, _LOCK = "store.header", "lock"
+TRAIL = "audit.jsonl"
+"""The file of a store that is not encrypted: its owner's audit trail (`fhe_auc_keys.audit`)."""
+
 _SEEN, _BUNDLES = "seen", "bundles"
 _SALT_BYTES, _NONCE_BYTES = 16, 12
 _MAX_NAME_BYTES = 200
@@ -150,6 +153,11 @@ class KeyStore:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def directory(self) -> Path:
+        """The store's folder."""
+        return self._directory
+
     def close(self) -> None:
         """Release the lock; the store cannot be used afterwards."""
         if self._lock >= 0:
@@ -200,7 +208,7 @@ class KeyStore:
     def _is_own(self, path: Path) -> bool:
         match path.parts:
             case [top]:
-                return top in (*_KINDS, _SEEN, _HEADER, _LOCK)
+                return top in (*_KINDS, _SEEN, _HEADER, _LOCK, TRAIL)
             case [top, name] if top in _KINDS:
                 return _is_fit(name)
             case _:

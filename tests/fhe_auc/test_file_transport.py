@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from click.testing import CliRunner
 
 from fhe_auc import outcomes, registry
 from fhe_auc.cli import main
+from fhe_auc.cli.session import read_config
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import ResultCheckError
 from fhe_auc.file_transport import file_name
@@ -145,9 +147,43 @@ def test_every_site_gets_the_result_and_the_aggregator_learns_who_took_part(sess
     assert "auc" not in (session.journal / "record.json").read_text()
     again = session.aggregate()
     status, told = finished(again)
-    assert (status, "is finished: all 3 sites have its result" in told) == (0, True)
+    assert (status, "finished: all 3 sites have its result" in told) == (0, True)
     status, told = finished(session.start("status", "run.toml"))
     assert (status, told.split()[:2]) == (0, ["state", "finished:"])
+    assert trail_of(session, "run.toml") == ["started", "ended"]
+    assert [trail_of(session, f"{name}.toml") for name in session.sites] == [["submitted", "ended"]] * 3
+    results = [
+        str(outcomes.file_of(session.folder / f"results of {name}", session.session.hex())) for name in session.sites
+    ]
+    assert CliRunner().invoke(main, ["check", *results, *store_of(session, "south.toml")]).exit_code == 0
+
+
+def store_of(session: Session, role: str) -> tuple[str, ...]:
+    config = read_config(session.folder / role, None)
+    return "--store", config["store"], "--passphrase-file", config["passphrase-file"]
+
+
+def trail_of(session: Session, role: str) -> list[str]:
+    """What a role has done by its audit trail, which is whole."""
+    told = CliRunner().invoke(main, ["audit", *store_of(session, role), "--json"])
+    assert told.exit_code == 0, told.output
+    return [line["event"] for line in json.loads(told.stdout)["lines"]]
+
+
+def test_logs_in_json_tell_session_round_and_party(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FHE_AUC_LOG_FORMAT", "json")
+    aggregator = session.start("aggregate", "exchange", "run.toml")
+    sites = [session.answer(name, "--wait", "1", "--log-format", "json") for name in session.sites]
+    logs = [finished(process)[1] for process in (aggregator, *sites)]
+    logs[0] = "".join(line for line in logs[0].splitlines(keepends=True) if line.startswith("{"))  # without the table
+    told = [[json.loads(line) for line in log.splitlines()] for log in logs]
+    assert {line["session"] for lines in told for line in lines} == {session.session.hex()}
+    accepted = {(line["round"], line["party"]) for line in told[0] if "accepted" in line["message"]}
+    assert accepted == {(number, name) for number in (1, 2) for name in session.sites}
+    for name, lines in zip(session.sites, told[1:], strict=True):
+        assert {line["party"] for line in lines} == {name}
+        assert [line["round"] for line in lines if "answered" in line["message"]] == [1, 2]
+    assert str(session.result("north").auc)[:6] not in "".join(logs)
 
 
 # --- The fault matrix: role × instant × fault -------------------------------------------------------------------------
@@ -338,7 +374,9 @@ def test_the_aggregator_sees_no_difference_between_a_result_that_is_accepted_and
         told = []
         for site in session.sites:
             status, line = finished(session.answer(site))
-            told.append((status, line.replace(str(session.folder), ""), len(session.submission(2, site).read_bytes())))
+            line = line.replace(str(session.folder), "").replace(session.session.hex(), "SESSION")
+            line = re.sub(r"20[0-9]{6}T[0-9]{6}Z|20[0-9T:.-]+[+]00:00", "TIME", line)
+            told.append((status, line, len(session.submission(2, site).read_bytes())))
         assert finished(aggregator)[0] == 0
         record = session.record()
         for site in session.sites:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,8 +27,9 @@ from fhe_auc.cli import main
 from fhe_auc.counts import PartyData
 from fhe_auc.errors import EvaluationError, InputError
 from fhe_auc.rlwe import backends
+from fhe_auc.rounds import Party
 from fhe_auc.serialise import encode
-from fhe_auc.site_state import answer, site_storage
+from fhe_auc.site_state import Records, answer, site_storage
 from fhe_auc_keys import key_store_sites, late_opening
 from fhe_auc_keys import trusted_authorities as trusting
 from fhe_auc_keys.announcement import open_announcement
@@ -519,13 +520,16 @@ def test_a_site_with_more_rows_than_its_cap_answers_nothing_and_results_show_the
     opening = aggregator.start()
     with site_storage().site(config["north"]) as kept:
         with pytest.raises(InputError, match=r"^party 'north' has 5 rows, more than its cap in .*study, 4$"):
-            answer(kept, opening, lambda *_: too_many, lambda _: None)
+            answer(kept, opening, lambda *_: too_many, lambda *_: None)
         assert kept.state(joined.manifest.session) is None
     message: bytes | None = opening
     while message is not None:
         for name in SITES:
             with site_storage().site(config[name]) as kept:
-                done = functools.partial(outcomes.write, Path(name))
+
+                def done(party: Party[Any], records: Records) -> None:
+                    outcomes.write(Path(party.name), party, records.signed)
+
                 aggregator.receive(name, answer(kept, message, lambda name, _: rows[name], done))
         message = aggregator.finish_round()
     for name in SITES:

@@ -176,7 +176,7 @@ def test_a_failed_result_ends_the_session_as_a_good_one_does(tmp_path: Path) -> 
     consortium = Consortium(alone, tmp_path / "c")
     failures: list[Exception] = []
 
-    def done(party: Party[Any]) -> None:
+    def done(party: Party[Any], _: Any) -> None:
         with pytest.raises(UndefinedAucError) as caught:
             party.result()
         failures.append(caught.value)

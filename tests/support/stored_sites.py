@@ -14,7 +14,7 @@ from fhe_auc import registry
 from fhe_auc.counts import PartyData
 from fhe_auc.protocol import Request, Session, new_session_id
 from fhe_auc.rounds import Aggregator, Party
-from fhe_auc.site_state import Joined, LocalSites, SiteState, answer, site_storage
+from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, answer, site_storage
 from fhe_auc_keys.store import KeyStore, Kind
 from fhe_auc_keys.vault import Vault
 
@@ -101,7 +101,7 @@ class Consortium:
         with self.store(name) as store:
             return b"".join(store.get(kind, each) for kind in get_args(Kind) for each in store.names(kind))
 
-    def done(self, party: Party[Any]) -> None:
+    def done(self, party: Party[Any], records: Records) -> None:
         self.results[party.name] = party.result()
 
     def exchange(self, message: bytes) -> Iterator[tuple[str, bytes]]:

@@ -18,7 +18,7 @@ from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES
 from fhe_auc.protocol import Request
 from fhe_auc.study import Study
-from fhe_auc_keys import made_sessions
+from fhe_auc_keys import audit, made_sessions
 from fhe_auc_keys.announcement import MAX_LIFETIME, Announcement, announce, open_announcement
 from fhe_auc_keys.bundles import SealedSession, seal_session
 from fhe_auc_keys.certificates import Trust, verify
@@ -273,6 +273,7 @@ def _make(
         if replaced is not None:
             made_sessions.replace_by(store, replaced, session, stated=stated)
         made_sessions.remember(store, document, wanted)
+        audit.append(store.directory, holder, "made", announced.manifest, holder.name, at=common.now())
         if is_late(announced.manifest):
             hold(store, prepared, document, announced.not_after)
         if sealed is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from fhe_auc_keys.session_files import kept
 from fhe_auc_keys.signed_documents import Kind, claimed_signer
 from fhe_auc_keys.store import MAGIC as STORE_MAGIC
 from fhe_auc_keys.store import KeyStore, session_ids
-from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import OWN, Vault
 
 _DOCUMENTS = {
@@ -102,17 +102,11 @@ def show(
     """
     if vault is None and not files:
         raise click.UsageError("name a file, or a key store with --store")
-    trusted = None
-    if vault is not None:
+    if vault is not None and not files:
         with vault.open() as store:
-            if not files:
-                _show_store(store, vault.directory, as_json=as_json)
-                return
-            trusted = Trusted.stored(store)
-    if authorities or lists:
-        trusted = trusted or Trusted()
-        found = [each for path in authorities for each in read_certificates(path)]
-        trusted = trust.extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
+            _show_store(store, vault.directory, as_json=as_json)
+        return
+    trusted = trust.given(vault, authorities, lists)
     described = {path: _described(read_from_others(path), trusted) for path in files}
     for each in described.values():
         if each.verified and authorities:

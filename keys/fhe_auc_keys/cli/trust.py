@@ -16,6 +16,7 @@ from fhe_auc_keys.list_places import is_url, with_lists_of
 from fhe_auc_keys.public_keys import fingerprint, subject_name
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, read_certificates
+from fhe_auc_keys.vault import Vault
 
 _EXISTING = click.Path(exists=True)
 
@@ -45,6 +46,22 @@ list_option = click.option(
     "file:). May be repeated.",
 )
 """Decorator: the command receives ``lists``, a tuple of str, for `extended` and `renewed`."""
+
+
+def given(vault: Vault | None, authorities: Sequence[Path], lists: Sequence[str]) -> Trusted | None:
+    """Return whom a command that changes nothing is told to trust: the key store's, and these; None: nobody is named.
+
+    Nobody is asked to confirm fingerprints. Errors as `extended`.
+    """
+    trusted = None
+    if vault is not None:
+        with vault.open() as store:
+            trusted = Trusted.stored(store)
+    if authorities or lists:
+        trusted = trusted or Trusted()
+        found = [each for path in authorities for each in read_certificates(path)]
+        trusted = extended(replace(trusted, authorities=(*trusted.authorities, *found)), (), lists, ())
+    return trusted
 
 
 def extended(

@@ -42,7 +42,7 @@ from fhe_auc import federated_auc, outcomes, registry
 from fhe_auc.counts import PartyData, count
 from fhe_auc.errors import EvaluationError, InputError, MessageError, ResultCheckError, TooFewPartiesError
 from fhe_auc.evaluation import Evaluation
-from fhe_auc.flower import client_app, mail, server_app, supernode
+from fhe_auc.flower import client_app, mail, supernode
 from fhe_auc.flower.bundle import write_config
 from fhe_auc.flower.limited_replies import limited_replies
 from fhe_auc.flower.local_sites import Stage
@@ -180,12 +180,12 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
     found = replace(found, study=msgspec.structs.replace(STUDY, row_caps={"a": 4}))
 
     class Site:
-        name, manifest = "a", SimpleNamespace(session=bytes(16))
+        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
 
         def result(self) -> Evaluation:
             return found
 
-    written = outcomes.write(tmp_path, cast(Any, Site()))
+    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
     read = outcomes.read(written)
     assert isinstance(read, Evaluation)
     assert read == found
@@ -198,12 +198,12 @@ def test_a_fraction_in_a_file_is_read_as_one(tmp_path: Path) -> None:
 
 def test_an_error_in_a_file_is_read_as_one_and_names_its_check(tmp_path: Path) -> None:
     class Site:
-        name, manifest = "a", SimpleNamespace(session=bytes(16))
+        name, manifest = "a", SimpleNamespace(session=bytes(16), digest=bytes(32))
 
         def result(self) -> Evaluation:
             raise ResultCheckError("refused", check="own rows")
 
-    written = outcomes.write(tmp_path, cast(Any, Site()))
+    written = outcomes.write(tmp_path, cast(Any, Site()), lambda told: told)
     with pytest.raises(ResultCheckError, match=r"^refused$") as read:
         outcomes.read(written)
     assert read.value.check == "own rows"
@@ -282,10 +282,8 @@ def test_each_site_writes_down_the_auc_and_the_server_learns_who_took_part(
 )
 @pytest.mark.parametrize("nodes", [pytest.param("", marks=pytest.mark.slow), "north:1, south:2, east:3"])
 def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
-    fault: Answer, why: str, nodes: str, new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    fault: Answer, why: str, nodes: str, new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
     consortium = new_consortium(2)
     changes = {"round-timeout": 1.0, "nodes": nodes}
     record = evaluate(consortium.grid(east=Node(fault)), consortium.config(**changes))  # type: ignore[arg-type]
@@ -295,7 +293,7 @@ def test_a_site_at_fault_is_named_and_the_others_go_on_or_nobody_does(
     assert found.parties == 2
     assert any("1 of 3 parties are not in the result" in warning for warning in found.warnings)
     assert not consortium.results("east")
-    assert any("node 3" in line and why in line for line in told), told
+    assert any("node 3" in line and why in line for line in caplog.messages), caplog.text
 
 
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
@@ -386,7 +384,7 @@ def test_a_session_whose_messages_are_not_signed_does_not_leave_the_machine(
     joined = site_storage().aggregator(new_consortium().made.aggregator)
     aggregator = registry.load(joined.manifest.protocol).aggregator(joined.manifest, joined.material)
     with pytest.raises(EvaluationError, match="between machines messages are signed"):
-        mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True, report=str)  # type: ignore[arg-type]
+        mail.Mail(FakeGrid({}), aggregator, None, nodes={}, timeout=1.0, again=True)  # type: ignore[arg-type]
 
 
 def test_a_node_that_is_configured_as_one_party_cannot_answer_as_another(
@@ -417,12 +415,13 @@ def test_strangers_are_passed_over_where_no_nodes_are_named(new_consortium: Call
 def test_a_run_that_is_over_is_not_run_again(
     new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "fhe_auc")
     consortium = new_consortium(3)
     record = evaluate(consortium.grid(), consortium.config())  # type: ignore[arg-type]
     again: Any = consortium.grid()
     assert evaluate(again, consortium.config()) == record
     assert not again.pushed
-    assert f"session {record.session.hex()} is finished: all 3 sites have its result" in caplog.text
+    assert "finished: all 3 sites have its result" in caplog.text
 
 
 def test_a_site_that_missed_the_last_round_gets_its_result_when_the_run_is_repeated(
@@ -523,10 +522,8 @@ def test_a_run_without_its_journal_gets_the_same_submissions_and_no_other_result
 
 @pytest.mark.parametrize("nodes", ["", "north:1, south:2, east:3"])
 def test_a_site_that_fails_is_asked_again_until_it_answers(
-    nodes: str, new_consortium: Callable[..., Consortium], monkeypatch: pytest.MonkeyPatch
+    nodes: str, new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(server_app, "log", lambda level, text, *given: told.append(text % given if given else text))
     consortium = new_consortium(3)
     well, asked = consortium.site("east").answer, []
 
@@ -539,7 +536,7 @@ def test_a_site_that_fails_is_asked_again_until_it_answers(
     assert record.delivered == ("north", "south", "east")
     assert len(asked) == 7  # four times in the first round, three times in the second
     assert len(set(asked)) == 2  # with the same bytes each time
-    assert sum("OSError" in line for line in told) == 2  # said once a round
+    assert sum("OSError" in line for line in caplog.messages) == 2  # said once a round
 
 
 def test_a_site_whose_answer_is_lost_is_asked_again_after_a_while(
@@ -699,9 +696,8 @@ def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     why: str,
     new_consortium: Callable[..., Consortium],
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(client_app, "log", lambda level, text, *given: told.append(text % given))
     monkeypatch.delenv("FHE_AUC_PASSPHRASE", raising=False)
     consortium = new_consortium()
     message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
@@ -709,7 +705,7 @@ def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     reply = consortium.site("north", **changes).answer(message)
     assert reply is not None
     assert reply.error.reason == "InputError"
-    assert why in told[0]
+    assert why in caplog.text
     store = Path(consortium.made.sites["north"]["store"])
     assert not list((store / "state").iterdir())
 

@@ -141,9 +141,7 @@ def minutes(sessions: int, draw: Draw, folder: Path, monkeypatch: pytest.MonkeyP
         aggregator.signatures = Unsigned()  # type: ignore[assignment]
         nodes = {node: site.name for node, site in sites.items()}
         with Journal(folder / str(number)) as journal:
-            post = mail.Mail(
-                grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True, report=lambda _: None
-            )
+            post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
             record = conduct(aggregator, post.exchange)
         assert record.delivered == names
         found.append(grid.now / 60)
@@ -158,7 +156,9 @@ def test_with_repairs_of_30_minutes_sessions_end_within_90(tmp_path: Path, monke
     assert np.median(taken) > 20  # a session seldom finds all sites there
 
 
-def test_a_site_that_fails_for_a_day_is_asked_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     names = ("north", "south")
     request = Request(parties=names, thresholds=np.linspace(0, 1, 5), options={"epsilon": 8.0})
     manifest = registry.load("histogram-local-dp").prepare(request).manifest
@@ -181,15 +181,16 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(tmp_path: Path, monkeypa
     monkeypatch.setattr(mail, "time", SimpleNamespace(monotonic=grid.monotonic, sleep=grid.sleep))
     aggregator = ThreeRounds(manifest)
     aggregator.signatures = Unsigned()  # type: ignore[assignment]
-    told: list[str] = []
     with Journal(tmp_path / "journal") as journal:
         nodes = dict(enumerate(names, 1))
-        post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True, report=told.append)
+        post = mail.Mail(grid, aggregator, journal, nodes=nodes, timeout=86_400.0, again=True)
         with pytest.raises(TooFewPartiesError, match="missing: 'south'"):
             conduct(aggregator, post.exchange)
     assert grid.now >= 86_400
     assert grid._pushed > 1000
-    assert told == ["party 'south' (node 2): it could not answer (Flower code 101): OSError"]
+    (told,) = caplog.records
+    assert told.getMessage() == "node 2: it could not answer (Flower code 101): OSError"
+    assert (told.party, told.levelname) == ("south", "WARNING")  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

@@ -1,0 +1,74 @@
+"""Logs of Flower's processes, brought into the form of ours: a time on each line, no colours, JSON where that is asked.
+
+Flower colours what it logs, in files too, and starts programs that do likewise. So what these write to stderr goes
+through a process of its own, which passes our lines on as they are, and makes a line of ours of each other one. That
+lives until the last of them has closed it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from fhe_auc.logs import RoleFormatter, chosen_format
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_OURS = re.compile(r"""\{"time": "|[0-9]{4}-[0-9]{2}-[0-9]{2}T""")
+_LEVEL = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]+")
+_LAST_WORDS = 1.0  # seconds that what is still on its way may take
+
+
+@contextmanager
+def uniform_stderr() -> Iterator[None]:
+    """Bring what this process and those that it starts write to stderr into the form of our logs.
+
+    On a terminal, and where text is asked for, it stays as it is.
+    """
+    if chosen_format() == "text" and os.isatty(2):
+        yield
+        return
+    command = [sys.executable, "-P", "-m", __name__]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True)  # noqa: S603 - ours
+    assert writer.stdin is not None  # noqa: S101 - for the type checker
+    before = os.dup(2)
+    os.dup2(writer.stdin.fileno(), 2)
+    writer.stdin.close()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
+        with suppress(subprocess.TimeoutExpired):  # what was started may go on for a while
+            writer.wait(_LAST_WORDS)
+
+
+def uniform(line: str, form: RoleFormatter) -> str:
+    """Return a line in the form of our logs; empty where nothing is in it."""
+    bare = _COLOURS.sub("", line).strip()
+    if not bare or _OURS.match(bare):
+        return bare
+    level = _LEVEL.match(bare)
+    text = bare[level.end() :] if level else bare
+    told = {"name": "flower", "levelname": level[1] if level else "INFO", "msg": text, "created": time.time()}
+    return form.format(logging.makeLogRecord(told))
+
+
+def _main() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd tells all at once, and the others have last words
+    form = RoleFormatter(chosen_format())
+    with open(0, encoding="utf-8", errors="replace", closefd=False) as lines:
+        for line in lines:
+            if told := uniform(line, form):
+                print(told, flush=True)
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,84 @@
+"""``fhe-auc audit``: a role's audit trail, verified and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fhe_auc.cli import failures, output
+from fhe_auc.files import read_from_others
+from fhe_auc_keys.audit import read
+from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli.key_store import optional_key_store
+from fhe_auc_keys.public_keys import printable
+from fhe_auc_keys.store import TRAIL
+from fhe_auc_keys.vault import Vault
+
+_HEADER = ("time", "event", "session", "protocol", "details")
+_DETAILS = ("rows", "outcome", "error", "counted", "missing", "delivered")
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc audit --store keystore                                          one's own",
+        "fhe-auc audit audit.jsonl --authority ca.pem --revocation-list ca.crl   another's",
+        "fhe-auc audit --store keystore --json | jq '.lines[] | select(.event == \"submitted\")'",
+    ),
+)
+@click.argument("file", metavar="[FILE]", required=False, type=common.FILE)
+@optional_key_store
+@trust.authority_option
+@trust.list_option
+@output.json_option
+def audit(
+    file: Path | None, vault: Vault | None, authorities: tuple[Path, ...], lists: tuple[str, ...], as_json: bool
+) -> None:
+    """Verify a role's audit trail, and show it: what it has done in which session.
+
+    FILE is an audit.jsonl; without one, that of the key store (--store). Each line is signed by the role, and names the
+    digest of the line before. Exit status 1: a line was changed, or lines were removed. Lines removed from the end show
+    only to who has noted the digest of a later one.
+    """
+    trusted = trust.given(vault, authorities, lists)
+    if trusted is None or (file is None and vault is None):
+        raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
+    path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
+    found = read(read_from_others(path), trusted.trust, at=common.now())
+    signers = ", ".join(map(repr, found.signers)) or "nobody"
+    if as_json:
+        output.print_json(
+            {
+                "file": str(path),
+                "lines": list(found.lines),
+                "signers": list(found.signers),
+                "problems": list(found.problems),
+                "last": found.last,
+                "unfinished": found.unfinished,
+            }
+        )
+    else:
+        if found.lines:
+            output.print_table([_row(line) for line in found.lines], header=_HEADER)
+            output.print_text()
+        ending = "; a crash has left part of another one" if found.unfinished else ""
+        rows: list[tuple[output.Cell, ...]] = [("signed by", signers), ("last line", f"{found.last or 'none'}{ending}")]
+        rows += [(output.styled("REFUSED", "bold red"), printable(each)) for each in found.problems]
+        output.print_table(rows)
+    if found.problems:
+        click.get_current_context().exit(failures.FAILED)
+
+
+def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
+    told = {name: line[name] for name in _DETAILS if name in line}
+    details = "; ".join(f"{name} {_in_words(value)}" for name, value in told.items())
+    first = (str(line.get(name, "")) for name in _HEADER[:-1])
+    return tuple(map(printable, (*first, details)))
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "nobody"
+    return str(value)

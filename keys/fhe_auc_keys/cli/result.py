@@ -1,0 +1,143 @@
+"""``fhe-auc check``: results that sites have signed, verified anywhere, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fhe_auc.cli import failures, output
+from fhe_auc.files import read_from_others
+from fhe_auc_keys import signed_json
+from fhe_auc_keys.certificates import Trust
+from fhe_auc_keys.cli import common, trust
+from fhe_auc_keys.cli.key_store import optional_key_store
+from fhe_auc_keys.errors import KeysError, TamperedError
+from fhe_auc_keys.key_store_sites import RESULT
+from fhe_auc_keys.public_keys import printable
+from fhe_auc_keys.vault import Vault
+
+_FACTS = ("party", "time", "session", "manifest")
+_KINDS = ("evaluation", "boundaries", "error")
+_OWN = {"seconds", "upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party", "warnings"}
+"""Of what a session has yielded, that which each site measures, or is told, for itself."""
+
+
+@click.command(
+    epilog=output.examples(
+        "fhe-auc check results/*.json --store keystore",
+        "fhe-auc check north.json --authority ca.pem --revocation-list ca.crl    on any machine",
+        "fhe-auc check north.json south.json west.json --authority ca.pem --revocation-list ca.crl",
+    ),
+)
+@click.argument("files", metavar="RESULT...", nargs=-1, required=True, type=common.FILE)
+@optional_key_store
+@trust.authority_option
+@trust.list_option
+@output.json_option
+def check(
+    files: tuple[Path, ...],
+    vault: Vault | None,
+    authorities: tuple[Path, ...],
+    lists: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Verify results that sites have signed; several must be of one session, and say the same.
+
+    The signature shows which site says so, and that nothing was changed since; a site can sign any number. Where the
+    other sites' copies say the same, all of them would have to lie. Exit status 1: something is wrong.
+    """
+    trusted = trust.given(vault, authorities, lists)
+    if trusted is None:
+        raise click.UsageError("give --store, or --authority and --revocation-list: whose signatures count?")
+    found, wrong = _read(files, trusted.trust)
+    first = next(iter(found), None)
+    for path, told in found.items():
+        if first is not None and (difference := _difference(found[first], told)):
+            wrong[path] = f"differs from {first} ({found[first]['party']!r}): {difference}"
+    if as_json:
+        output.print_json(
+            {
+                "results": [_as_dict(path, found.get(path), wrong.get(path)) for path in files],
+                "problems": [f"{path}: {reason}" for path, reason in wrong.items()],
+            }
+        )
+    else:
+        output.print_table(
+            [_row(path, found.get(path), wrong.get(path)) for path in files],
+            header=("file", "signed by", "time", "result", "verified"),
+        )
+        if first is not None:
+            output.print_text()
+            output.print_table([(name, printable(found[first][name])) for name in ("session", "manifest")])
+    if wrong:
+        click.get_current_context().exit(failures.FAILED)
+
+
+def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any]], dict[Path, str]]:
+    """Return, by file, the results that are genuine; and what is wrong with the others."""
+    found: dict[Path, dict[str, Any]] = {}
+    wrong: dict[Path, str] = {}
+    for path in files:
+        try:
+            told = signed_json.parse(read_from_others(path))
+            signer = signed_json.check(told, RESULT, trust, at=common.now()).name
+            if told.get("party") != signer:
+                raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
+            if not all(isinstance(told.get(name), str) for name in _FACTS) or not isinstance(
+                told.get(_kind(told)), dict
+            ):
+                raise TamperedError(f"{signer!r} has signed something that is no result")
+            found[path] = told
+        except KeysError as error:
+            wrong[path] = printable(str(error))
+    return found, wrong
+
+
+def _kind(told: Mapping[str, Any]) -> str:
+    return next((kind for kind in _KINDS if kind in told), "")
+
+
+def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Return in words how two genuine results differ; empty where they say the same."""
+    for name in ("session", "manifest"):
+        if one[name] != other[name]:
+            return f"another {name}, {printable(str(other[name]))}"
+    kind = _kind(one)
+    if kind != _kind(other):
+        return f"{_in_words(other)}, not {_in_words(one)}"
+    if kind == "error":
+        return ""  # each is told in its own words
+    here, there = one[kind], other[kind]
+    names = sorted(name for name in {*here, *there} - _OWN if here.get(name) != there.get(name))
+    return ", ".join(f"{name} {_short(there.get(name))}, not {_short(here.get(name))}" for name in names)
+
+
+def _in_words(told: Mapping[str, Any]) -> str:
+    kind = _kind(told)
+    found = told[kind]
+    if kind == "error":
+        return f"no result: {_short(found.get('type'))}"
+    if kind == "boundaries":
+        return f"thresholds: {_short(found.get('grid'))}"
+    interval = found.get("interval")
+    span = f" ({_short(interval.get('low'))} to {_short(interval.get('high'))})" if isinstance(interval, dict) else ""
+    return f"AUC {_short(found.get('auc'))}{span}"
+
+
+def _short(value: Any) -> str:
+    text = printable(str(value))
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _row(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> tuple[output.Cell, ...]:
+    facts = ("", "", "") if told is None else (told["party"], told["time"], _in_words(told))
+    verdict = output.styled("yes", "bold green") if wrong is None else f"REFUSED: {wrong}"
+    return str(path), *map(printable, facts), verdict
+
+
+def _as_dict(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> dict[str, Any]:
+    facts = {name: None if told is None else told[name] for name in _FACTS}
+    return {"file": str(path), **facts, "result": None if told is None else _in_words(told), "problem": wrong}

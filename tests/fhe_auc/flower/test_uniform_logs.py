@@ -1,0 +1,78 @@
+"""What Flower's processes write to stderr arrives in the form of our logs: with times, without colours, as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+
+from fhe_auc.flower.uniform_logs import uniform
+from fhe_auc.logs import VARIABLE, RoleFormatter
+
+PROGRAM = """
+import os, subprocess, sys
+from logging import INFO, WARNING
+from fhe_auc import logs
+from fhe_auc.flower.uniform_logs import uniform_stderr
+from flwr.common.logger import log
+
+with uniform_stderr():
+    log(INFO, "Flower's own")
+    logs.write_to_stderr()
+    logs.RoleLog("5e5e", 1, "north").info("ours")
+    subprocess.run([sys.executable, "-c", "from flwr.common.logger import log; log(30, 'a child, in colour')"])
+    os.write(2, b"no line feed at its end, and no text: \\xff")
+print("on stdout")
+print("after", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_in_a_file_every_line_has_a_time_and_none_a_colour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, form)
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=log, check=True)
+    assert done.stdout == b"on stdout\n"
+    *lines, last = (tmp_path / "log").read_text().splitlines()
+    assert last == "after"  # all others were written before
+    assert "\x1b" not in "".join(lines)
+    assert len(lines) == 4
+    if form == "json":
+        told = [json.loads(line) for line in lines]
+        assert [(each["level"], each["logger"], each["message"]) for each in told] == [
+            ("INFO", "flower", "Flower's own"),
+            ("INFO", "fhe_auc", "ours"),
+            ("WARNING", "flower", "a child, in colour"),
+            ("INFO", "flower", "no line feed at its end, and no text: \ufffd"),
+        ]
+        assert (told[1]["session"], told[1]["round"], told[1]["party"]) == ("5e5e", 1, "north")
+    else:
+        assert all(re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\+00:00 (INFO|WARNING) ", line) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("line", "level", "text"),
+    [
+        ("\x1b[92mINFO \x1b[0m:      Start `flwr-clientapp` process\n", "INFO", "Start `flwr-clientapp` process"),
+        ("ERROR:    Exception in ASGI application\n", "ERROR", "Exception in ASGI application"),
+        ("Traceback (most recent call last):\n", "INFO", "Traceback (most recent call last):"),
+    ],
+)
+def test_a_foreign_line_keeps_its_level(line: str, level: str, text: str) -> None:
+    told = json.loads(uniform(line, RoleFormatter("json")))
+    assert (told["level"], told["message"]) == (level, text)
+
+
+def test_lines_of_ours_pass_as_they_are_and_empty_ones_do_not() -> None:
+    form = RoleFormatter("json")
+    for ours in ('{"time": "2030-05-01T12:00:00.000+00:00"}', "2030-05-01T12:00:00.000+00:00 INFO answered"):
+        assert uniform(f"{ours}\n", form) == ours
+    assert uniform("\x1b[0m \n", form) == ""

@@ -1,0 +1,93 @@
+"""Logs: a time, a level, a session, a round and a party on each line, which is one line, without colours."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import pytest
+
+from fhe_auc import logs
+from fhe_auc.errors import InputError
+
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+    """What has gone to stderr since it was asked for last; how logs are written is put back afterwards."""
+    monkeypatch.setattr(logs.LOGGER, "handlers", [])
+    level = logs.LOGGER.level
+    yield lambda: capsys.readouterr().err
+    logs.LOGGER.setLevel(level)
+
+
+def test_a_line_of_json_says_when_what_where_and_about_whom(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(logs.VARIABLE, "json")
+    logs.write_to_stderr()
+    log = logs.RoleLog("5e" * 16, 2)
+    log.warning("no submission: %s", "it never connected", extra={"party": "north"})
+    told = json.loads(written())
+    assert datetime.fromisoformat(told.pop("time")).tzinfo is not None
+    assert told == {
+        "level": "WARNING",
+        "logger": "fhe_auc",
+        "session": "5e" * 16,
+        "round": 2,
+        "party": "north",
+        "message": "no submission: it never connected",
+    }
+
+
+def test_a_line_of_text_says_the_same(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(logs.VARIABLE, raising=False)
+    logs.write_to_stderr()
+    logs.RoleLog("5e" * 16, 2, "north").info("answered")
+    time = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+\+00:00"
+    assert re.fullmatch(rf"{time} INFO session={'5e' * 16} round=2 party=north answered\n", written())
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_whatever_is_logged_is_one_line_that_steers_no_terminal(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv(logs.VARIABLE, form)
+    logs.write_to_stderr()
+    log = logs.RoleLog("5e" * 16, 1, f"no{ESCAPE}[31mrth\n")
+    try:
+        raise ValueError(f"two\nlines {ESCAPE}[0m")
+    except ValueError:
+        log.exception("failed\r\n2030-01-01T00:00:00+00:00 INFO forged")
+    told = written()
+    assert told.count("\n") == 1
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told)
+    assert "ValueError" in told
+
+
+def test_writing_is_set_up_once_however_often_it_is_asked_for(
+    written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(logs.VARIABLE, "json")
+    for _ in range(3):
+        logs.write_to_stderr()
+    logs.LOGGER.info("once")
+    assert len(written().splitlines()) == 1
+
+
+def test_a_line_goes_to_what_stderr_is_by_then(written: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.write_to_stderr()
+    monkeypatch.setattr(sys, "stderr", later := io.StringIO())
+    logs.LOGGER.info("later")
+    assert (written(), later.getvalue().endswith("INFO later\n")) == ("", True)
+
+
+def test_a_format_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(logs.VARIABLE, "xml")
+    with pytest.raises(InputError, match="FHE_AUC_LOG_FORMAT is text or json, not 'xml'"):
+        logs.chosen_format()

@@ -1,0 +1,243 @@
+"""Audit trails: what each role has done is there, in order, and whoever changes or removes a line is found out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fhe_auc import registry
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import MessageError
+from fhe_auc.manifest import Manifest
+from fhe_auc.protocol import Request
+from fhe_auc.rounds import conduct
+from fhe_auc_keys import audit
+from fhe_auc_keys.store import TRAIL
+from tests.support.certified import DAY, NOW
+from tests.support.certified import Consortium as Certified
+from tests.support.stored_sites import GRID, Consortium
+
+REQUEST = Request(parties=("a", "b"), thresholds=GRID, options={"epsilon": 1.0})
+MANIFEST = registry.load("dpauc-laplace").prepare(REQUEST).manifest
+
+
+@pytest.fixture
+def played(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    """A session whose aggregator notes its beginning and end, as `fhe_auc.aggregator_role` does."""
+    consortium = Consortium(site_rows, tmp_path / "c")
+    conduct(consortium.aggregator(), consortium.exchange)
+    return consortium
+
+
+def lines_of(consortium: Consortium, name: str) -> list[dict[str, Any]]:
+    told = shown(consortium, name, "--json")
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert (found["signers"], found["problems"], found["unfinished"]) == ([name], [], False)
+    lines: list[dict[str, Any]] = found["lines"]
+    return lines
+
+
+def shown(consortium: Consortium, name: str, *more: str) -> Result:
+    made = consortium.made.sites[name]
+    at = ("--store", made["store"], "--passphrase-file", made["passphrase-file"])
+    return CliRunner().invoke(main, ["audit", *at, *more])
+
+
+def test_a_site_notes_when_it_submits_and_how_a_session_ends(played: Consortium, site_rows: list[PartyData]) -> None:
+    manifest = played.session.manifest
+    for data in site_rows:
+        submitted, ended = lines_of(played, data.name)
+        assert (submitted["event"], submitted["rows"]) == ("submitted", data.rows)
+        assert (ended["event"], ended["outcome"]) == ("ended", "result")
+        for line in (submitted, ended):
+            told = {name: line[name] for name in ("session", "protocol", "keys", "parties", "thresholds")}
+            assert told == {
+                "session": manifest.session.hex(),
+                "protocol": "semi-honest",
+                "keys": "sealed",
+                "parties": 3,
+                "thresholds": {"count": len(GRID), "sha256": hashlib.sha256(manifest.grid).hexdigest()},
+            }
+            assert line["versions"].keys() >= {"python", "fhe-auc"}
+            assert line["convened_by"]
+        assert submitted["previous"] == ""
+
+
+def test_the_trail_tells_nothing_of_how_good_the_model_is(played: Consortium) -> None:
+    trail = Path(played.made.sites["north"]["store"], TRAIL)
+    assert all("auc" not in name for line in lines_of(played, "north") for name in line)
+    assert str(played.results["north"].auc)[:6] not in trail.read_text()
+    assert trail.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_site_that_is_asked_again_notes_nothing_twice(consortium_asked_twice: Consortium) -> None:
+    assert [line["event"] for line in lines_of(consortium_asked_twice, "north")] == ["submitted"]
+
+
+@pytest.fixture
+def consortium_asked_twice(site_rows: list[PartyData], tmp_path: Path) -> Consortium:
+    consortium = Consortium(site_rows, tmp_path / "c")
+    opening = consortium.aggregator().start()
+    for _ in range(2):
+        consortium.answer("north", opening)
+    with pytest.raises(MessageError):
+        consortium.answer("north", b"garbage")
+    return consortium
+
+
+def test_where_a_line_cannot_be_written_nothing_leaves_the_site(
+    site_rows: list[PartyData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c")
+    opening = consortium.aggregator().start()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "append", full)
+        with pytest.raises(OSError, match="No space left"):
+            consortium.answer("north", opening)
+    assert consortium.answer("north", opening)
+    assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
+
+
+# --- The file ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certified() -> Certified:
+    return Certified("north", "south")
+
+
+@pytest.fixture
+def trail(certified: Certified, tmp_path: Path) -> Path:
+    for number in range(4):
+        add(certified, tmp_path, number)
+    return tmp_path / TRAIL
+
+
+def add(certified: Certified, folder: Path, number: int, name: str = "north", manifest: Manifest = MANIFEST) -> None:
+    audit.append(folder, certified.identities[name], "submitted", manifest, "south", at=NOW, rows=number)
+
+
+def found_in(certified: Certified, data: bytes) -> audit.Trail:
+    return audit.read(data, certified.trust(), at=NOW)
+
+
+def test_a_trail_that_nobody_has_touched_is_read_in_order(certified: Certified, trail: Path) -> None:
+    found = found_in(certified, trail.read_bytes())
+    assert [line["rows"] for line in found.lines] == [0, 1, 2, 3]
+    assert (found.signers, found.problems, found.unfinished) == (("north",), (), False)
+    assert found.last == hashlib.sha256(trail.read_bytes().splitlines()[-1]).hexdigest()
+
+
+def test_every_byte_that_is_changed_is_found(certified: Certified, trail: Path) -> None:
+    line = trail.read_bytes().splitlines()[0]
+    assert not found_in(certified, line + b"\n").problems
+    for position, byte in enumerate(line):
+        changed = line[:position] + bytes([byte ^ 1]) + line[position + 1 :]
+        assert found_in(certified, changed + b"\n").problems, position
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda lines: lines[1:], r"^line 1 does not follow the beginning"),
+        (lambda lines: [lines[0], *lines[2:]], r"^line 2 does not follow line 1: what came before was removed"),
+        (lambda lines: [lines[1], lines[0], *lines[2:]], r"^line 1 does not follow the beginning"),
+        (lambda lines: [*lines[:2], lines[1], *lines[2:]], r"^line 3 does not follow line 2"),
+        (lambda lines: [lines[0], b"garbage", *lines[1:]], r"^line 2: it is not one well-formed JSON object"),
+        (lambda lines: [lines[0].replace(b'"rows": 0', b'"rows": 9'), *lines[1:]], r"^line 1: .*was changed since"),
+        (lambda lines: [*lines[:2], b"", *lines[2:]], r"^line 3: it is not one well-formed JSON object"),
+    ],
+)
+def test_lines_that_are_changed_moved_or_removed_are_named(
+    certified: Certified, trail: Path, change: Callable[[list[bytes]], list[bytes]], told: str
+) -> None:
+    lines = change(trail.read_bytes().splitlines())
+    found = found_in(certified, b"\n".join(lines) + b"\n")
+    assert re.search(told, found.problems[0]), found.problems
+
+
+def test_a_trail_that_another_party_has_written_anew_names_both(certified: Certified, trail: Path) -> None:
+    add(certified, trail.parent, 5, "south")
+    assert found_in(certified, trail.read_bytes()).problems == ("it is signed by several: 'north', 'south'",)
+
+
+def test_lines_removed_from_the_end_change_the_digest_that_one_may_have_noted(
+    certified: Certified, trail: Path
+) -> None:
+    before = found_in(certified, trail.read_bytes())
+    cut = found_in(certified, b"".join(trail.read_bytes().splitlines(keepends=True)[:-1]))
+    assert cut.problems == ()  # nothing in the file can show it
+    assert cut.last != before.last
+
+
+@pytest.mark.parametrize("left", [1, 200])
+def test_a_line_that_a_crash_has_left_unfinished_is_told_and_removed_by_the_next(
+    certified: Certified, trail: Path, left: int
+) -> None:
+    whole = trail.read_bytes()
+    trail.write_bytes(whole + whole[:left])
+    found = found_in(certified, trail.read_bytes())
+    assert (len(found.lines), found.problems, found.unfinished) == (4, (), True)
+    add(certified, trail.parent, 4)
+    found = found_in(certified, trail.read_bytes())
+    assert [line["rows"] for line in found.lines] == [0, 1, 2, 3, 4]
+    assert (found.problems, found.unfinished) == ((), False)
+
+
+def test_a_write_that_fails_leaves_the_trail_as_it_was(
+    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = trail.read_bytes()
+    write = os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if len(data) < 100:
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", half)
+        with pytest.raises(OSError, match="No space left"):
+            add(certified, trail.parent, 4)
+    assert trail.read_bytes() == before
+    add(certified, trail.parent, 4)
+    assert found_in(certified, trail.read_bytes()).problems == ()
+
+
+def test_a_line_longer_than_a_block_is_followed(certified: Certified, trail: Path) -> None:
+    facts = {"counted": [f"site {number}" for number in range(5000)]}
+    audit.append(trail.parent, certified.identities["north"], "ended", MANIFEST, "south", at=NOW, **facts)
+    add(certified, trail.parent, 5)
+    assert found_in(certified, trail.read_bytes()).problems == ()
+
+
+def test_a_trail_outlives_its_certificate_and_not_its_revocation(certified: Certified, trail: Path) -> None:
+    later = NOW + 300 * DAY  # the certificate was for 90
+    assert audit.read(trail.read_bytes(), certified.trust(later), at=later).problems == ()
+    other = Certified("north")
+    (folder := trail.parent / "other").mkdir()
+    add(other, folder, 1)
+    other.revoke("north")
+    (told,) = found_in(other, (folder / TRAIL).read_bytes()).problems
+    assert "has been revoked" in told
+    assert all("not signed by any authority" in each for each in found_in(other, trail.read_bytes()).problems)
+
+
+def test_a_line_from_the_future_is_refused(certified: Certified, tmp_path: Path) -> None:
+    audit.append(tmp_path, certified.identities["north"], "made", MANIFEST, "north", at=NOW + DAY)
+    (told,) = found_in(certified, (tmp_path / TRAIL).read_bytes()).problems
+    assert "in the future" in told

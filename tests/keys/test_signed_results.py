@@ -1,0 +1,295 @@
+"""Results that stand alone: who has signed them shows, what was changed is refused, and who differs is named."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from fhe_auc import outcomes
+from fhe_auc.cli import main
+from fhe_auc.counts import PartyData
+from fhe_auc.errors import ResultCheckError
+from fhe_auc.rounds import Party, conduct
+from fhe_auc.site_state import Records
+from fhe_auc_keys import signed_json
+from fhe_auc_keys.errors import TamperedError
+from fhe_auc_keys.key_store_sites import RESULT
+from fhe_auc_keys.trusted_authorities import Trusted
+from tests.support.certified import DAY, NOW
+from tests.support.certified import Consortium as Certified
+from tests.support.stored_sites import Consortium
+
+RESULT_OF = {"session": "5e" * 16, "manifest": "3a" * 32, "time": NOW.isoformat()}
+EVALUATION = {"auc": 0.75, "interval": {"low": 0.5, "high": 0.9}, "seconds": {"submit": 1.0}, "warnings": []}
+
+
+def check(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["check", *map(str, arguments)])
+
+
+def words(told: Result) -> str:
+    return " ".join(told.stdout.split())
+
+
+class Folder:
+    """Results of three sites of one session, and what it takes to verify them on another machine."""
+
+    def __init__(self, sites: list[PartyData], folder: Path, protocol: str) -> None:
+        self.consortium = Consortium(sites, folder / "c", protocol)
+        self.folder = folder
+        self.files: list[Path] = []
+        self.consortium.done = self._write  # type: ignore[method-assign]
+        conduct(self.consortium.aggregator(), self.consortium.exchange)
+        with self.consortium.store("north") as store:
+            trusted = Trusted.stored(store)
+        (authority,), (revoked,) = trusted.authorities, trusted.lists
+        (folder / "ca.pem").write_bytes(authority.public_bytes(Encoding.PEM))
+        (folder / "ca.crl").write_bytes(revoked.public_bytes(Encoding.PEM))
+        self.trust = ("--authority", folder / "ca.pem", "--revocation-list", folder / "ca.crl")
+
+    def _write(self, party: Party[Any], records: Records) -> None:
+        (folder := self.folder / party.name).mkdir()
+        self.files.append(outcomes.write(folder, party, records.signed))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[list[PartyData], str], Folder]:
+    kept: dict[str, Folder] = {}
+
+    def of(sites: list[PartyData], protocol: str) -> Folder:
+        if protocol not in kept:
+            kept[protocol] = Folder(sites, tmp_path_factory.mktemp("results"), protocol)
+        return kept[protocol]
+
+    return of
+
+
+@pytest.mark.parametrize("protocol", ["semi-honest", "verified"])
+def test_the_results_of_all_sites_are_verified_and_say_the_same(
+    made: Callable[..., Folder], site_rows: list[PartyData], protocol: str
+) -> None:
+    folder = made(site_rows, protocol)
+    told = check(*folder.files, *folder.trust, "--json")
+    assert told.exit_code == 0, told.output
+    found = json.loads(told.stdout)
+    assert [each["party"] for each in found["results"]] == ["north", "south", "east"]
+    assert [each["problem"] for each in found["results"]] == [None] * 3
+    assert {each["session"] for each in found["results"]} == {folder.consortium.id.hex()}
+    assert {each["manifest"] for each in found["results"]} == {folder.consortium.aggregator().digest.hex()}
+    assert found["problems"] == []
+    assert check(folder.files[0], *folder.trust).exit_code == 0  # in words
+    made_ = folder.consortium.made.sites["south"]
+    own = ("--store", made_["store"], "--passphrase-file", made_["passphrase-file"])
+    assert check(*folder.files, *own).exit_code == 0
+
+
+def test_a_signed_result_is_still_read_as_a_result(made: Callable[..., Folder], site_rows: list[PartyData]) -> None:
+    folder = made(site_rows, "verified")
+    told = json.loads(folder.files[0].read_text())
+    assert told["evaluation"]["soundness"] is not None
+    assert told["version"]
+    assert outcomes.read(folder.files[0]).auc == told["evaluation"]["auc"]  # type: ignore[union-attr]
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to everything in a JSON value that is no object and no list."""
+    if isinstance(value, dict | list):
+        for name in value if isinstance(value, dict) else range(len(value)):
+            yield from leaves(value[name], (*path, name))
+    else:
+        yield path
+
+
+def test_whatever_is_changed_in_a_result_is_found(
+    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    folder = made(site_rows, "verified")
+    text = folder.files[0].read_text()
+    with folder.consortium.store("north") as store:
+        trust = Trusted.stored(store).trust
+    now = datetime.now(timezone.utc)
+    assert signed_json.check(signed_json.parse(text), RESULT, trust, at=now).name == "north"
+    paths = list(leaves(json.loads(text)))
+    assert len(paths) > 50
+    for path in paths:
+        told = place = json.loads(text)
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = "?" if place[path[-1]] != "?" else "!"
+        with pytest.raises(Exception, match=r".") as refused:
+            signed_json.check(told, RESULT, trust, at=now)
+        assert isinstance(refused.value, TamperedError), path
+    for more in ({"note": 1}, {"evaluation": None}):
+        with pytest.raises(TamperedError):
+            signed_json.check(json.loads(text) | more, RESULT, trust, at=now)
+
+
+def test_blanks_and_the_order_of_names_do_not_matter(
+    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    folder = made(site_rows, "semi-honest")
+    told = json.loads(folder.files[0].read_text())
+    (copy := tmp_path / "copy.json").write_text(json.dumps(told, indent=4, sort_keys=True))
+    assert check(copy, *folder.trust).exit_code == 0
+
+
+def test_a_name_that_is_there_twice_is_refused_as_readers_differ_about_it(
+    made: Callable[..., Folder], site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    folder = made(site_rows, "semi-honest")
+    text = folder.files[0].read_text()
+    (copy := tmp_path / "copy.json").write_text(text.replace('{"auc": ', '{"auc": 0.99, "auc": ', 1))
+    told = check(copy, *folder.trust)
+    assert told.exit_code == 1
+    assert "not one well-formed JSON object" in words(told)
+
+
+# --- Made up ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certified:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: NOW)
+    made = Certified("north", "south", "west")
+    publish(made, tmp_path)
+    return made
+
+
+def publish(made: Certified, folder: Path, name: str = "ca") -> tuple[object, ...]:
+    (folder / f"{name}.pem").write_bytes(made.authority.certificate_pem())
+    (folder / f"{name}.crl").write_bytes(made.authority.revocation_list(at=NOW))
+    return "--authority", folder / f"{name}.pem", "--revocation-list", folder / f"{name}.crl"
+
+
+def signed(certified: Certified, folder: Path, party: str, signer: str | None = None, **changes: Any) -> Path:
+    told = {"party": party, **RESULT_OF, "evaluation": EVALUATION} | changes
+    told = {name: value for name, value in told.items() if value is not None}
+    path = folder / f"{party}.json"
+    path.write_text(json.dumps(signed_json.sign(certified.identities[signer or party], RESULT, told)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"evaluation": EVALUATION | {"auc": 0.8}},
+            "south.json: differs from .*north.json .'north'.: auc 0.8, not 0.75",
+        ),
+        ({"evaluation": EVALUATION | {"interval": None}}, "south.json: differs .*: interval None, not"),
+        ({"evaluation": EVALUATION | {"soundness": 0.5}}, "south.json: differs .*: soundness 0.5, not None"),
+        ({"session": "00" * 16}, "south.json: differs .*: another session, 0000"),
+        ({"manifest": "00" * 32}, "south.json: differs .*: another manifest, 0000"),
+        (
+            {"evaluation": None, "error": {"type": "ResultCheckError", "message": "refused"}},
+            "south.json: differs .*: no result: ResultCheckError, not AUC 0.75",
+        ),
+        ({"evaluation": EVALUATION | {"seconds": {"submit": 2.0}, "warnings": ["own rows"]}}, None),
+    ],
+)
+def test_sites_that_say_different_things_are_named(
+    certified: Certified, tmp_path: Path, changes: dict[str, Any], told: str | None
+) -> None:
+    files = [signed(certified, tmp_path, "north"), signed(certified, tmp_path, "south", **changes)]
+    files.append(signed(certified, tmp_path, "west"))
+    found = check(*files, *publish(certified, tmp_path), "--json")
+    problems = json.loads(found.stdout)["problems"]
+    assert (found.exit_code, len(problems)) == ((1, 1) if told else (0, 0))
+    if told:
+        assert re.search(told, problems[0]), problems
+
+
+def test_who_signs_in_anothers_name_is_refused(certified: Certified, tmp_path: Path) -> None:
+    forged = signed(certified, tmp_path, "north", signer="south")
+    found = check(forged, *publish(certified, tmp_path))
+    assert (found.exit_code, "signed by 'south', and said to be another's" in words(found)) == (1, True)
+
+
+def test_another_authoritys_site_is_refused(certified: Certified, tmp_path: Path) -> None:
+    found = check(signed(certified, tmp_path, "north"), *publish(Certified("north"), tmp_path, "other"))
+    assert (found.exit_code, "not signed by any authority trusted here" in words(found)) == (1, True)
+
+
+def test_a_site_whose_certificate_was_revoked_is_refused(certified: Certified, tmp_path: Path) -> None:
+    file = signed(certified, tmp_path, "north")
+    certified.revoke("north")
+    found = check(file, *publish(certified, tmp_path))
+    assert (found.exit_code, "has been revoked" in words(found)) == (1, True)
+
+
+def test_a_result_counts_after_its_certificate_has_ended(
+    certified: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = signed(certified, tmp_path, "north")
+    later = NOW + 300 * DAY
+    monkeypatch.setattr("fhe_auc_keys.cli.common.now", lambda: later)
+    (tmp_path / "later.crl").write_bytes(certified.authority.revocation_list(at=later))
+    trust = ("--authority", tmp_path / "ca.pem", "--revocation-list", tmp_path / "later.crl")
+    assert check(file, *trust).exit_code == 0
+    after = signed(certified, tmp_path, "south", time=later.isoformat())  # by the key of a certificate that has ended
+    found = check(after, *trust)
+    assert (found.exit_code, "is valid from" in words(found)) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", "nonsense", "[" * 100_000, '{"signature": 1, "time": 2}', '{"time": NaN}', "\udcff"],
+)
+def test_what_is_no_result_is_refused_in_a_sentence(certified: Certified, tmp_path: Path, content: str) -> None:
+    (file := tmp_path / "r.json").write_text(content, errors="surrogateescape")
+    found = check(file, *publish(certified, tmp_path))
+    assert (found.exit_code, "REFUSED" in found.stdout, found.stderr) == (1, True, "")
+
+
+@pytest.mark.parametrize("changes", [{"session": None}, {"evaluation": None}, {"evaluation": 1}, {"manifest": 5}])
+def test_what_a_site_signs_that_is_no_result_is_refused(
+    certified: Certified, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    found = check(signed(certified, tmp_path, "north", **changes), *publish(certified, tmp_path))
+    assert (found.exit_code, "has signed something that is no result" in words(found)) == (1, True)
+
+
+def test_without_saying_whom_to_trust_nothing_is_checked(certified: Certified, tmp_path: Path) -> None:
+    found = check(signed(certified, tmp_path, "north"))
+    assert (found.exit_code, "whose signatures count?" in found.stderr) == (2, True)
+
+
+def test_a_signature_on_a_line_of_an_audit_trail_is_none_on_a_result(certified: Certified, tmp_path: Path) -> None:
+    told = {"party": "north", **RESULT_OF, "evaluation": EVALUATION}
+    (file := tmp_path / "r.json").write_text(
+        json.dumps(signed_json.sign(certified.identities["north"], b"audit line 1", told))
+    )
+    assert check(file, *publish(certified, tmp_path)).exit_code == 1
+
+
+def test_an_error_is_signed_as_a_result_is(certified: Certified, tmp_path: Path) -> None:
+    class Refusing:
+        name = "north"
+        manifest = type("Manifest", (), {"session": bytes(16), "digest": bytes(32)})
+
+        def result(self) -> object:
+            raise ResultCheckError("refused", check="echo")
+
+    def sign(told: Any) -> dict[str, Any]:
+        return signed_json.sign(certified.identities["north"], RESULT, {**told, "time": NOW.isoformat()})
+
+    file = outcomes.write(tmp_path, Refusing(), sign)  # type: ignore[arg-type]
+    found = check(file, *publish(certified, tmp_path))
+    assert (found.exit_code, "no result: ResultCheckError" in words(found)) == (0, True)
+
+
+def test_numbers_that_json_does_not_have_are_signed_all_the_same(certified: Certified) -> None:
+    told = {"time": NOW.isoformat(), "large": 2**60, "nan": float("nan"), "zero": -0.0, "name": "Zürich \u2028"}
+    made = signed_json.sign(certified.identities["north"], RESULT, told)
+    assert (made["large"], made["nan"]) == (str(2**60), None)
+    read = signed_json.parse(json.dumps(made))
+    assert signed_json.check(read, RESULT, certified.trust(), at=NOW).name == "north"
