@@ -64,7 +64,7 @@ def take_part(message: Message, context: Context) -> Message:
     """The site's part in the encrypted evaluation, on the scores that it has kept."""
     y_true, _ = rows_of(context)
     scores = context.state["scores"]["y_score"].numpy()
-    return answer(message, context, rows=lambda name: PartyData.from_arrays(name, y_true, scores))
+    return answer(message, context, rows=lambda name, analysis: PartyData.from_arrays(name, y_true, scores))
 
 
 @server.main()

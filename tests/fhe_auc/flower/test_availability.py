@@ -197,7 +197,11 @@ def test_a_site_that_fails_for_a_day_is_asked_for_a_day(
 def test_with_exponential_repairs_half_of_all_sessions_end_within_two_hours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The longest wait of each of three rounds, drawn without mail 5000 times: median 95 minutes, 99 % within 303.
+
+    The median of 200 has a standard deviation of 7 minutes.
+    """
     taken = minutes(200, exponential, tmp_path, monkeypatch)
     print(f"median {np.median(taken):.0f} min, 99 %: {np.quantile(taken, 0.99):.0f} min")
-    assert 90 < np.median(taken) < 150
+    assert np.median(taken) < 120
     assert np.quantile(taken, 0.99) < 360

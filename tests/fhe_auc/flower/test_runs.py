@@ -32,7 +32,6 @@ PROGRAM = str(Path(sys.executable).parent / "fhe-auc")
 PRECISION = 1e-6
 GRID = "uniform:16"
 slow = partial(pytest.param, marks=pytest.mark.slow)
-JOINT = pytest.mark.openfhe
 
 # One after the other: each of them wants all cores for itself.
 pytestmark = [pytest.mark.xdist_group("flower"), pytest.mark.timeout(600)]
@@ -152,13 +151,13 @@ def test_78_clinics_simulated_give_the_auc_of_evaluate(protocol: str, terminal: 
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(("--keys", "joint"), marks=JOINT, id="joint"),
-        pytest.param(("--protocol", "malicious", "--keys", "joint"), marks=JOINT, id="malicious, joint"),
+        pytest.param(("--protocol", "exact", "--keys", "joint"), id="exact, joint"),
         pytest.param(("--protocol", "malicious"), id="malicious"),
         pytest.param(("--protocol", "verified"), id="verified"),
-        pytest.param(("--protocol", "verified", "--keys", "joint"), marks=JOINT, id="verified, joint"),
+        pytest.param(("--protocol", "verified", "--keys", "joint"), id="verified, joint"),
         pytest.param(("--thresholds", "quantile:10"), id="quantiles"),
         pytest.param(("--protocol", "histogram-federated"), id="histogram"),
+        pytest.param(("--protocol", "histogram-federated", "--keys", "joint"), id="histogram, joint"),
     ],
 )
 @pytest.mark.parametrize("command", ["simulate", "local-deployment"])
