@@ -13,9 +13,11 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from logging import ERROR
 from typing import Any
 
 from flwr.common.config import get_fab_config, get_metadata_from_config, parse_config_args
+from flwr.common.logger import log
 from flwr.supercore.constant import TaskType
 from flwr.supercore.exit import ExitCode, flwr_exit
 from flwr.supernode import cli, fleet_http_connection
@@ -34,7 +36,7 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
     """Run ``flower-supernode`` with its arguments in this process; any other bundle is refused, and not run.
 
     `bundle_sha256` is 64 hexadecimal digits. What it has started ends with this process, however that ends. Raises
-    `EvaluationError` where the SuperLink refuses the node: why, and what to do.
+    `EvaluationError` where the SuperLink refuses the node, or it fails: why, and what to do.
     """
     pull = internals._pull_and_store_message
 
@@ -81,13 +83,18 @@ def run(arguments: Sequence[str], *, bundle_sha256: str) -> None:
         # Its own interface is for processes on this machine.
         own = [] if given.port else ["--port", str(port)]
         sys.argv = ["flower-supernode", *own, *arguments]
+        failed = ""
         try:
-            cli.flower_supernode()
+            try:
+                cli.flower_supernode()
+            except Exception as error:
+                log(ERROR, "The SuperNode has failed", exc_info=error)
+                failed = f"the SuperNode has failed ({type(error).__name__}: {error}); start it again"
             # It returns where the connection has broken for good, with a thread that would not let this process end.
-            flwr_exit(ExitCode.SUPERNODE_CONNECTION_ERROR, "The connection to the SuperLink has ended.")
+            flwr_exit(ExitCode.SUPERNODE_CONNECTION_ERROR, failed or "The connection to the SuperLink has ended.")
         except SystemExit:
-            if refusals.reason:
-                raise EvaluationError(refusals.reason) from None
+            if reason := refusals.reason or failed:
+                raise EvaluationError(reason) from None
             raise
         finally:
             ender.communicate()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +32,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("flower"), pytest.mark.t
 
 GRID = np.linspace(0, 1, 16)
 SLEEPS = "import sys, time\nif any('flwr-clientapp' in each for each in sys.orig_argv): time.sleep({})"
+SLEEPS_AS_EVER = """
+import select, time
+time.sleep = lambda seconds: select.select([], [], [], seconds)  # which faketime 0.9.10 breaks on Python 3.11 and later
+"""
 PATIENCE = 30.0
 """Seconds for a round: what an honest site takes on a busy machine, and more."""
 
@@ -179,6 +185,30 @@ class Cable:
         for end in (source, to):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+
+class Clock:
+    """The time of day at a site, as all its processes see it; it can be changed while they run."""
+
+    def __init__(self, folder: Path) -> None:
+        program = shutil.which("faketime")
+        if program is None:
+            pytest.skip("faketime is not installed (a package of Debian)")
+        self._file = folder / "clock"
+        self.set(0)
+        asked = [program, "-m", "-f", "+0s", "printenv", "LD_PRELOAD"]
+        library = subprocess.run(asked, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+        self.variables = {
+            "LD_PRELOAD": library,
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # nobody sets that one
+        }
+
+    def set(self, seconds_ahead: int) -> None:
+        fresh = self._file.with_suffix(".fresh")
+        fresh.write_text(f"{seconds_ahead:+d}s\n")
+        fresh.replace(self._file)
 
 
 def test_a_site_that_never_answers_is_left_out(deploy: Callable[..., Deployment], site_rows: list[PartyData]) -> None:
@@ -384,3 +414,52 @@ def test_a_node_that_is_killed_while_it_answers_leaves_no_process_with_keys(depl
     killer.join()
     assert found
     wait_for(lambda: not deployment.children_of("east", ""))
+
+
+@pytest.mark.parametrize("ahead", [3, -200])
+def test_a_site_whose_clock_is_off_by_what_is_allowed_has_the_result(
+    ahead: int, deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy(3)
+    clock = Clock(deployment.runtime.folder)
+    clock.set(ahead)
+    for name in ("north", "south"):
+        deployment.start(name)
+    deployment.start("east", {**patched(deployment, SLEEPS_AS_EVER), **clock.variables})
+    assert_all_have_it(deployment, deployment.run(**{"round-timeout": LONG}), site_rows)
+    assert "this machine's clock is" in (deployment.runtime.folder / "east.log").read_text()
+
+
+@pytest.mark.parametrize(("ahead", "which"), [(10, "ahead of"), (-400, "behind")])
+@pytest.mark.parametrize("while_it_answers", [False, True])
+def test_a_site_whose_clock_is_wrong_says_so_and_has_the_result_once_it_is_set_right(
+    while_it_answers: bool, ahead: int, which: str, deploy: Callable[..., Deployment], site_rows: list[PartyData]
+) -> None:
+    deployment = deploy(3)
+    clock = Clock(deployment.runtime.folder)
+    for name in ("north", "south"):
+        deployment.start(name)
+    if not while_it_answers:
+        clock.set(ahead)
+    log = deployment.runtime.folder / "east.log"
+    variables = {**patched(deployment, SLEEPS_AS_EVER + SLEEPS.format(5)), **clock.variables}
+    deployment.start("east", variables)
+    told: list[str] = []
+
+    def repair() -> None:
+        if while_it_answers:
+            wait_for(lambda: bool(deployment.children_of("east", "flwr-clientapp")))
+            clock.set(ahead)
+        wait_for(lambda: not deployment.children_of("east", ""), LONG)
+        told.extend(log.read_text().splitlines())
+        clock.set(0)
+        deployment.start("east", variables)
+
+    repairing = threading.Thread(target=repair)
+    repairing.start()
+    record = deployment.run(**{"round-timeout": LONG})
+    repairing.join()
+    assert told[-1].startswith("error: this machine's clock is ")
+    assert which in told[-1]
+    assert "set the clock (NTP), and start again" in told[-1]
+    assert_all_have_it(deployment, record, site_rows)

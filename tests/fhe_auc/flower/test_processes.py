@@ -101,6 +101,27 @@ def test_a_supernode_that_is_killed_leaves_no_answering_process_behind() -> None
     wait_for(lambda: not living_with(mark))
 
 
+FAILING = """
+import threading, time
+from flwr.supernode import cli
+from fhe_auc.cli import main
+def failing():
+    threading.Thread(target=time.sleep, args=[600]).start()  # as of its own interface
+    raise OSError(28, "No space left on device")
+cli.flower_supernode = failing
+main(["flower", "supernode", "--bundle-sha256", "0" * 64])
+"""
+
+
+def test_a_supernode_that_fails_ends_and_says_why() -> None:
+    """Rather than stay, with a thread that lives on, and answer nobody."""
+    pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
+    done = subprocess.run([sys.executable, "-c", FAILING], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last == "error: the SuperNode has failed (OSError: [Errno 28] No space left on device); start it again"
+
+
 def test_closing_leaves_no_process_and_can_be_done_twice(temporary: Path) -> None:
     made = Processes()
     sleeping = made.start("sleeping", ["sleep", "600"])
