@@ -8,7 +8,6 @@ Everything but ``ed25519`` is signed, in the canonical form of RFC 8785: blanks 
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import json
 from collections.abc import Mapping
@@ -23,8 +22,9 @@ from fhe_auc.serialise import json_text
 from fhe_auc_keys.certificates import Peer, Trust, verify
 from fhe_auc_keys.errors import TamperedError
 from fhe_auc_keys.identity import Identity, signed_bytes
-from fhe_auc_keys.public_keys import SKEW
+from fhe_auc_keys.public_keys import SKEW, check_time
 
+_DEEPEST = 100  # objects in one another; far fewer than what Python's stack takes
 _LARGEST = 2**53 - 1  # integers beyond it are not the same number to every reader of JSON
 
 
@@ -44,6 +44,7 @@ def parse(data: bytes | str) -> dict[str, Any]:
     """Return a JSON object, unverified; raise `TamperedError` where it is none, or readers could differ about it."""
     try:
         found = json.loads(data, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        _check_depth(found, _DEEPEST)
     except (ValueError, RecursionError):
         raise TamperedError("it is not one well-formed JSON object") from None
     if not isinstance(found, dict):
@@ -69,11 +70,11 @@ def check(value: Mapping[str, Any], purpose: bytes, trust: Trust, *, at: datetim
         signature = _bytes(unsigned["signature"].pop("ed25519"))
         credential = _bytes(unsigned["signature"]["credential"])
         signed = rfc8785.dumps(unsigned)
-        time = datetime.fromisoformat(unsigned["time"])
-    except (KeyError, TypeError, AttributeError, ValueError, binascii.Error, rfc8785.CanonicalizationError):
-        raise TamperedError("it bears no signature, or no time") from None
-    if time.tzinfo is None or time > at + SKEW:
-        raise TamperedError("its time has no time zone, or is in the future")
+        time = check_time(datetime.fromisoformat(unsigned["time"]))
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError):
+        raise TamperedError("it bears no signature, or no time with a time zone") from None
+    if time > at + SKEW:
+        raise TamperedError("its time is in the future")
     found = verify(credential, trust, at=time, lists_at=at)
     try:
         Ed25519PublicKey.from_public_bytes(found.signing_key).verify(signature, signed_bytes(purpose, signed))
@@ -95,6 +96,13 @@ def _bytes(text: str) -> bytes:
 
 def _integer(text: str) -> int | str:
     return text if abs(int(text)) > _LARGEST else int(text)
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if not left:
+        raise ValueError("too deep")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(each, left - 1)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -242,7 +242,19 @@ def test_a_result_counts_after_its_certificate_has_ended(
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}", "nonsense", "[" * 100_000, '{"signature": 1, "time": 2}', '{"time": NaN}', "\udcff"],
+    [
+        "",
+        "[]",
+        "{}",
+        "nonsense",
+        "[" * 100_000,
+        *('{"a": ' + "[" * depth + "]" * depth + "}" for depth in (400, 600, 900)),
+        '{"signature": 1, "time": 2}',
+        '{"signature": {"ed25519": "", "credential": ""}, "time": "0001-01-01T00:00:00+14:00"}',
+        '{"signature": {"ed25519": "", "credential": ""}, "time": "9999-12-31T23:59:59-14:00"}',
+        '{"time": NaN}',
+        "\udcff",
+    ],
 )
 def test_what_is_no_result_is_refused_in_a_sentence(certified: Certified, tmp_path: Path, content: str) -> None:
     (file := tmp_path / "r.json").write_text(content, errors="surrogateescape")
@@ -250,7 +262,30 @@ def test_what_is_no_result_is_refused_in_a_sentence(certified: Certified, tmp_pa
     assert (found.exit_code, "REFUSED" in found.stdout, found.stderr) == (1, True, "")
 
 
-@pytest.mark.parametrize("changes", [{"session": None}, {"evaluation": None}, {"evaluation": 1}, {"manifest": 5}])
+@pytest.mark.parametrize("name", ["bad\x1b[2Jname\u202e", "long" * 1000])
+def test_whatever_a_site_signs_steers_no_terminal_and_floods_none(
+    certified: Certified, tmp_path: Path, name: str
+) -> None:
+    told = EVALUATION | {f"{name} {number}": f"\x1b[2J{name}" for number in range(1000)}
+    files = [signed(certified, tmp_path, "north"), signed(certified, tmp_path, "south", evaluation=told)]
+    files[1] = files[1].rename(tmp_path / "south\x1b[2J.json")
+    files.append(signed(certified, tmp_path, "west", session=name))
+    found = check(*files, *publish(certified, tmp_path))
+    assert (found.exit_code, "and 991 more" in words(found)) == (1, True)
+    assert all(each.isprintable() or each == "\n" for each in found.output)
+    assert len(found.output) < 5000
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"session": None},
+        {"evaluation": None},
+        {"evaluation": 1},
+        {"manifest": 5},
+        {"error": {"type": "ResultCheckError", "message": "besides the evaluation"}},
+    ],
+)
 def test_what_a_site_signs_that_is_no_result_is_refused(
     certified: Certified, tmp_path: Path, changes: dict[str, Any]
 ) -> None:

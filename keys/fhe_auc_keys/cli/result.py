@@ -23,6 +23,8 @@ _FACTS = ("party", "time", "session", "manifest")
 _KINDS = ("evaluation", "boundaries", "error")
 _OWN = {"seconds", "upload_bytes_per_party", "download_bytes_per_party", "key_bytes_per_party", "warnings"}
 """Of what a session has yielded, that which each site measures, or is told, for itself."""
+_LONGEST = 64  # characters shown of what a site has written; a digest
+_MOST = 9  # differences shown
 
 
 @click.command(
@@ -71,7 +73,7 @@ def check(
         )
         if first is not None:
             output.print_text()
-            output.print_table([(name, printable(found[first][name])) for name in ("session", "manifest")])
+            output.print_table([(name, _short(found[first][name])) for name in ("session", "manifest")])
     if wrong:
         click.get_current_context().exit(failures.FAILED)
 
@@ -86,25 +88,25 @@ def _read(files: Sequence[Path], trust: Trust) -> tuple[dict[Path, dict[str, Any
             signer = signed_json.check(told, RESULT, trust, at=common.now()).name
             if told.get("party") != signer:
                 raise TamperedError(f"it is signed by {signer!r}, and said to be another's")
-            if not all(isinstance(told.get(name), str) for name in _FACTS) or not isinstance(
-                told.get(_kind(told)), dict
-            ):
+            kinds = [told[kind] for kind in _KINDS if kind in told]
+            named = all(isinstance(told.get(name), str) for name in _FACTS)
+            if not named or len(kinds) != 1 or not isinstance(kinds[0], dict):
                 raise TamperedError(f"{signer!r} has signed something that is no result")
             found[path] = told
         except KeysError as error:
-            wrong[path] = printable(str(error))
+            wrong[path] = str(error)
     return found, wrong
 
 
 def _kind(told: Mapping[str, Any]) -> str:
-    return next((kind for kind in _KINDS if kind in told), "")
+    return next(kind for kind in _KINDS if kind in told)
 
 
 def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return in words how two genuine results differ; empty where they say the same."""
     for name in ("session", "manifest"):
         if one[name] != other[name]:
-            return f"another {name}, {printable(str(other[name]))}"
+            return f"another {name}, {_short(other[name])}"
     kind = _kind(one)
     if kind != _kind(other):
         return f"{_in_words(other)}, not {_in_words(one)}"
@@ -112,7 +114,8 @@ def _difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         return ""  # each is told in its own words
     here, there = one[kind], other[kind]
     names = sorted(name for name in {*here, *there} - _OWN if here.get(name) != there.get(name))
-    return ", ".join(f"{name} {_short(there.get(name))}, not {_short(here.get(name))}" for name in names)
+    told = [f"{_short(name)} {_short(there.get(name))}, not {_short(here.get(name))}" for name in names[:_MOST]]
+    return ", ".join(told + [f"and {len(names) - _MOST:,} more"] * (len(names) > _MOST))
 
 
 def _in_words(told: Mapping[str, Any]) -> str:
@@ -129,13 +132,13 @@ def _in_words(told: Mapping[str, Any]) -> str:
 
 def _short(value: Any) -> str:
     text = printable(str(value))
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _row(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> tuple[output.Cell, ...]:
     facts = ("", "", "") if told is None else (told["party"], told["time"], _in_words(told))
-    verdict = output.styled("yes", "bold green") if wrong is None else f"REFUSED: {wrong}"
-    return str(path), *map(printable, facts), verdict
+    verdict = output.styled("yes", "bold green") if wrong is None else printable(f"REFUSED: {wrong}")
+    return *map(printable, (str(path), *facts)), verdict
 
 
 def _as_dict(path: Path, told: Mapping[str, Any] | None, wrong: str | None) -> dict[str, Any]:
