@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from fhe_auc.errors import InputError
 
-__all__ = ["LONGEST", "TEMPORARY", "check_writable", "read_from_others", "replacing", "write_atomically"]
+__all__ = ["LONGEST", "TEMPORARY", "check_writable", "read_from_others", "replacing", "sync_folder", "write_atomically"]
 
 LONGEST = 2**28
 """Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
@@ -67,7 +67,7 @@ def replacing(path: str | os.PathLike[str], *, mode: int | None = None, durable:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
 
 
 def write_atomically(
@@ -101,8 +101,8 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the renaming of a file survive a power cut."""
+def sync_folder(folder: Path) -> None:
+    """Make it survive a power cut that a file was made or renamed in a folder; raise `OSError` where it cannot be."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -258,8 +258,10 @@ def answer(
     try:
         submission = party.respond(message)
     except EvaluationError as error:
-        joined.records.note("ended", outcome=type(error).__name__)
-        site.keep(session, answered(b"", b""))  # it answers nothing more
+        try:
+            joined.records.note("ended", outcome=type(error).__name__)
+        finally:
+            site.keep(session, answered(b"", b""))  # it answers nothing more, whatever becomes of the trail
         raise
     if party.submitted and not (last and last.submitted):
         joined.records.note("submitted", rows=size)

@@ -44,7 +44,7 @@ def answer(message: Message, context: Context, rows: Callable[[str, Analysis], P
         submission = site_role.answer(site_config(context), unpacked(message), rows, log=log)
         return Message(packed(submission), reply_to=message)
     except Exception as error:  # whatever it is, its text may hold what must stay at the site
-        text = str(error) if isinstance(error, FheAucError) else ""
+        text = str(error) if isinstance(error, (FheAucError, OSError)) else ""
         log.error("not answered: %s %s", type(error).__name__, text)
         return Message(Error(REFUSED, type(error).__name__), reply_to=message)
 

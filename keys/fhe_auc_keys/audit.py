@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from fhe_auc.files import sync_folder
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys import signed_json
 from fhe_auc_keys.certificates import Trust
@@ -37,32 +38,26 @@ def append(
     """Add a line about a session to the trail in a key store's folder; it is on the disk when this returns.
 
     `identity` is the role's, certified; `holder` has made the session's keys, or has convened it; `at` is the present.
-    What a crash has left of a line is removed first. Raises `OSError` where the line cannot be written, and then
-    nothing of it is there.
+    What a crash has left of a line is removed first. Raises `OSError`, which names the file, where the line cannot be
+    written, and then nothing of it is there.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    trail = os.open(folder / TRAIL, flags, 0o600)
+    path = folder / TRAIL
+    told = {"time": at.isoformat(timespec="seconds"), "event": event, **_about(manifest, holder), **facts}
     try:
-        fcntl.flock(trail, fcntl.LOCK_EX)  # an aggregator may run several sessions
-        before, last = _end(trail)
-        os.ftruncate(trail, before)
-        told = {
-            "time": at.isoformat(timespec="seconds"),
-            "event": event,
-            **_about(manifest, holder),
-            **facts,
-            "previous": _digest(last),
-        }
-        line = memoryview(json.dumps(signed_json.sign(identity, _PURPOSE, told)).encode() + b"\n")
+        trail = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            while line:
-                line = line[os.write(trail, line) :]
-            os.fsync(trail)
-        except BaseException:
-            os.ftruncate(trail, before)
-            raise
-    finally:
-        os.close(trail)
+            fcntl.flock(trail, fcntl.LOCK_EX)  # an aggregator may run several sessions
+            before, last = _end(trail)
+            if not before:
+                sync_folder(folder)
+            if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
+                os.ftruncate(trail, before)
+            line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
+            _write(trail, json.dumps(line).encode() + b"\n", before)
+        finally:
+            os.close(trail)
+    except OSError as error:  # about an open file it does not say which
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @dataclass(frozen=True)
@@ -134,6 +129,17 @@ def _versions() -> Mapping[str, str]:
 def _digest(line: bytes) -> str:
     """Return what the next line calls the one before; empty for the first."""
     return hashlib.sha256(line).hexdigest() if line else ""
+
+
+def _write(trail: int, data: bytes, before: int) -> None:
+    """Append to an open file, which has so many bytes before: all or nothing."""
+    try:
+        while data:
+            data = data[os.write(trail, data) :]
+        os.fsync(trail)
+    except BaseException:
+        os.ftruncate(trail, before)
+        raise
 
 
 def _end(trail: int) -> tuple[int, bytes]:

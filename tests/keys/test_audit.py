@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,29 @@ def test_where_a_line_cannot_be_written_nothing_leaves_the_site(
     assert [line["event"] for line in lines_of(consortium, "north")] == ["submitted"]
 
 
+def test_a_party_that_must_not_go_on_does_not_where_its_trail_cannot_be_written_either(
+    site_rows: list[PartyData], tmp_path: Path
+) -> None:
+    consortium = Consortium(site_rows, tmp_path / "c", "exact")
+    opening = consortium.aggregator().start()
+    consortium.answer("north", opening)
+    with consortium.store("north") as store:
+        store.remove("state", consortium.id.hex())  # it may not submit again: its pad is for one submission
+    trail = Path(consortium.made.sites["north"]["store"], TRAIL)
+    trail.rename(whole := tmp_path / "whole")
+    trail.symlink_to(whole)
+    with pytest.raises(OSError, match=r"audit\.jsonl"):
+        consortium.answer("north", opening)
+    whole.replace(trail)
+    with pytest.raises(MessageError, match="has ended"):
+        consortium.answer("north", opening)
+
+
+def test_a_role_that_has_done_nothing_yet_is_told_so(site_rows: list[PartyData], tmp_path: Path) -> None:
+    told = shown(Consortium(site_rows, tmp_path / "c"), "north")
+    assert (told.exit_code, "has done nothing yet, or somebody has removed it" in told.stderr) == (2, True)
+
+
 # --- The file ---------------------------------------------------------------------------------------------------------
 
 
@@ -211,11 +235,38 @@ def test_a_write_that_fails_leaves_the_trail_as_it_was(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", half)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match=r"No space left on device: '.*audit\.jsonl'"):
             add(certified, trail.parent, 4)
     assert trail.read_bytes() == before
     add(certified, trail.parent, 4)
     assert found_in(certified, trail.read_bytes()).problems == ()
+
+
+def test_a_file_that_the_system_lets_only_grow_is_appended_to(
+    certified: Certified, trail: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: int) -> None:  # as for a file with the attribute +a
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "ftruncate", refused)
+    add(certified, trail.parent, 4)
+    assert len(found_in(certified, trail.read_bytes()).lines) == 5
+
+
+def test_the_first_line_outlives_a_power_cut(
+    certified: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bool] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    for number in range(2):
+        add(certified, tmp_path, number)
+    assert synced == [True, False, False]  # the folder, which has a new file; and each line
 
 
 def test_a_line_longer_than_a_block_is_followed(certified: Certified, trail: Path) -> None:

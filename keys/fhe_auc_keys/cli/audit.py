@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fhe_auc.cli import failures, output
+from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others
 from fhe_auc_keys.audit import read
 from fhe_auc_keys.cli import common, trust
@@ -46,6 +47,8 @@ def audit(
     if trusted is None or (file is None and vault is None):
         raise click.UsageError("give --store; or FILE, --authority and --revocation-list")
     path = file or vault.directory / TRAIL  # type: ignore[union-attr] # there is one of them
+    if not path.exists():
+        raise InputError(f"{str(path)!r} is not there: the role has done nothing yet, or somebody has removed it")
     found = read(read_from_others(path), trusted.trust, at=common.now())
     signers = ", ".join(map(repr, found.signers)) or "nobody"
     if as_json:

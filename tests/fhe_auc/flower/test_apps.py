@@ -710,6 +710,20 @@ def test_a_site_that_could_not_finish_a_session_does_not_begin_it(
     assert not list((store / "state").iterdir())
 
 
+def test_a_site_says_in_its_own_log_which_file_stops_it(
+    new_consortium: Callable[..., Consortium], caplog: pytest.LogCaptureFixture
+) -> None:
+    consortium = new_consortium()
+    trail = Path(consortium.made.sites["north"]["store"], "audit.jsonl")
+    trail.symlink_to("elsewhere")
+    message = Message(packed(opening(consortium)), 1, "query.fhe_auc")
+    message.metadata.__dict__["_message_id"] = "m"
+    reply = consortium.site("north").answer(message)
+    assert reply is not None
+    assert reply.error.reason == "OSError"
+    assert str(trail) in caplog.text
+
+
 class Stub:
     """What Flower's grid asks of a SuperLink: replies of which one is not, or never, as announced."""
 
