@@ -7,6 +7,7 @@ like. Nothing in a line is secret, and a site's result is in none.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -26,7 +27,9 @@ __all__ = [
     "RoleLog",
     "chosen_format",
     "keep_format",
+    "one_line",
     "write_to_stderr",
+    "writes_json",
 ]
 
 Format: TypeAlias = Literal["text", "json"]
@@ -35,7 +38,7 @@ VARIABLE = "FHE_AUC_LOG_FORMAT"
 """In the environment: the format, for this process and what it starts."""
 
 _FACTS = ("session", "round", "party")
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+_BEGINNING = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00 [A-Z]+ ")
 
 
 class RoleLog(logging.LoggerAdapter[logging.Logger]):
@@ -67,13 +70,28 @@ class RoleFormatter(logging.Formatter):
         text = record.getMessage()
         if record.exc_info:
             text += " " + self.formatException(record.exc_info)
-        text = _CONTROLS.sub(" ", text).strip()
+        text = one_line(text)
         facts = {name: value for name in _FACTS if (value := getattr(record, name, None))}
         if self._form == "json":
             told = {"time": time, "level": record.levelname, "logger": record.name, **facts, "message": text}
             return json_text(told)
-        about = " ".join(f"{name}={_CONTROLS.sub(' ', str(value))}" for name, value in facts.items())
+        about = " ".join(f"{name}={one_line(str(value))}" for name, value in facts.items())
         return " ".join(filter(None, (time, record.levelname, about, text)))
+
+    def has_made(self, line: str) -> bool:
+        """Return whether a line has this form already."""
+        if self._form == "text":
+            return _BEGINNING.match(line) is not None
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and {"time", "level", "message"} <= found.keys()
+
+
+def one_line(text: str) -> str:
+    """Return text without anything that could steer a terminal, or begin a line."""
+    return "".join(each if each.isprintable() else " " for each in text).strip()
 
 
 def chosen_format() -> Format:
@@ -98,6 +116,11 @@ class _Stderr(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
         super().emit(record)
+
+
+def writes_json() -> bool:
+    """Return whether this process writes its log to stderr, as JSON."""
+    return any(isinstance(each, _Stderr) for each in LOGGER.handlers) and chosen_format() == "json"
 
 
 def write_to_stderr() -> None:

@@ -6,6 +6,7 @@ import traceback
 
 import click
 
+from fhe_auc import logs
 from fhe_auc.cli import defaults, output
 from fhe_auc.errors import FheAucError, InputError
 
@@ -21,12 +22,15 @@ class Interrupted(Exception):
 def report(error: Exception, *, debug: bool, as_json: bool) -> int:
     """Print one line on stderr that says what is wrong and return the exit status; with `debug` the traceback first.
 
-    With `as_json` one object goes to stdout too: see `as_dict`.
+    With `as_json` one object goes to stdout too: see `as_dict`. The line is JSON where the log on stderr is.
     """
     if debug and not isinstance(error, (Interrupted, click.Abort)):
         traceback.print_exception(type(error), error, error.__traceback__)
     line, status = _describe(error)
-    output.print_line(line)
+    if logs.writes_json():
+        logs.LOGGER.error(line.removeprefix("error: "))
+    else:
+        output.print_line(line)
     if as_json:
         output.print_json(as_dict(error))
     return status

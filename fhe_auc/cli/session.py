@@ -22,8 +22,9 @@ _CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-def _keep_format(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:
+def _write_log(ctx: click.Context, param: click.Parameter, value: logs.Format) -> None:
     logs.keep_format(value)
+    logs.write_to_stderr()
 
 
 log_format_option = click.option(
@@ -33,7 +34,7 @@ log_format_option = click.option(
     envvar=logs.VARIABLE,
     show_envvar=True,
     expose_value=False,
-    callback=_keep_format,
+    callback=_write_log,
     help="What the log on stderr consists of: lines of text, or one JSON object a line.",
 )
 """Decorator: the command, and the processes that it starts, write their logs so."""
@@ -73,7 +74,6 @@ def aggregate(folder: Path, config: Path, as_json: bool) -> None:
     from fhe_auc import aggregator_role
     from fhe_auc.file_transport import FileTransport
 
-    logs.write_to_stderr()
     settings = read_config(config, aggregator_role.DEFAULTS)
     record = aggregator_role.run(settings, partial(FileTransport, folder))
     if as_json:
@@ -108,7 +108,6 @@ def answer(folder: Path, config: Path, wait: float, as_json: bool) -> None:
     """
     from fhe_auc import file_transport, site_role
 
-    logs.write_to_stderr()
     log = logs.RoleLog()
     settings = read_config(config, site_role.ENTRIES)
     deadline = time.monotonic() + 3600 * wait

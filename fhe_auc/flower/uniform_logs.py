@@ -17,10 +17,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from fhe_auc.logs import RoleFormatter, chosen_format
+from fhe_auc.logs import RoleFormatter, chosen_format, one_line
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_OURS = re.compile(r"""\{"time": "|[0-9]{4}-[0-9]{2}-[0-9]{2}T""")
 _LEVEL = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]+")
 _LAST_WORDS = 1.0  # seconds that what is still on its way may take
 
@@ -52,8 +51,8 @@ def uniform_stderr() -> Iterator[None]:
 
 def uniform(line: str, form: RoleFormatter) -> str:
     """Return a line in the form of our logs; empty where nothing is in it."""
-    bare = _COLOURS.sub("", line).strip()
-    if not bare or _OURS.match(bare):
+    bare = one_line(_COLOURS.sub("", line))
+    if not bare or form.has_made(bare):
         return bare
     level = _LEVEL.match(bare)
     text = bare[level.end() :] if level else bare
@@ -64,10 +63,11 @@ def uniform(line: str, form: RoleFormatter) -> str:
 def _main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # systemd tells all at once, and the others have last words
     form = RoleFormatter(chosen_format())
-    with open(0, encoding="utf-8", errors="replace", closefd=False) as lines:
+    with open(0, encoding="utf-8", errors="replace") as lines, open(1, "wb", buffering=0) as log:
         for line in lines:
             if told := uniform(line, form):
-                print(told, flush=True)
+                with suppress(OSError):  # a full disk: there may be room for the next line
+                    log.write(f"{told}\n".encode())
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +93,15 @@ def test_a_format_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv(logs.VARIABLE, "xml")
     with pytest.raises(InputError, match="FHE_AUC_LOG_FORMAT is text or json, not 'xml'"):
         logs.chosen_format()
+
+
+@pytest.mark.parametrize("command", [("session", "aggregate", "exchange"), ("session", "answer", "exchange")])
+def test_why_a_role_has_failed_is_json_too_where_its_log_is(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (config := tmp_path / "role.toml").write_text('store = "nowhere"\n')
+    (tmp_path / "exchange").mkdir()
+    arguments = [*command, str(config), "--log-format", "json"]
+    program = [sys.executable, "-c", "from fhe_auc.cli import main; main()", *arguments]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert (done.returncode, told[-1]["level"]) == (2, "ERROR")
+    assert not told[-1]["message"].startswith("error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 pytest.importorskip("flwr", minversion="1.41.0", reason="the extra fhe-auc[flower] is not installed")
 
 from fhe_auc.flower.uniform_logs import uniform
-from fhe_auc.logs import VARIABLE, RoleFormatter
+from fhe_auc.logs import VARIABLE, Format, RoleFormatter
 
 PROGRAM = """
 import os, subprocess, sys
@@ -71,8 +72,50 @@ def test_a_foreign_line_keeps_its_level(line: str, level: str, text: str) -> Non
     assert (told["level"], told["message"]) == (level, text)
 
 
-def test_lines_of_ours_pass_as_they_are_and_empty_ones_do_not() -> None:
-    form = RoleFormatter("json")
-    for ours in ('{"time": "2030-05-01T12:00:00.000+00:00"}', "2030-05-01T12:00:00.000+00:00 INFO answered"):
-        assert uniform(f"{ours}\n", form) == ours
-    assert uniform("\x1b[0m \n", form) == ""
+@pytest.mark.parametrize(
+    ("form", "ours"),
+    [
+        ("json", '{"time": "2030-05-01T12:00:00.000+00:00", "level": "INFO", "message": "two  blanks"}'),
+        ("text", "2030-05-01T12:00:00.000+00:00 INFO party=north two  blanks"),
+    ],
+)
+def test_lines_of_ours_pass_as_they_are_and_empty_ones_do_not(form: Format, ours: str) -> None:
+    assert uniform(f"{ours}\n", RoleFormatter(form)) == ours
+    assert uniform("\x1b[0m \n", RoleFormatter(form)) == ""
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+@pytest.mark.parametrize(
+    "foreign",
+    [
+        "2030-05-01T nonsense",
+        "2030-05-01T12:00:00 INFO another program's",
+        '{"time": "2030',
+        '{"time": "2030-05-01T12:00:00.000+00:00"}',
+        "[" * 100_000,
+    ],
+)
+def test_what_only_begins_like_a_line_of_ours_is_made_one(form: Format, foreign: str) -> None:
+    assert RoleFormatter(form).has_made(told := uniform(foreign, RoleFormatter(form)))
+    assert told != foreign
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_line_steers_a_terminal_whoever_it_is_of(form: Format) -> None:
+    for line in ("\x1b]0;title\x07 \x9b31m", "2030-05-01T12:00:00.000+00:00 INFO \x1b[2J\x1b]0;title\x07 \u202e"):
+        assert uniform(line, RoleFormatter(form)).isprintable()
+
+
+def test_a_log_on_a_full_disk_or_in_an_old_encoding_ends_no_process(tmp_path: Path) -> None:
+    program = """
+import os
+from fhe_auc.flower.uniform_logs import uniform_stderr
+with uniform_stderr():
+    for _ in range(100):
+        os.write(2, b"Z\\xc3\\xbcrich" * 200 + b"\\n")  # more than a pipe holds: it fails where nobody reads any more
+"""
+    for place in ("/dev/full", str(tmp_path / "log")):
+        with open(place, "wb") as log:
+            given = {**os.environ, "PYTHONIOENCODING": "ascii"}
+            subprocess.run([sys.executable, "-c", program], stderr=log, env=given, check=True)
+    assert len((tmp_path / "log").read_text(encoding="utf-8").splitlines()) == 100
