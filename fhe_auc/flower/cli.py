@@ -180,9 +180,9 @@ def supernode(bundle_sha256: str, arguments: tuple[str, ...]) -> None:
     """
     require_flower()
     from fhe_auc.flower.supernode import run
-    from fhe_auc.flower.uniform_logs import uniform_stderr
+    from fhe_auc.flower.uniform_logs import uniform_output
 
-    with uniform_stderr():
+    with uniform_output():
         run(arguments, bundle_sha256=bundle_sha256)
 
 
@@ -204,9 +204,9 @@ def superlink(arguments: tuple[str, ...]) -> None:
     """
     require_flower()
     from fhe_auc.flower.superlink import run
-    from fhe_auc.flower.uniform_logs import uniform_stderr
+    from fhe_auc.flower.uniform_logs import uniform_output
 
-    with uniform_stderr():
+    with uniform_output():
         run(arguments)
 
 

@@ -1,8 +1,8 @@
 """Logs of Flower's processes, brought into the form of ours: a time on each line, no colours, JSON where that is asked.
 
-Flower colours what it logs, in files too, and starts programs that do likewise. So what these write to stderr goes
-through a process of its own, which passes our lines on as they are, and makes a line of ours of each other one. That
-lives until the last of them has closed it.
+Flower colours what it logs, in files too, logs some of it on stdout, and starts programs that do likewise. So what
+these write goes through a process of its own to stderr, which passes our lines on as they are, and makes a line of ours
+of each other one. That lives until the last of them has closed it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from contextlib import contextmanager, suppress
 from fhe_auc.logs import RoleFormatter, chosen_format, one_line
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-_LEVEL = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]+")
+_LEVEL = re.compile(r"(?:[0-9T:.-]+Z )?(DEBUG|INFO|WARNING|ERROR|CRITICAL)[\s:]+")
 _LAST_WORDS = 1.0  # seconds that what is still on its way may take
 
 
 @contextmanager
-def uniform_stderr() -> Iterator[None]:
-    """Bring what this process and those that it starts write to stderr into the form of our logs.
+def uniform_output() -> Iterator[None]:
+    """Bring what this process and those that it starts write to stdout and stderr into the form of our logs, on stderr.
 
     On a terminal, and where text is asked for, it stays as it is.
     """
@@ -36,15 +36,17 @@ def uniform_stderr() -> Iterator[None]:
     command = [sys.executable, "-P", "-m", __name__]
     writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=2, start_new_session=True)  # noqa: S603 - ours
     assert writer.stdin is not None  # noqa: S101 - for the type checker
-    before = os.dup(2)
-    os.dup2(writer.stdin.fileno(), 2)
+    before = {stream: os.dup(number) for number, stream in enumerate((sys.stdout, sys.stderr), 1)}
+    for number in (1, 2):
+        os.dup2(writer.stdin.fileno(), number)
     writer.stdin.close()
     try:
         yield
     finally:
-        sys.stderr.flush()
-        os.dup2(before, 2)
-        os.close(before)
+        for number, (stream, own) in enumerate(before.items(), 1):
+            stream.flush()
+            os.dup2(own, number)
+            os.close(own)
         with suppress(subprocess.TimeoutExpired):  # what was started may go on for a while
             writer.wait(_LAST_WORDS)
 

@@ -1,4 +1,4 @@
-"""What Flower's processes write to stderr arrives in the form of our logs: with times, without colours, as JSON."""
+"""What Flower's processes write arrives in the form of our logs: with times, without colours, as JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ PROGRAM = """
 import os, subprocess, sys
 from logging import INFO, WARNING
 from fhe_auc import logs
-from fhe_auc.flower.uniform_logs import uniform_stderr
+from fhe_auc.flower.uniform_logs import uniform_output
 from flwr.common.logger import log
 
-with uniform_stderr():
+with uniform_output():
     log(INFO, "Flower's own")
     logs.write_to_stderr()
     logs.RoleLog("5e5e", 1, "north").info("ours")
     subprocess.run([sys.executable, "-c", "from flwr.common.logger import log; log(30, 'a child, in colour')"])
+    print("print")
+    sys.stdout.flush()
     os.write(2, b"no line feed at its end, and no text: \\xff")
 print("on stdout")
 print("after", file=sys.stderr)
@@ -45,13 +47,14 @@ def test_in_a_file_every_line_has_a_time_and_none_a_colour(
     *lines, last = (tmp_path / "log").read_text().splitlines()
     assert last == "after"  # all others were written before
     assert "\x1b" not in "".join(lines)
-    assert len(lines) == 4
+    assert len(lines) == 5
     if form == "json":
         told = [json.loads(line) for line in lines]
         assert [(each["level"], each["logger"], each["message"]) for each in told] == [
             ("INFO", "flower", "Flower's own"),
             ("INFO", "fhe_auc", "ours"),
             ("WARNING", "flower", "a child, in colour"),
+            ("INFO", "flower", "print"),
             ("INFO", "flower", "no line feed at its end, and no text: \ufffd"),
         ]
         assert (told[1]["session"], told[1]["round"], told[1]["party"]) == ("5e5e", 1, "north")
@@ -63,6 +66,7 @@ def test_in_a_file_every_line_has_a_time_and_none_a_colour(
     ("line", "level", "text"),
     [
         ("\x1b[92mINFO \x1b[0m:      Start `flwr-clientapp` process\n", "INFO", "Start `flwr-clientapp` process"),
+        ("2026-11-23T20:13:52.833Z ERROR [uvicorn.error] Exiting.\n", "ERROR", "[uvicorn.error] Exiting."),
         ("ERROR:    Exception in ASGI application\n", "ERROR", "Exception in ASGI application"),
         ("Traceback (most recent call last):\n", "INFO", "Traceback (most recent call last):"),
     ],
@@ -109,8 +113,8 @@ def test_no_line_steers_a_terminal_whoever_it_is_of(form: Format) -> None:
 def test_a_log_on_a_full_disk_or_in_an_old_encoding_ends_no_process(tmp_path: Path) -> None:
     program = """
 import os
-from fhe_auc.flower.uniform_logs import uniform_stderr
-with uniform_stderr():
+from fhe_auc.flower.uniform_logs import uniform_output
+with uniform_output():
     for _ in range(100):
         os.write(2, b"Z\\xc3\\xbcrich" * 200 + b"\\n")  # more than a pipe holds: it fails where nobody reads any more
 """
