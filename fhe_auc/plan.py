@@ -13,6 +13,8 @@ import msgspec
 from fhe_auc import quantities
 from fhe_auc.rlwe.parameters import MAX_MODULUS_BITS, SECURITY_BITS, RingParameters
 
+_LARGE_DOWNLOAD = 100_000_000  # bytes
+
 
 class EncodedPlan(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A plan as it stands in a manifest: the name of its type (`Plan.kind`), and the plan as msgpack."""
@@ -129,6 +131,16 @@ def describe_download(plan: Plan) -> Parameter:
     """Return the row on what a party receives."""
     why = "the result" if plan.keys == "sealed" else "all parties' parts of the keys, and their partial decryptions"
     return Parameter("download of a party", quantities.bytes_text(plan.download_bytes), why)
+
+
+def large_download(plan: Plan, parties: int) -> str:
+    """Return a sentence on what each party receives, where that is much; else an empty one."""
+    if plan.download_bytes <= _LARGE_DOWNLOAD:
+        return ""
+    return (
+        f"each of {parties:,} parties receives {quantities.bytes_text(plan.download_bytes)}; with joint keys that "
+        "grows with their number, and with --keys sealed it does not"
+    )
 
 
 def ring_as_dict(plan: Plan, *, smudging_bits: float) -> dict[str, Any]:

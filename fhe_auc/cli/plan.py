@@ -9,16 +9,15 @@ from typing import Any
 import click
 import numpy as np
 
-from fhe_auc import ckks, quantities, registry
+from fhe_auc import ckks, registry
 from fhe_auc.ckks import BackendName
 from fhe_auc.cli import inputs, output
 from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import BackendUnavailableError, CapacityError, InputError
-from fhe_auc.plan import Plan
+from fhe_auc.plan import Plan, large_download
 from fhe_auc.protocol import Protocol, Request
 
 _MOST_PARTIES = 100_000
-_LARGE_DOWNLOAD = 100_000_000  # bytes
 
 
 @click.command(
@@ -73,11 +72,8 @@ def plan(parties: int, session: SessionOptions, as_json: bool) -> None:
         )
         return
     for name, found in plans.items():
-        if found.download_bytes > _LARGE_DOWNLOAD:
-            output.print_warning(
-                f"{name}: each of {parties:,} parties receives {quantities.bytes_text(found.download_bytes)}; with "
-                "joint keys that grows with their number, and with --keys sealed it does not"
-            )
+        if much := large_download(found, parties):
+            output.print_warning(f"{name}: {much}")
     bounds = {"thresholds": thresholds, "max_rows": request.max_rows, "min_rows": request.min_rows}
     least = f"{request.min_rows:,} to " if "min_rows" in next(iter(plans.values())).terms().data else "up to "
     rows = f"{least}{request.max_rows:,} rows of all parties together"

@@ -14,15 +14,17 @@ from typing import Any
 
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others, write_atomically
+from fhe_auc.logs import LOGGER
 from fhe_auc.protocol import Session
 from fhe_auc.site_state import Joined, LocalSites, Records, SiteState, SiteStorage
 from fhe_auc_keys import audit, signed_json
 from fhe_auc_keys.announcement import Announcement
 from fhe_auc_keys.bundles import spend_seed
 from fhe_auc_keys.closing import destroy_keys
-from fhe_auc_keys.errors import DamagedFileError, LockedError
+from fhe_auc_keys.errors import DamagedFileError, LockedError, StoreError
 from fhe_auc_keys.identity import Identity
 from fhe_auc_keys.late_opening import answering_by_file, ask_by_file, hold, is_late, purge
+from fhe_auc_keys.list_places import renewed
 from fhe_auc_keys.local_consortium import LIFETIME, TRIAL, Consortium
 from fhe_auc_keys.session_files import is_joint, keep_for_party, kept_for_party, open_for_aggregator
 from fhe_auc_keys.store import KeyStore
@@ -208,6 +210,10 @@ def _opened(config: Mapping[str, Any]) -> Iterator[KeyStore]:
             time.sleep(0.2)
     with store:
         purge(store, at=_now())
+        with suppress(StoreError):  # a damaged store is another matter
+            if Trusted.stored(store).ending(at=_now()):
+                for ending in renewed(store, LOGGER.warning).ending(at=_now()):
+                    LOGGER.warning(ending)
         yield store
 
 

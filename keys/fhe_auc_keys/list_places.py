@@ -8,13 +8,15 @@ from __future__ import annotations
 import ssl
 import time
 import urllib.request
+from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
 from urllib.error import URLError
 from urllib.parse import urlsplit
 
-from fhe_auc.errors import InputError
+from fhe_auc.errors import FheAucError, InputError
 from fhe_auc_keys.errors import FetchError
+from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted, parse_list, read_list
 
 LONGEST_FETCHED = 2**24
@@ -68,6 +70,22 @@ def with_lists_of(trusted: Trusted, place: str) -> Trusted:
     for found in map(read_list, files):
         if trusted.wants(found):
             trusted = trusted.with_list(found)
+    return trusted
+
+
+def renewed(store: KeyStore, report: Callable[[str], None]) -> Trusted:
+    """Return whom a store trusts, after taking newer lists into it from where it fetches them.
+
+    Where nothing can be fetched, `report` is told why, and what is in the store counts.
+    """
+    before = trusted = Trusted.stored(store)
+    for place in trusted.places:
+        try:
+            trusted = with_lists_of(trusted, place)
+        except (FheAucError, OSError) as error:
+            report(f"no newer revocation list: {error}")
+    if trusted != before:
+        trusted.keep(store)
     return trusted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from fhe_auc.serialise import frame, unframe
 from fhe_auc_keys.certificates import Trust
 from fhe_auc_keys.errors import DamagedFileError, UnknownIssuerError
 from fhe_auc_keys.public_keys import MALFORMED, subject_name
-from fhe_auc_keys.revocation import is_of, newer_list
+from fhe_auc_keys.revocation import ends_soon, is_of, newer_list
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.vault import OWN
 
@@ -102,6 +103,16 @@ class Trusted:
         issuer = self._issuer(new)
         old = None if issuer is None else self._list_of(issuer)
         return issuer is not None and (old is None or new.last_update_utc > old.last_update_utc)
+
+    def ending(self, *, at: datetime) -> list[str]:
+        """Return a sentence on each list that ends soon, or has ended; `at` is the present, with a time zone."""
+        return [
+            f"the revocation list of {subject_name(each.issuer)!r} counts until {each.next_update_utc:%Y-%m-%d %H:%M} "
+            "UTC, and without one no session can go on: take the next one in by `fhe-auc keys enrol NAME "
+            "--revocation-list`"
+            for each in self.lists
+            if ends_soon(each, at=at)
+        ]
 
     def _issuer(self, found: x509.CertificateRevocationList) -> x509.Certificate | None:
         return next((each for each in self.known() if is_of(found, each)), None)

@@ -99,10 +99,17 @@ def test_the_guide_runs_as_it_stands_and_ends_with_the_auc_of_evaluate(walk: Wal
         for place, commands in BLOCK.findall(GUIDE.read_text())
         for terminal in TERMINALS.get(place, (place,))
     ]
-    assert sum(terminal == "here" for terminal, _ in printed) == 1
-    assert len(re.findall(rf"^AUC, encrypted +{expected.auc:.6f} ", dict(printed)["here"], re.MULTILINE)) == 2
-    assert dict(printed)["here"].count(TRIAL.model) == 2
-    assert float(printed[-1][1]) == pytest.approx(expected.auc, abs=1e-6)
+    tried, checked = (text for terminal, text in printed if terminal == "here")
+    assert len(re.findall(rf"^AUC, encrypted +{expected.auc:.6f} ", tried, re.MULTILINE)) == 2
+    assert tried.count(TRIAL.model) == 2
+    *_, shown, trail = (text for terminal, text in printed if terminal == "south")
+    assert float(shown) == pytest.approx(expected.auc, abs=1e-6)
+    assert re.findall(r"verified: (\w+)", checked) == ["yes", "yes"]
+    assert re.findall(r"\b(?:submitted|ended)\b", trail) == ["submitted", "ended"]
+    for log in ("aggregator/superlink.log", *(f"{name}/supernode.log" for name in SITES)):
+        lines = (walk.folder / log).read_text().splitlines()
+        assert lines
+        assert all(re.match(r"20[0-9-]{8}T[0-9:.]{12}[+]00:00 [A-Z]+ ", line) for line in lines), lines
     for name in SITES:
         (written,) = (walk.folder / name / "results").iterdir()
         told = json.loads(written.read_text())

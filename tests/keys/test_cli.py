@@ -547,6 +547,15 @@ def session_of_both(*more: str) -> Result:
     return call("session", *credentials, "--store", "north/store", "--out", "next", *SMALL, *more)
 
 
+def test_a_session_in_which_everybody_receives_much_is_made_with_a_warning(
+    consortium: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fhe_auc.plan._LARGE_DOWNLOAD", 100_000)
+    made = session_of_both("--protocol", "exact", "--keys", "joint")
+    assert made.exit_code == 0
+    assert re.search("warning: each of 2 parties receives .*; with joint keys that grows", made.stderr)
+
+
 def test_a_revoked_party_is_refused_at_the_session_and_cannot_open(consortium: Path, clock: Clock) -> None:
     clock.at += timedelta(minutes=1)
     result = ok("revoke", "south", "--store", "authority/store", "--out", "authority")

@@ -18,7 +18,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from fhe_auc.flower.certificates import TlsFiles
-from fhe_auc_keys import list_places
+from fhe_auc.site_state import site_storage
+from fhe_auc_keys import key_store_sites, list_places
 from fhe_auc_keys.authority import Authority
 from fhe_auc_keys.cli import keys as group
 from fhe_auc_keys.revocation import ends_soon
@@ -208,3 +209,24 @@ def test_a_list_ends_soon_in_its_last_week_or_the_last_quarter_of_a_shorter_vali
     assert not ends_soon(found, at=begins - margin)
     assert ends_soon(found, at=begins + margin)
     assert ends_soon(found, at=NOW + 2 * days * DAY)
+
+
+def test_a_round_takes_a_newer_list_in_time_and_warns_where_there_is_none(
+    consortium: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(key_store_sites, "_now", clock)
+    config = {"store": "north/store", "holder": "north"}
+    Path("lists").mkdir()
+    shutil.copy("authority/ca.crl", "lists/0.crl")
+    ok("enrol", "north", *NORTH, "--revocation-list", "lists")
+    clock.at += 24 * DAY
+    with site_storage().site(config):
+        pass
+    assert "counts until 2030-05-31 12:00 UTC, and without one no session can go on" in caplog.text
+    caplog.clear()
+    refresh(clock, timedelta(0))
+    shutil.copy("authority/ca.crl", "lists/1.crl")
+    with site_storage().site(config):
+        pass
+    assert caplog.text == ""
+    assert lists_of() == {"Heart Study": "2030-06-24 12:00 UTC"}

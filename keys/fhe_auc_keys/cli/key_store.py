@@ -16,8 +16,6 @@ from fhe_auc.cli import output
 from fhe_auc.errors import InputError
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.errors import StoreError
-from fhe_auc_keys.public_keys import subject_name
-from fhe_auc_keys.revocation import ends_soon
 from fhe_auc_keys.store import KeyStore
 from fhe_auc_keys.trusted_authorities import Trusted
 from fhe_auc_keys.vault import PASSPHRASE_VARIABLE, Vault
@@ -73,13 +71,8 @@ class _Watched(KeyStore):
 
     def __exit__(self, *error: object) -> None:
         with suppress(StoreError):  # a damaged store is another matter
-            for found in Trusted.stored(self).lists:
-                if ends_soon(found, at=common.now()):
-                    output.print_warning(
-                        f"the revocation list of {subject_name(found.issuer)!r} counts until "
-                        f"{common.moment(found.next_update_utc)}, and without one no session can go on: take the next "
-                        "one in by `fhe-auc keys enrol NAME --revocation-list`"
-                    )
+            for ending in Trusted.stored(self).ending(at=common.now()):
+                output.print_warning(ending)
         super().__exit__(*error)
 
 

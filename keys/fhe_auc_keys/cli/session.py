@@ -16,6 +16,7 @@ from fhe_auc.cli.session_options import SessionOptions, session_options
 from fhe_auc.errors import InputError
 from fhe_auc.files import read_from_others
 from fhe_auc.manifest import SESSION_BYTES
+from fhe_auc.plan import large_download
 from fhe_auc.protocol import Request
 from fhe_auc.study import Study
 from fhe_auc_keys import audit, made_sessions
@@ -171,6 +172,9 @@ def session(
             request = _bounded(replace(request, parties=tuple(shown)), study)
             wanted = Wanted(protocol, request, tuple(shown.values()), adder, study, timedelta(days=days))
         announced, files = _make(wanted, holder, trusted, store, folder, replaced=old, stated=stated)
+    plan = registry.load(wanted.protocol).plan_of(announced.manifest)
+    if plan is not None and (much := large_download(plan, len(announced.manifest.parties))):
+        output.print_warning(much)
     if finds:
         output.print_line("this session finds the thresholds: make the evaluation's with --thresholds and their file")
     if old is not None:

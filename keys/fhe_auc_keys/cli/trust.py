@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from fhe_auc.cli import output
-from fhe_auc.errors import FheAucError
+from fhe_auc_keys import list_places
 from fhe_auc_keys.cli import common
 from fhe_auc_keys.list_places import is_url, with_lists_of
 from fhe_auc_keys.public_keys import fingerprint, subject_name
@@ -89,13 +89,8 @@ def renewed(store: KeyStore, lists: Sequence[str]) -> Trusted:
 
     Where nothing can be fetched, there is a warning, and what is in the store counts.
     """
-    before = trusted = Trusted.stored(store)
-    for place in trusted.places:
-        try:
-            trusted = with_lists_of(trusted, place)
-        except (FheAucError, OSError) as error:
-            output.print_warning(f"no newer revocation list: {error}")
-    trusted = extended(trusted, (), lists, ())
+    before = list_places.renewed(store, output.print_warning)
+    trusted = extended(before, (), lists, ())
     if trusted != before:
         trusted.keep(store)
     return trusted
