@@ -58,6 +58,8 @@ def uniform(line: str, form: RoleFormatter) -> str:
         return bare
     level = _LEVEL.match(bare)
     text = bare[level.end() :] if level else bare
+    if not text:
+        return ""
     told = {"name": "flower", "levelname": level[1] if level else "INFO", "msg": text, "created": time.time()}
     return form.format(logging.makeLogRecord(told))
 
