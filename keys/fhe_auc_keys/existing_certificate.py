@@ -18,7 +18,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from fhe_auc.errors import DeserialisationError
 from fhe_auc.serialise import decode, encode, frame, unframe
 from fhe_auc_keys.errors import ExpiredError, TamperedError, UnfitCertificateError
-from fhe_auc_keys.public_keys import MALFORMED, MAX_DAYS, SKEW, check_name, check_time, encryption_key, fingerprint
+from fhe_auc_keys.public_keys import (
+    MALFORMED,
+    MAX_DAYS,
+    SKEW,
+    check_name,
+    check_signing_key,
+    check_time,
+    encryption_key,
+    fingerprint,
+)
 
 CertifiedKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
@@ -125,6 +134,7 @@ def verify_binding(data: bytes, certificate: x509.Certificate, *, at: datetime) 
     if statement.not_after - statement.not_before > (timedelta(days=MAX_DAYS) + SKEW).total_seconds():
         raise UnfitCertificateError(f"the key binding of {statement.name!r} is for too long")
     check_name(statement.name)
+    check_signing_key(statement.signing_key)
     encryption_key(statement.encryption_key)
     return statement
 

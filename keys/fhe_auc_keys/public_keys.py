@@ -102,6 +102,21 @@ def encryption_key(raw: bytes) -> X25519PublicKey:
     return key
 
 
+def check_signing_key(raw: bytes) -> None:
+    """Raise `UnfitCertificateError` where 32 bytes are no Ed25519 key to be used.
+
+    Under a point of small order one signature fits everything, whoever makes it; one not reduced is a second spelling.
+    """
+    y = int.from_bytes(raw, "little") % 2**255
+    try:
+        if y >= _PRIME:
+            raise ValueError
+        same = (1 + y) * pow(1 - y, -1, _PRIME) % _PRIME  # the point on X25519's curve (RFC 7748, section 4.1)
+        encryption_key(same.to_bytes(32, "little"))
+    except (ValueError, UnfitCertificateError):
+        raise UnfitCertificateError("the Ed25519 key is not reduced, or of small order") from None
+
+
 def encryption_key_extension(raw: bytes) -> x509.UnrecognizedExtension:
     """Return the extension that holds an X25519 key, as a SubjectPublicKeyInfo (RFC 8410)."""
     key = X25519PublicKey.from_public_bytes(raw)
@@ -149,6 +164,7 @@ def certified_keys(source: x509.Certificate | x509.CertificateSigningRequest) ->
     name = check_name(names[0].value)
     if not isinstance(signing, Ed25519PublicKey):
         raise UnfitCertificateError(f"{name!r}: the certificate or request is for another kind of key than Ed25519")
+    check_signing_key(signing.public_bytes_raw())
     if not isinstance(extension, x509.UnrecognizedExtension):
         raise UnfitCertificateError(f"{name!r}: the certificate or request has no X25519 encryption key")
     try:

@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
@@ -36,11 +36,20 @@ from fhe_auc_keys.errors import (
 )
 from fhe_auc_keys.existing_certificate import bind_keys, verify_binding
 from fhe_auc_keys.identity import Identity
-from fhe_auc_keys.public_keys import ENCRYPTION_KEY_OID, MAX_DAYS, encryption_key_extension, fingerprint
+from fhe_auc_keys.public_keys import (
+    ENCRYPTION_KEY_OID,
+    MAX_DAYS,
+    check_signing_key,
+    encryption_key_extension,
+    fingerprint,
+)
 from fhe_auc_keys.revocation import newer_list
 from fhe_auc_keys.trusted_authorities import Trusted
 from tests.support.certified import DAY, NOW
 from tests.support.wire import flipped, mended, reframed
+
+NEUTRAL = b"\x01" + bytes(31)
+"""The neutral point of Ed25519's curve, encoded."""
 
 
 def trusting(*authorities: Authority, at: datetime = NOW) -> Trust:
@@ -141,6 +150,38 @@ def test_a_request_without_a_fit_encryption_key(authority) -> None:
     for extensions in ((), (small_order,), (not_a_key,), (trailing,)):
         with pytest.raises(UnfitCertificateError):
             authority.issue(request_with("north", *extensions), "north", days=3, at=NOW)
+
+
+def test_a_request_with_a_signing_key_under_which_one_signature_fits_everything(authority) -> None:
+    identity = Identity.create("north")
+    for signed in (b"one result", b"another one"):
+        Ed25519PublicKey.from_public_bytes(NEUTRAL).verify(NEUTRAL + bytes(32), signed)  # so it does
+    der = x509.load_pem_x509_csr(identity.request()).public_bytes(Encoding.DER)
+    der = der.replace(identity.signing_key, NEUTRAL)[:-64] + NEUTRAL + bytes(32)
+    forged = x509.load_der_x509_csr(der)
+    assert forged.is_signature_valid
+    with pytest.raises(UnfitCertificateError, match="of small order"):
+        authority.issue(forged.public_bytes(Encoding.PEM), "north", days=3, at=NOW)
+
+
+@pytest.mark.parametrize("sign", [0, 0x80])
+@pytest.mark.parametrize(
+    "point",  # libsodium's list; its last two are not reduced
+    [
+        "0000000000000000000000000000000000000000000000000000000000000000",
+        "0100000000000000000000000000000000000000000000000000000000000000",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+        "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+        "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    ],
+)
+def test_no_point_of_small_order_is_a_signing_key(point: str, sign: int) -> None:
+    raw = bytearray.fromhex(point)
+    raw[-1] |= sign
+    with pytest.raises(UnfitCertificateError, match="of small order"):
+        check_signing_key(bytes(raw))
 
 
 def test_a_request_with_another_kind_of_key_or_another_name(authority) -> None:
@@ -739,6 +780,20 @@ def test_the_keys_of_somebody_else_cannot_be_bound(site, north) -> None:
     stolen = bind_keys("north.example", Pretender(), north.encryption_key, site.leaf, site.key, days=3, at=NOW)
     with pytest.raises(TamperedError):
         verify(credential(site.chain, stolen), site.trust, at=NOW)
+
+
+def test_a_site_cannot_bind_a_signing_key_under_which_one_signature_fits_everything(site) -> None:
+    class Neutral:
+        def public_key(self):
+            return Ed25519PublicKey.from_public_bytes(NEUTRAL)
+
+        def sign(self, data: bytes) -> bytes:
+            return NEUTRAL + bytes(32)
+
+    encryption = Identity.create("north.example").encryption_key
+    bound = bind_keys("north.example", Neutral(), encryption, site.leaf, site.key, days=3, at=NOW)
+    with pytest.raises(UnfitCertificateError, match="of small order"):
+        verify(credential(site.chain, bound), site.trust, at=NOW)
 
 
 # --- Private keys stay private ----------------------------------------------------------------------------------------
