@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import MutableMapping
 from datetime import datetime, timezone
-from typing import Any, Literal, TextIO, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias, get_args
 
 from fhe_auc.errors import InputError
 from fhe_auc.serialise import json_text
@@ -32,6 +32,12 @@ __all__ = [
     "writes_json",
 ]
 
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+    _Handler = logging.StreamHandler[TextIO]
+else:  # Python 3.10 has no parameters for them
+    _Adapter, _Handler = logging.LoggerAdapter, logging.StreamHandler
+
 Format: TypeAlias = Literal["text", "json"]
 LOGGER = logging.getLogger("fhe_auc")
 VARIABLE = "FHE_AUC_LOG_FORMAT"
@@ -41,7 +47,7 @@ _FACTS = ("session", "round", "party")
 _BEGINNING = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}\+00:00 [A-Z]+ ")
 
 
-class RoleLog(logging.LoggerAdapter[logging.Logger]):
+class RoleLog(_Adapter):
     """Logs what happens in one session: its id, hexadecimal; the round; and the party, which is the site that logs.
 
     The three are set as they become known. At the aggregator, where ``extra`` names a party the line is about that.
@@ -110,7 +116,7 @@ def keep_format(form: Format) -> None:
     os.environ[VARIABLE] = form
 
 
-class _Stderr(logging.StreamHandler[TextIO]):
+class _Stderr(_Handler):
     """Writes to what `sys.stderr` is when a line is written: Flower exchanges it."""
 
     def emit(self, record: logging.LogRecord) -> None:
