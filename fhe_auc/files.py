@@ -16,7 +16,16 @@ from typing import BinaryIO
 
 from fhe_auc.errors import InputError
 
-__all__ = ["LONGEST", "TEMPORARY", "check_writable", "read_from_others", "replacing", "sync_folder", "write_atomically"]
+__all__ = [
+    "LONGEST",
+    "TEMPORARY",
+    "append",
+    "check_writable",
+    "read_from_others",
+    "replacing",
+    "sync_folder",
+    "write_atomically",
+]
 
 LONGEST = 2**28
 """Bytes; three times as many as the longest bundle, an aggregator's with all rotation keys at ring dimension 16384."""
@@ -76,6 +85,22 @@ def write_atomically(
     """Write a file as a whole; parameters and errors as `replacing`."""
     with replacing(path, mode=mode, durable=durable) as file:
         file.write(data)
+
+
+def append(descriptor: int, data: bytes, *, durable: bool = False) -> None:
+    """Append to an open file (O_APPEND), all or nothing; `durable` as of `replacing`.
+
+    Raises `OSError` where it cannot be written: the file is as long as it was.
+    """
+    before, left = os.fstat(descriptor).st_size, memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+        if durable:
+            os.fsync(descriptor)
+    except BaseException:
+        os.ftruncate(descriptor, before)
+        raise
 
 
 def read_from_others(path: str | os.PathLike[str]) -> bytes:

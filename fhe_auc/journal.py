@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from fhe_auc.errors import DeserialisationError, EvaluationError, InputError
-from fhe_auc.files import TEMPORARY, write_atomically
+from fhe_auc.files import TEMPORARY, append, write_atomically
 from fhe_auc.serialise import frame, json_text, unframe
 
 _CLOSED, _ENTRY = b"fheclos", b"fheentr"
@@ -125,16 +125,8 @@ class Journal(AbstractContextManager["Journal"]):
                 pass
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
             self._logs[number] = os.open(self._path(number, "submissions"), flags, 0o600)
-        log = self._logs[number]
         entry = frame(_ENTRY, (party, submission))
-        data = memoryview(len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
-        before = os.fstat(log).st_size
-        try:
-            while data:
-                data = data[os.write(log, data) :]
-        except BaseException:
-            os.ftruncate(log, before)
-            raise
+        append(self._logs[number], len(entry).to_bytes(_LENGTH_BYTES, "big") + entry)
 
     def closed(self, number: int) -> tuple[str, ...] | None:
         """Return whose submissions of a round count; None where that is still open.

@@ -2,7 +2,8 @@
 
 It lies in the role's key store as ``audit.jsonl``, and is only ever appended to. A line that is changed, or removed
 from the middle, shows (`read`). Lines removed from the end do not, unless somebody has noted the last one's digest.
-Whoever has the role's key and its disk can write the whole file anew: so ship the lines elsewhere as they come.
+Whoever has the role's key and its disk can write the whole file anew: where that matters, the role keeps a copy of the
+lines on another machine of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fhe_auc.files import sync_folder
+from fhe_auc import files
 from fhe_auc.manifest import Manifest
 from fhe_auc_keys import signed_json
 from fhe_auc_keys.certificates import Trust
@@ -49,11 +50,11 @@ def append(
             fcntl.flock(trail, fcntl.LOCK_EX)  # an aggregator may run several sessions
             before, last = _end(trail)
             if not before:
-                sync_folder(folder)
+                files.sync_folder(folder)
             if os.fstat(trail).st_size > before:  # else a system that lets the file only grow would refuse
                 os.ftruncate(trail, before)
             line = signed_json.sign(identity, _PURPOSE, {**told, "previous": _digest(last)})
-            _write(trail, json.dumps(line).encode() + b"\n", before)
+            files.append(trail, json.dumps(line).encode() + b"\n", durable=True)
         finally:
             os.close(trail)
     except OSError as error:  # about an open file it does not say which
@@ -129,17 +130,6 @@ def _versions() -> Mapping[str, str]:
 def _digest(line: bytes) -> str:
     """Return what the next line calls the one before; empty for the first."""
     return hashlib.sha256(line).hexdigest() if line else ""
-
-
-def _write(trail: int, data: bytes, before: int) -> None:
-    """Append to an open file, which has so many bytes before: all or nothing."""
-    try:
-        while data:
-            data = data[os.write(trail, data) :]
-        os.fsync(trail)
-    except BaseException:
-        os.ftruncate(trail, before)
-        raise
 
 
 def _end(trail: int) -> tuple[int, bytes]:
